@@ -1,0 +1,80 @@
+# Needs Python 3.11-3.13, a C compiler and make; all else comes into .venv. `make` alone lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV    := .venv
+BIN     := $(VENV)/bin
+MINUTES ?= 10
+WORKERS ?= auto
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+export PIP_NO_WARN_SCRIPT_LOCATION := 1
+unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
+
+PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
+NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
+PINNED  := pyproject.toml constraints/dev.txt
+
+.PHONY: help run test check bench soak build dev check-wheel guarantees clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: build ## the main job: word count over real text (INPUT=file or folder)
+	@$(BIN)/python examples/word_count.py $(if $(INPUT),"$(INPUT)")
+
+test: dev ## all tests (ARGS=... goes to pytest, WORKERS=n)
+	@scripts/install-system-packages tests
+	@scripts/run-tests $(BIN)/python "$(WORKERS)" $(ARGS)
+
+check: dev ## ruff, mypy --strict, layers, face, guarantees, docs, examples
+	@scripts/check $(BIN)/python
+
+bench: dev ## the benchmarks, with peers where they are installed (ARGS=...)
+	@$(BIN)/python -m bench $(ARGS)
+
+soak: dev ## long random faults (MINUTES=n)
+	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+check-wheel: dev ## sdist and wheel work in a bare environment, outside the checkout
+	@scripts/check-wheel $(BIN)/python
+
+guarantees: dev ## which test proves which item of docs/SEMANTICS.md
+	@$(BIN)/python -m tests.guarantees
+
+build: $(VENV)/.built ## the environment and the compiled modules
+
+dev: $(VENV)/.dev $(VENV)/.built ## the same, with what the checks and tests need
+
+clean: ## all that was built or cached here
+	@rm -rf $(VENV) .venv-* build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .benchmarks
+	@find _native engine spark_bridge tests bench examples scripts -name __pycache__ -prune -exec rm -rf {} +
+	@find _native bench \( -name '*.so' -o -name '*.pyd' -o -name '*.html' \) -delete
+
+# An environment whose interpreter is gone is made anew.
+$(VENV)/.tools: constraints/dev.txt
+	@if ! $(BIN)/python -c '' 2>/dev/null; then \
+	    python=$$(scripts/find-python); \
+	    echo "Making $(VENV) with $$($$python --version)"; \
+	    rm -rf $(VENV); \
+	    "$$python" -m venv $(VENV); \
+	fi
+	@$(PIP) setuptools Cython
+	@touch $@
+
+# Without build isolation: the pinned build tools. pip does not compile: it would throw away what the next build can keep.
+$(VENV)/.installed: $(VENV)/.tools $(PINNED) setup.py
+	@echo "Installing stormcell from this folder"
+	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[uvloop]'
+	@touch $@
+
+$(VENV)/.built: $(VENV)/.installed $(NATIVE)
+	@echo "Compiling _native"
+	@$(BIN)/python setup.py -q build_ext --inplace
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/.installed
+	@echo "Installing what checks and tests need"
+	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[dev]'
+	@touch $@

@@ -1,0 +1,6 @@
+"""What an instance of a spout holds in its hands."""
+from _native.spout_core cimport SpoutCore
+
+cdef class SpoutEmitter:
+    cdef SpoutCore core
+    cdef readonly bint retired       # its instance is gone: emits are errors

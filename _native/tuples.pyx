@@ -1,0 +1,195 @@
+"""Tuples, and the list of those that a task took up.
+
+A tuple belongs to no tree (root 0), to one (root and edge stand in the tuple) or to several (a Roots block, by several anchors).
+Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
+"""
+from cpython.object cimport PyObject
+from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+cimport cython
+
+NO_ROOTS = ()
+
+
+cdef Tuple new_tuple(tuple values, Source origin):
+    cdef Tuple tup = Tuple.__new__(Tuple)
+    tup.values = values
+    tup.origin = origin
+    return tup
+
+
+def make_tuple(tuple values, Source origin):
+    """A tuple of no tree: a tick, or one for a test."""
+    return new_tuple(values, origin)
+
+
+@cython.final
+cdef class Source:
+    """One stream of one task: component id, stream name, task id and the Fields of the stream."""
+
+    def __init__(self, str component_id, str stream, int32_t task_id, fields):
+        self.component_id = component_id
+        self.stream = stream
+        self.task_id = task_id
+        self.fields = fields
+        self.positions = {name: index for index, name in enumerate(fields)}
+        self.arity = len(self.positions)
+
+    def __repr__(self):
+        return f"Source({self.component_id!r}, {self.stream!r}, task {self.task_id})"
+
+
+cdef Roots* new_roots(Py_ssize_t count) except NULL:
+    cdef Roots* roots = <Roots*>malloc(sizeof(Roots) + count * sizeof(RootEdge))
+    if roots == NULL:
+        raise MemoryError("no memory for the roots of a tuple")
+    roots.count = 0
+    return roots
+
+
+cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
+    """Put tup into the tree of root by edge; a root that it has already gets the XOR of both edges (ACK-2)."""
+    cdef Roots* roots
+    cdef Py_ssize_t i
+    if tup.root == 0:
+        tup.root, tup.edge = root, edge
+        return 0
+    if not tup.flags & MANY_ROOTS:
+        if tup.root == root:
+            tup.edge ^= edge
+            return 0
+        roots = new_roots(2)
+        roots.count = 1
+        roots.items[0].root, roots.items[0].edge = tup.root, tup.edge
+        tup.root, tup.edge = <uint64_t><size_t>roots, 0
+        tup.flags |= MANY_ROOTS
+    else:
+        roots = <Roots*><size_t>tup.root
+    for i in range(roots.count):
+        if roots.items[i].root == root:
+            roots.items[i].edge ^= edge
+            return 0
+    if roots.count >= 2 and roots.count & (roots.count - 1) == 0:     # full at each power of two
+        roots = <Roots*>realloc(roots, sizeof(Roots) + 2 * roots.count * sizeof(RootEdge))
+        if roots == NULL:
+            raise MemoryError("no memory for the roots of a tuple")
+        tup.root = <uint64_t><size_t>roots
+    roots.items[roots.count].root, roots.items[roots.count].edge = root, edge
+    roots.count += 1
+    return 0
+
+
+# no_gc: a million waiting tuples must not be walked at each collection. A cycle that runs through `values` back to the
+# tuple itself is therefore never collected; through anything else it is, because that else is tracked.
+@cython.final
+@cython.no_gc
+@cython.freelist(2048)
+cdef class Tuple:
+    """One message, as its receiving task sees it. Made by the engine, never by users.
+
+    `tup[0]`, `tup["word"]`, `len(tup)`, iteration over values. Equality is identity.
+    """
+
+    def __dealloc__(self):
+        cdef TakenList taken
+        cdef uint64_t root = self.root
+        if self.state == TAKEN and self.owner != NULL:
+            taken = <TakenList>self.owner
+            let_go(taken, self, SETTLED)
+            taken.forgotten(root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
+        if self.flags & MANY_ROOTS:
+            free(<void*><size_t>root)
+
+    def __getitem__(self, key):
+        if isinstance(key, str):
+            try:
+                return self.values[<Py_ssize_t>self.origin.positions[key]]
+            except KeyError:
+                return self.values[self.origin.fields.index(key)]      # its error names the nearest field
+        return self.values[key]
+
+    def __len__(self):
+        return len(self.values)
+
+    def __iter__(self):
+        return iter(self.values)
+
+    def __contains__(self, value):
+        return value in self.values
+
+    @property
+    def fields(self):
+        """The Fields of the tuple's stream."""
+        return self.origin.fields
+
+    @property
+    def stream(self):
+        return self.origin.stream
+
+    @property
+    def source_component(self):
+        """The id of the component that emitted the tuple."""
+        return self.origin.component_id
+
+    @property
+    def source_task(self):
+        """The id of the task that emitted the tuple."""
+        return self.origin.task_id
+
+    @property
+    def is_tick(self):
+        """True for a tick (`tick_tuple_freq_secs`): it has no values, and settling it does nothing."""
+        return (self.flags & IS_TICK) != 0
+
+    @property
+    def is_control(self):
+        return (self.flags & IS_CONTROL) != 0
+
+    @property
+    def is_settled(self):
+        """True once the tuple was acked or failed, by its bolt or for it."""
+        return self.state >= SETTLED
+
+    @property
+    def roots(self):
+        """The root ids of the trees that the tuple belongs to, for traces and tests."""
+        cdef Roots* many
+        cdef Py_ssize_t i
+        if self.root == 0:
+            return NO_ROOTS
+        if not self.flags & MANY_ROOTS:
+            return (self.root,)
+        many = <Roots*><size_t>self.root
+        return tuple([many.items[i].root for i in range(many.count)])
+
+    def __repr__(self):
+        values = repr(self.values)
+        if len(values) > 200:
+            values = values[:197] + "..."
+        return f"<Tuple {values} from {self.origin.component_id}[{self.origin.task_id}] on {self.origin.stream}>"
+
+
+cdef class TakenList:
+    """Base of a task's core: the intrusive list of its taken tuples."""
+
+    def __dealloc__(self):
+        while self.newest != NULL:      # a tuple may outlive the run in a user's hand
+            let_go(self, <Tuple>self.newest, FAILED_WITH_TASK)
+
+    cdef int forgotten(self, uint64_t root, uint64_t edge, Roots* many) except -1:
+        """A taken tuple went without a settle. Called from a deallocation, on any thread that holds the interpreter."""
+        return 0
+
+    def taken_tuples(self):
+        """The tuples that are taken up and not settled, oldest first."""
+        found = []
+        cdef PyObject* at = self.newest
+        while at != NULL:
+            found.append(<Tuple>at)
+            at = (<Tuple>at).older
+        found.reverse()
+        return found
+
+    def taken_age_ms(self, Tuple tup, double now_secs):
+        """For how long the task has had tup, in ms, at this time of the run's clock."""
+        return (<uint32_t><uint64_t>(now_secs * 1000.0) - tup.taken_ms) & 0xFFFFFFFF

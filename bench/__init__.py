@@ -1,0 +1,1 @@
+"""Benchmarks: `micro` times parts, `macro` whole topologies, `compare` the same work on peers. Start at `bench.cli`."""

@@ -1,0 +1,82 @@
+"""The user's side of the measured topologies; the callbacks do just what those of the bare loop do."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from engine import Bolt, Fields, Spout, Tuple
+
+
+class ConstSpout(Spout):
+    """Emits the same values for ever, each with a message id; counts acks."""
+
+    output_fields = Fields("value")
+
+    def __init__(self, values: tuple[object, ...]) -> None:
+        self.values, self.emitted, self.settled = values, 0, 0
+
+    def next_tuple(self) -> None:
+        self.emitted += 1
+        self.collector.emit(self.values, self.emitted)
+
+    def ack(self, message_id: object) -> None:
+        self.settled += 1
+
+
+class UntrackedSpout(ConstSpout):
+    """Emits the same values for ever, without a message id."""
+
+    def next_tuple(self) -> None:
+        self.emitted += 1
+        self.collector.emit(self.values)
+
+
+class LineSpout(ConstSpout):
+    """Emits the lines of an endless iterator, each with a message id."""
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        super().__init__(())
+        self.lines = lines
+
+    def next_tuple(self) -> None:
+        self.emitted += 1
+        self.collector.emit((next(self.lines),), self.emitted)
+
+
+class Null(Bolt):
+    """Acks."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.ack(tup)
+
+
+class Identity(Bolt):
+    """Emits what it gets, anchored."""
+
+    output_fields = Fields("value")
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit(tup.values, tup)
+        self.collector.ack(tup)
+
+
+class Split(Bolt):
+    """Emits each word, anchored."""
+
+    output_fields = Fields("word")
+
+    def execute(self, tup: Tuple) -> None:
+        emit = self.collector.emit
+        for word in tup[0].split():
+            emit((word,), tup)
+        self.collector.ack(tup)
+
+
+class Count(Bolt):
+    """Counts words."""
+
+    def __init__(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts[tup[0]] += 1
+        self.collector.ack(tup)

@@ -1,0 +1,113 @@
+"""What a task does per tuple, through the compiled cores: emit, take up and ack, and the acker's part."""
+
+from collections.abc import Mapping
+from time import perf_counter
+from typing import Any
+
+from bench.micro.timing import nanoseconds
+from engine.kernel import (
+    AckerCore,
+    BoltCore,
+    BoltEmitter,
+    BoltOutcome,
+    Choice,
+    EdgeIds,
+    Mailbox,
+    Outlet,
+    OutStream,
+    Pulse,
+    Signal,
+    SignalRing,
+    Source,
+    SpoutCore,
+    SpoutEmitter,
+)
+
+VALUES = ("hello",)
+SPOUT_TASK, BOLT_TASK, NEXT_TASK = 1, 2, 3
+
+
+def misuse(kind: str, **what: object) -> Exception:
+    """Stand in for the engine's errors: none is expected here."""
+    return RuntimeError(f"{kind}: {what}")
+
+
+def core_arguments(mailbox: Mailbox) -> dict[str, Any]:
+    """Return what every core needs."""
+    return {"mailbox": mailbox, "ids": EdgeIds(1), "ackers": [SignalRing()], "now": perf_counter, "misuse": misuse, "pulse": Pulse()}
+
+
+def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
+    """Return a default stream with one subscriber task."""
+    outlet = Outlet(Choice.SHUFFLE, [(task + 1, box)])
+    return {"default": OutStream(Source(component, "default", task, ("value",)), [outlet])}
+
+
+def spout_before(box: Mailbox) -> SpoutEmitter:
+    """Return what a spout emits with, wired to a mailbox."""
+    core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments(Mailbox()))
+    core.wire(stream("spout", SPOUT_TASK, box))
+    return SpoutEmitter(core)
+
+
+def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
+    """Return a bolt's core with so many tracked tuples waiting, and what it emits with, wired to a mailbox."""
+    mailbox = Mailbox(waiting + 1)
+    spout = spout_before(mailbox)
+    for number in range(waiting):
+        spout.emit(VALUES, number)
+    core = BoltCore(BOLT_TASK, **core_arguments(mailbox))
+    core.wire(stream("bolt", BOLT_TASK, box))
+    return core, BoltEmitter(core)
+
+
+def emit(calls: int) -> dict[str, float]:
+    """Emit a thousand tuples to one mailbox; few enough that they come from the free list and stay in the cache, as in a run."""
+    short = {"calls": min(calls, 1000), "series": max(calls // 1000, 1)}
+
+    def spout() -> Mapping[str, Any]:
+        return {"emit": spout_before(Mailbox()).emit, "values": VALUES}
+
+    def bolt() -> Mapping[str, Any]:
+        core, emitter = bolt_before(Mailbox(), 1)
+        return {"emit": emitter.emit, "values": VALUES, "anchor": core.take_next(), "core": core}
+
+    return {
+        "untracked": nanoseconds("emit(values)", spout, **short),
+        "tracked": nanoseconds("emit(values, 1)", spout, **short),
+        "anchored": nanoseconds("emit(values, anchor)", bolt, **short),
+    }
+
+
+def execute(calls: int) -> dict[str, float]:
+    """Take up, execute and ack waiting tuples; the `execute` is the compiled ack itself, or a plain function around it."""
+
+    waiting = min(calls, 1000)
+    short = {"calls": 1, "per_call": waiting, "series": max(calls // waiting, 1)}
+
+    def filled(plain: bool) -> Mapping[str, Any]:
+        core, emitter = bolt_before(Mailbox(), waiting)
+        ack = emitter.ack
+        core.bind((lambda tup: ack(tup)) if plain else ack, basic=False)
+        return {"run_burst": core.run_burst, "more": BoltOutcome.MORE}
+
+    drain = "while run_burst(256) == more: pass"
+    return {
+        "ack": nanoseconds(drain, lambda: filled(plain=False), **short),
+        "function_ack": nanoseconds(drain, lambda: filled(plain=True), **short),
+    }
+
+
+def acker(calls: int) -> dict[str, float]:
+    """Take in one `init` and one `ack` per tree, and send its verdict."""
+
+    def filled() -> Mapping[str, Any]:
+        inbox, ids = SignalRing(), EdgeIds(1)
+        core = AckerCore(NEXT_TASK, inbox, {SPOUT_TASK: SignalRing()}, perf_counter)
+        for _ in range(calls):
+            root, edge = ids.draw(), ids.draw()
+            inbox.signal(Signal.INIT, root, edge, SPOUT_TASK)
+            inbox.signal(Signal.ACK, root, edge)
+        return {"run_burst": core.run_burst}
+
+    return {"tree": nanoseconds("while run_burst(): pass", filled, calls=1, per_call=calls)}

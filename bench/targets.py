@@ -1,0 +1,87 @@
+"""What the engine must reach, and whether it did."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from bench.results import Results
+
+Kind = Literal["time-ratio", "speed-ratio", "figure"]
+
+
+@dataclass(frozen=True)
+class Target:
+    """One bound on one result: a ratio beside a peer, or a figure of a macro benchmark."""
+
+    work: str
+    what: str
+    kind: Kind
+    source: str
+    """The peer, or the figure's key."""
+    bound: float
+    unit: str = ""
+
+    @property
+    def at_least(self) -> bool:
+        """Return whether more is better."""
+        return self.kind == "speed-ratio"
+
+    @property
+    def bound_text(self) -> str:
+        """Return the bound as the table shows it."""
+        return f"{'≥' if self.at_least else '≤'} {self.bound:g}{self.unit}"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A target with what was measured; `value` None where it was not."""
+
+    target: Target
+    value: float | None
+    detail: str
+
+    @property
+    def text(self) -> str:
+        """Return reached, not reached or not measured."""
+        if self.value is None:
+            return "not measured"
+        reached = self.value >= self.target.bound if self.target.at_least else self.value <= self.target.bound
+        return "reached" if reached else "NOT reached"
+
+
+def _ratios(work: str, bare: float, peers: dict[str, float]) -> list[Target]:
+    own = Target(work, "time, to the bare loop", "time-ratio", "bare-loop", bare, " ×")
+    return [own, *(Target(work, f"speed, to {peer}", "speed-ratio", peer, bound, " ×") for peer, bound in peers.items())]
+
+
+TARGETS = (
+    *_ratios("const-null", 1.25, {"storm": 2.0}),
+    *_ratios("const-id-null", 1.25, {"storm": 2.0}),
+    *_ratios("un-acked", 1.25, {}),
+    *_ratios("word-count", 1.25, {"bytewax-256": 1.05, "storm": 4.0}),
+    Target("latency", "p99 emit to ack at 10,000 tuples/s", "figure", "p99_ms", 1.0, " ms"),
+    Target("open-trees", "ledger, 1,000,000 open trees", "figure", "ledger_bytes_per_tree", 64, " bytes/tree"),
+    Target("open-trees", "all in all, 1,000,000 open trees", "figure", "bytes_per_tree", 300, " bytes/tree"),
+    Target("idle", "CPU of 8 idle tasks", "figure", "core_percent", 1.0, " % of a core"),
+    Target("start-up", "python -m engine run to the first tuple", "figure", "first_tuple_ms", 500, " ms"),
+    Target("start-up", "import engine", "figure", "import_ms", 100, " ms"),
+)
+
+
+def verdicts(results: Results) -> list[Verdict]:
+    """Judge every target by what was measured."""
+    return [_judge(target, results) for target in TARGETS]
+
+
+def _judge(target: Target, results: Results) -> Verdict:
+    if target.kind == "figure":
+        found = results.find("macro", target.work)
+        spreads = [s for figure, s in found.figures if figure.key == target.source] if found else []
+        return Verdict(target, spreads[0].median, f"{spreads[0].low:.3g} - {spreads[0].high:.3g}") if spreads else Verdict(target, None, "")
+    pairing = results.pairing(target.work, target.source)
+    if pairing is None:
+        return Verdict(target, None, "")
+    own, other = pairing.own_ns.median, pairing.peer_ns.median
+    pairwise = pairing.time.pairwise
+    low, high = (1 / pairwise.high, 1 / pairwise.low) if target.at_least else (pairwise.low, pairwise.high)
+    value = pairing.speed if target.at_least else pairing.time.of_medians
+    return Verdict(target, value, f"{own:,.0f} ns beside {other:,.0f} ns per {pairing.unit}; pairs {low:.2f} - {high:.2f}")

@@ -1,0 +1,141 @@
+"""The figures of a snapshot as text: what the live table, the plain lines and the last words have in common."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+from engine.cli.durations import duration_text
+from engine.cluster.snapshot import ComponentSnapshot, Snapshot, capacity, rate
+
+NONE: Final = "–"
+
+COMPONENT_COLUMNS: Final = (
+    "component",
+    "tasks",
+    "emitted",
+    "transferred",
+    "acked",
+    "failed",
+    "execute ms",
+    "process ms",
+    "capacity",
+    "queue",
+)
+SPOUT_COLUMNS: Final = ("spout", "complete p50 ms", "p99 ms", "pending", "status")
+
+
+def component_rows(before: Snapshot | None, now: Snapshot, *, compact: bool = False) -> list[tuple[str, ...]]:
+    """Return one row for each component, as `COMPONENT_COLUMNS`; capacity is of the time since `before`.
+
+    `compact` writes great counts short.
+    """
+    written = compact_text if compact else count_text
+    return [_component_row(component, capacity(before, now, component.component_id), written) for component in now.components.values()]
+
+
+def spout_rows(now: Snapshot) -> list[tuple[str, ...]]:
+    """Return one row for each spout, as `SPOUT_COLUMNS`."""
+    return [
+        (
+            spout.component_id,
+            ms_text(spout.complete_p50_ms),
+            ms_text(spout.complete_p99_ms),
+            count_text(spout.pending),
+            spout.status or NONE,
+        )
+        for spout in now.spouts
+    ]
+
+
+def headline(before: Snapshot | None, now: Snapshot) -> str:
+    """Return topology, state, uptime, and what was emitted and acked per second since `before`."""
+    emitted, acked = rate(before, now, emitted_by_spouts), rate(before, now, acked_trees)
+    speeds = f"{rate_text(emitted)} emitted · {rate_text(acked)} acked"
+    return f"{now.topology_name} · {now.state} · {duration_text(now.uptime_secs)} · {speeds}"
+
+
+def emitted_by_spouts(snapshot: Snapshot) -> int:
+    """Return how many emits came from outside: those of the spouts."""
+    return sum(spout.emitted for spout in snapshot.spouts)
+
+
+def acked_trees(snapshot: Snapshot) -> int:
+    """Return how many trees were processed to their end."""
+    return sum(spout.acked for spout in snapshot.spouts)
+
+
+def failed_trees(snapshot: Snapshot) -> int:
+    """Return how many trees failed or timed out."""
+    return sum(spout.failed for spout in snapshot.spouts)
+
+
+def pending_trees(snapshot: Snapshot) -> int:
+    """Return how many trees are open."""
+    return sum(spout.pending or 0 for spout in snapshot.spouts)
+
+
+def errors_of(snapshot: Snapshot) -> int:
+    """Return how many exceptions the components raised."""
+    return sum(component.errors for component in snapshot.components.values())
+
+
+def aligned(rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
+    """Return rows as lines; the first columns are text and stand to the left, the others are figures."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    lines = []
+    for row in rows:
+        cells = [
+            cell.ljust(width) if column < text_columns else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        lines.append("  ".join(cells).rstrip())
+    return "\n".join(lines)
+
+
+def count_text(count: int | None) -> str:
+    """Return `1,234,567`."""
+    return NONE if count is None else f"{count:,}"
+
+
+def compact_text(count: int | None) -> str:
+    """Return a count in seven characters at most: `999,999`, `1.23 M`, `45.6 G`."""
+    if count is None or count < 1_000_000:
+        return count_text(count)
+    size, unit = next(((size, unit) for size, unit in ((1e12, "T"), (1e9, "G")) if count >= size), (1e6, "M"))
+    digits = 2 if count < 10 * size else 1 if count < 100 * size else 0
+    return f"{count / size:.{digits}f} {unit}"
+
+
+def rate_text(per_sec: float | None) -> str:
+    """Return `12,345/s`, or `0.5/s` where it is little."""
+    if per_sec is None:
+        return NONE
+    return f"{per_sec:,.0f}/s" if per_sec >= 10 or per_sec == 0 else f"{per_sec:.1f}/s"
+
+
+def ms_text(ms: float | None) -> str:
+    """Return milliseconds, to the tenth of a microsecond where they are few: `0.0006`, `0.125`, `1.25`, `38.1`, `1,500`."""
+    if ms is None:
+        return NONE
+    digits = 4 if ms < 0.01 else 3 if ms < 1 else 2 if ms < 10 else 1 if ms < 100 else 0
+    return f"{ms:,.{digits}f}"
+
+
+def percent_text(share: float | None) -> str:
+    """Return `97%`."""
+    return NONE if share is None else f"{share * 100:.0f}%"
+
+
+def _component_row(component: ComponentSnapshot, busy: float | None, written: Callable[[int], str]) -> tuple[str, ...]:
+    is_spout = component.kind == "spout"
+    return (
+        component.component_id,
+        str(len(component.tasks)),
+        written(component.emitted),
+        written(component.transferred),
+        written(component.acked),
+        written(component.failed),
+        NONE if is_spout else ms_text(component.execute_ms),
+        NONE if is_spout else ms_text(component.process_ms),
+        percent_text(busy),
+        NONE if is_spout else percent_text(component.queue_fill),
+    )

@@ -1,0 +1,209 @@
+"""The live table on a terminal: figures in place, errors under them, logs above."""
+
+import asyncio
+import importlib
+import io
+import sys
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal, TextIO
+
+from engine.cli import figures
+from engine.cli.view import Outcome
+from engine.clock import Clock
+from engine.cluster.snapshot import Snapshot
+from engine.executor.error_report import ErrorReport
+from engine.names import is_reserved
+
+if TYPE_CHECKING:
+    from rich.console import Console, Group
+    from rich.live import Live
+    from rich.table import Table
+    from rich.text import Text
+
+INTERVAL_SECS: Final = 0.5
+DRAWING_SHARE: Final = 0.02
+"""So much of the time at most goes into drawing."""
+SHOWN_ERRORS: Final = 5
+WIDE: Final = 104
+"""Columns of a terminal that show every count in full."""
+_BUSY, _OVERLOADED, _FILLING = 0.8, 0.95, 0.5
+_NARROW_HEADERS: Final = {"transferred": "trans-\nferred", "execute ms": "execute\nms", "process ms": "process\nms"}
+
+
+class LiveTable:
+    """The view of a terminal. On standard error, so that what a topology prints can go elsewhere."""
+
+    def __init__(self) -> None:
+        self.interval_secs = INTERVAL_SECS
+        self._clock = Clock()
+        self._console: Console | None = None
+        self._live: Live | None = None
+        self._streams: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
+
+    async def begin(self, topology_name: str) -> None:
+        """Load rich beside the run, which has begun, and put up the display."""
+        self._console = await asyncio.to_thread(_console)
+        from rich.live import Live
+
+        live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
+        live.start()
+        self._live, self._streams = live, (sys.stdout, sys.stderr)
+        sys.stderr = AboveTable(self._console, sys.stderr)
+        if sys.stdout.isatty():
+            sys.stdout = AboveTable(self._console, sys.stdout)
+
+    def show(self, before: Snapshot | None, now: Snapshot) -> None:
+        """Draw the table anew; less often on a slow machine, for the run stands still meanwhile."""
+        if self._live is not None:
+            began = self._clock.now()
+            self._live.update(render(before, now, self._live.console.width), refresh=True)
+            self.interval_secs = max(INTERVAL_SECS, (self._clock.now() - began) / DRAWING_SHARE)
+
+    def report(self, report: ErrorReport) -> None:
+        """Leave it to the log, which scrolls by above, and to the next snapshot."""
+
+    def note(self, text: str) -> None:
+        """Write it above the table."""
+        if self._console is None:
+            print(text, file=sys.stderr)
+        else:
+            self._console.print(text, style="bold yellow", markup=False, highlight=False)
+
+    def end(self, outcome: Outcome) -> None:
+        """Leave the figures of the whole run on the screen, and the summary below."""
+        if outcome.snapshot is not None:
+            console = self._console or _console()
+            table = render(None, outcome.snapshot, console.width)
+            if self._live is None:
+                console.print(table)
+            else:
+                self._take_down(table)
+            style = "bold green" if outcome.exit_status == 0 else "bold red"
+            console.print(outcome.summary(), style=style, markup=False, highlight=False)
+
+    def _take_down(self, last_picture: "Group") -> None:
+        """Leave the last picture, and give the streams back."""
+        live, self._live = self._live, None
+        if live is not None:
+            for stream in (sys.stdout, sys.stderr):
+                if isinstance(stream, AboveTable):
+                    stream.close()
+            sys.stdout, sys.stderr = self._streams
+            live.update(last_picture)
+            live.stop()
+
+
+class AboveTable(io.TextIOBase):
+    """Stands in for a stream while the table is shown, and writes whole lines above it, as long as they are.
+
+    Like rich's FileProxy; differs: that one breaks long lines at the width of the terminal, within words and JSON.
+    """
+
+    def __init__(self, console: "Console", stream: TextIO) -> None:
+        self._console = console
+        self._stream = stream
+        self._begun = ""
+
+    def write(self, text: str) -> int:
+        """Write the lines that are whole, and keep the rest until it is."""
+        lines, newline, self._begun = (self._begun + text).rpartition("\n")
+        if newline:
+            self._print(lines)
+        return len(text)
+
+    def flush(self) -> None:
+        """Keep on waiting for the end of the line: a half one would be overwritten by the table."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        if self._begun:
+            self._print(self._begun)
+            self._begun = ""
+
+    def isatty(self) -> bool:
+        """Return True: it ends in the terminal."""
+        return self._stream.isatty()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the stream, for those who write past us."""
+        return self._stream.fileno()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """Return the encoding of the stream."""
+        return self._stream.encoding
+
+    def _print(self, lines: str) -> None:
+        from rich.text import Text
+
+        self._console.print(Text.from_ansi(lines), soft_wrap=True)
+
+
+def render(before: Snapshot | None, now: Snapshot, width: int) -> "Group":
+    """Return the whole picture for a terminal of so many columns: headline, components, spouts, the latest errors."""
+    from rich.console import Group
+    from rich.text import Text
+
+    errors = [_error_line(report) for report in now.errors[-SHOWN_ERRORS:]]
+    if errors:
+        errors.insert(0, Text("latest errors", style="bold red"))
+    headline = Text(figures.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
+    blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
+    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *errors, blank)
+
+
+def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Table":
+    from rich.text import Text
+
+    headers = tuple(_NARROW_HEADERS.get(column, column) if compact else column for column in figures.COMPONENT_COLUMNS)
+    table = _table(headers, text_columns=(0,), gap=0 if compact else 1)
+    rows = figures.component_rows(before, now, compact=compact)
+    for row, (component_id, component) in zip(rows, now.components.items(), strict=True):
+        cells = [Text(cell) for cell in row]
+        cells[5].stylize("red" if component.failed else "")
+        cells[8].stylize(_load_style(row[8]))
+        cells[9].stylize("yellow" if component.queue_fill >= _FILLING else "")
+        table.add_row(*cells, style="dim" if is_reserved(component_id) else None)
+    return table
+
+
+def _spouts(now: Snapshot) -> "Table":
+    from rich.text import Text
+
+    table = _table(figures.SPOUT_COLUMNS, text_columns=(0, 4), gap=1)
+    for row in figures.spout_rows(now):
+        table.add_row(*map(Text, row))
+    return table
+
+
+def _table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
+    """Return an empty table; only its first column gives way where the terminal is narrow."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False, header_style="bold cyan")
+    for number, header in enumerate(headers):
+        justify: Literal["left", "right"] = "left" if number in text_columns else "right"
+        table.add_column(header, justify=justify, vertical="bottom", no_wrap=number > 0, min_width=10 if number == 0 else None)
+    return table
+
+
+def _error_line(report: ErrorReport) -> "Text":
+    from rich.text import Text
+
+    clock = datetime.fromtimestamp(report.wall).strftime("%H:%M:%S")
+    return Text(f"{clock} {report.component_id!r} (task {report.task_id}) {report.text}", no_wrap=True, overflow="ellipsis")
+
+
+def _load_style(percent: str) -> str:
+    share = float(percent.rstrip("%")) / 100 if percent.endswith("%") else 0.0
+    return "bold red" if share >= _OVERLOADED else "yellow" if share >= _BUSY else ""
+
+
+def _console() -> "Console":
+    """Load all of rich that is needed, and return a console."""
+    for module in ("rich.live", "rich.table", "rich.box"):
+        importlib.import_module(module)
+    from rich.console import Console
+
+    return Console(file=sys.stderr)  # this very stream: `stderr=True` would look it up anew, and find what stands in for it

@@ -1,0 +1,107 @@
+"""The command line's entrance: `python -m engine` and `stormcell`."""
+
+import importlib
+import os
+import sys
+from typing import Final
+
+import click
+
+from engine.errors import EngineError
+from engine.version import __version__
+
+_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "bench")}
+_INTERRUPTED: Final = 130
+
+_HELP: Final = """\
+A stream engine with Storm's guarantees: every tuple tracked to its end.
+
+\b
+  run    run a topology until it is complete, or until Ctrl-C drains it
+  check  say what is wrong with a topology file, without running it
+  graph  draw a topology
+  bench  the engine's benchmarks (in a checkout)
+
+\b
+Try:
+  {name} run topology.py
+  {name} run topology.py --for 30s -c max_spout_pending=1000
+  {name} COMMAND --help
+
+\b
+Exit status: 0 complete or drained, 1 a component failed for good, 2 the command
+line, the configuration or the topology is wrong, 130 stopped by a second signal.
+"""
+
+
+class _Commands(click.Group):
+    """The commands, each imported when it is asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names, in the order in which they are met."""
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name."""
+        module = _COMMANDS.get(cmd_name)
+        return None if module is None else importlib.import_module(module).command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command where there is none of this name."""
+        if args and args[0] not in _COMMANDS and not args[0].startswith("-"):
+            ctx.fail(_unknown_command(args[0], ctx.command_path))
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Fill in how this program was called."""
+        self.help = _HELP.format(name=ctx.command_path)
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Leave the list to the help text, so that no command is imported for it."""
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="stormcell", message="%(prog)s %(version)s")
+def stormcell() -> None:
+    """Hold the commands."""
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line, and end the process with its exit status (RUN-4)."""
+    status = run_command_line(arguments)
+    if status == _INTERRUPTED:  # at once: an exit would first wait for threads, and one of a component's may never return
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
+
+
+def run_command_line(arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status; `arguments` are those of the process by default."""
+    try:
+        status = stormcell.main(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        print("Interrupted.", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:  # `... | head` has read enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except EngineError as error:
+        from engine.cli.show_error import show_error
+
+        show_error(error)
+        return error.exit_status
+    return status if isinstance(status, int) else 0
+
+
+def _unknown_command(name: str, program: str) -> str:
+    from engine.names import nearest
+
+    if ".py" in name:
+        return f"{name!r} is not a command. Did you mean `{program} run {name}`?"
+    near = nearest(name, _COMMANDS)
+    return f"{name!r} is not a command. " + (f"Did you mean {near!r}?" if near else f"The commands are {', '.join(_COMMANDS)}.")

@@ -1,0 +1,26 @@
+"""How an error of the engine looks to a person: its text, where it came from, the fix; a traceback only for our own bugs."""
+
+import os
+import sys
+import traceback
+
+from engine.errors import EngineBug, EngineError
+
+
+def show_error(error: EngineError) -> None:
+    """Write an error to standard error."""
+    colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    text = error_text(error)
+    if colors:
+        text = text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1).replace("\nFix:", "\n\x1b[1;32mFix:\x1b[0m")
+    print(text, file=sys.stderr, flush=True)
+
+
+def error_text(error: EngineError) -> str:
+    """Return `Error: …`, the notes, and `Fix: …` where the message does not hold its fixes already."""
+    lines = [f"Error: {error.message}", *(f"  {note}" for note in getattr(error, "__notes__", ()))]
+    if isinstance(error, EngineBug):
+        lines.append("".join(traceback.format_exception(error)).rstrip())
+    if error.hint:
+        lines.append(f"Fix: {error.hint}")
+    return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""From a topology to a run."""

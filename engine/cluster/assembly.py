@@ -1,0 +1,74 @@
+"""From a topology to its actors: makes every executor of a run and wires them to each other. Nothing runs yet."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import chain
+
+from engine.cluster.plan import Plan
+from engine.executor.acker_executor import AckerExecutor
+from engine.executor.bolt_executor import BoltExecutor
+from engine.executor.explain import Explainer, Trace
+from engine.executor.spout_executor import SpoutExecutor
+from engine.executor.surroundings import RunSurroundings
+from engine.executor.ticks import Ticker
+from engine.executor.wiring import wire_task
+from engine.kernel import SignalRing
+from engine.names import ACKER_COMPONENT
+
+
+@dataclass(slots=True)
+class Assembly:
+    """The actors of a run, in the order of declaration."""
+
+    spouts: tuple[SpoutExecutor, ...]
+    bolts: tuple[BoltExecutor, ...]
+    ackers: tuple[AckerExecutor, ...]
+    tickers: tuple[Ticker, ...]
+    explainer: Explainer
+    plan: Plan
+
+    @property
+    def tasks(self) -> tuple[SpoutExecutor | BoltExecutor, ...]:
+        """The executors of the user's tasks."""
+        return (*self.spouts, *self.bolts)
+
+    def set_trace(self, trace: Trace | None) -> None:
+        """Trace the ways of tuples, or stop it."""
+        self.explainer.trace = trace
+        for task in self.tasks:
+            task.core.set_trace(trace)
+
+
+def assemble(plan: Plan, around: RunSurroundings) -> Assembly:
+    """Make and wire the actors that a plan asks for."""
+    acker_places = plan.places[ACKER_COMPONENT]
+    inboxes = [SignalRing() for _ in acker_places]
+    spouts = tuple(
+        SpoutExecutor(place, spec, around, inboxes) for spec in around.topology.spouts for place in plan.places[spec.component_id]
+    )
+    bolts = tuple(BoltExecutor(place, spec, around, inboxes) for spec in around.topology.bolts for place in plan.places[spec.component_id])
+    explainer = Explainer(bolts)
+    ackers = tuple(AckerExecutor(place, around, inbox, explainer) for place, inbox in zip(acker_places, inboxes, strict=True))
+    mailboxes = {bolt.place.task_id: bolt.core.mailbox for bolt in bolts}
+    for task in chain(spouts, bolts):
+        wire_task(task.core, task.place, task.spec, around, mailboxes)
+    _connect(spouts, bolts, ackers, around)
+    return Assembly(spouts, bolts, ackers, _tickers(bolts), explainer, plan)
+
+
+def _connect(
+    spouts: tuple[SpoutExecutor, ...], bolts: tuple[BoltExecutor, ...], ackers: tuple[AckerExecutor, ...], around: RunSurroundings
+) -> None:
+    """Name to every actor the others that it tells something."""
+    rings = {spout.place.task_id: spout.verdicts for spout in spouts}
+    for acker in ackers:
+        acker.connect(rings)
+    cores = {task.place.task_id: task.core for task in (*spouts, *bolts)}
+    for bolt in bolts:
+        sources = around.sources_of(bolt.spec)
+        bolt.core.connect({task: cores[task] for task in sources}, {task: rings[task] for task in sources if task in rings})
+
+
+def _tickers(bolts: tuple[BoltExecutor, ...]) -> tuple[Ticker, ...]:
+    every: Callable[[BoltExecutor], float | None] = lambda bolt: bolt.spec.settings.tick_tuple_freq_secs  # noqa: E731
+    return tuple(Ticker(bolt, secs) for bolt in bolts if (secs := every(bolt)) is not None)

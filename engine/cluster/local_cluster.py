@@ -1,0 +1,218 @@
+"""`run(topology, config)`: a topology as actors on the running event loop. What a service embeds and the command line drives."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self
+
+from engine.clock import Clock
+from engine.cluster.assembly import Assembly, assemble
+from engine.cluster.observe import observe
+from engine.cluster.plan import plan_tasks
+from engine.cluster.run_port import ClusterRunPort
+from engine.cluster.snapshot import Snapshot
+from engine.cluster.supervisor import RunState, Supervisor
+from engine.config import Config
+from engine.errors import ComponentError, UsageError
+from engine.executor.error_report import ErrorReport
+from engine.executor.explain import Trace
+from engine.executor.surroundings import RunSurroundings
+from engine.kernel import Pulse, Tuple
+from engine.metrics import UserMetrics
+from engine.names import did_you_mean
+from engine.randomness import RunRandom
+from engine.topology import InletHandle, Topology, validate_run
+
+RECENT_ERRORS: Final = 20
+LOGGER: Final = logging.getLogger("engine.cluster")
+
+
+def run(topology: Topology, config: Config | None = None) -> "Run":
+    """Return a run of this topology, to be entered: `async with engine.run(topology) as run: await run.completed()`.
+
+    `config` replaces the settings that travel with the topology. Raises TopologyError, with all faults, where the two
+    do not fit. Touches neither signals nor logging nor the loop's policy (RUN-5); several runs live in one process.
+    """
+    if not isinstance(topology, Topology):
+        raise UsageError(f"run() needs a topology, not {topology!r}", hint="Pass what TopologyBuilder.build() returned.")
+    return Run(topology, config)
+
+
+class Run:
+    """One run of a topology; begins when it is entered by `async with`, and has ended when that is left."""
+
+    def __init__(self, topology: Topology, config: Config | None = None) -> None:
+        self.topology: Final = topology
+        self.config: Final = config or topology.config or Config()
+        validate_run(topology, self.config)
+        self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
+        """Called with each ErrorReport of a component."""
+        self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
+        self._metrics = UserMetrics()
+        self._assembly: Assembly | None = None
+        self._supervisor: Supervisor | None = None
+        self._clock = Clock()
+        self._began = 0.0
+        self.seed: int | None = None
+        """The seed of this run: the config's, or the one that was drawn."""
+
+    async def __aenter__(self) -> Self:
+        if self._supervisor is not None:
+            raise UsageError("a run is entered once", hint="Call engine.run(topology) again for another run.")
+        loop = asyncio.get_running_loop()
+        self._clock = Clock.of(loop)
+        self._began = self._clock.now()
+        random = RunRandom(self.config.seed)
+        self.seed = random.seed
+        plan = plan_tasks(self.topology, self.config)
+        port = ClusterRunPort()
+        around = RunSurroundings(
+            topology=self.topology,
+            config=self.config,
+            clock=self._clock,
+            random=random,
+            loop=loop,
+            pulse=Pulse(),
+            task_ids=plan.task_ids,
+            metrics=self._metrics,
+            port=port,
+            publish=self._publish,
+            give_up=self._give_up,
+            came_to_rest=self._came_to_rest,
+        )
+        self._assembly = assemble(plan, around)
+        port.spouts = self._assembly.spouts
+        self._supervisor = Supervisor(self._assembly, self.config)
+        if self.config.trace_sample_rate:
+            self.trace(self.config.trace_sample_rate)
+        await self._supervisor.start()
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
+        await self.stop()
+
+    # What the executors tell
+
+    def _publish(self, report: ErrorReport) -> None:
+        self._errors.append(report)
+        for listener in tuple(self.on_report):
+            try:
+                listener(report)
+            except Exception as error:
+                LOGGER.error("a listener of on_report raised", exc_info=error)
+
+    def _give_up(self, error: ComponentError) -> None:
+        self._supervised.give_up(error)
+
+    def _came_to_rest(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.came_to_rest()
+
+    # What the host asks
+
+    async def completed(self) -> None:
+        """Wait until the run is complete, drained or stopped; raise the ComponentError that ended it."""
+        await self._supervised.completed()
+
+    async def activate(self) -> None:
+        """Let the spouts poll (again)."""
+        await self._switch(active=True)
+
+    async def deactivate(self) -> None:
+        """Have the spouts pause: they poll no more, and still hear of their trees. Bolts go on."""
+        await self._switch(active=False)
+
+    async def _switch(self, *, active: bool) -> None:
+        if self.state != "running":
+            raise UsageError(f"the run is {self.state}, not running", hint="activate() and deactivate() are for a run that runs.")
+        await asyncio.gather(*(spout.switch(active=active) for spout in self._assembled.spouts))
+
+    async def drain(self, timeout_secs: float | None = None) -> None:
+        """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order."""
+        await self._supervised.drain(timeout_secs)
+
+    async def stop(self) -> None:
+        """Close every component now. Without effect once the run has ended; safe against cancellation."""
+        if self._supervisor is not None:
+            await self._supervisor.close("stopped")
+
+    def inlet(self, component_id: str) -> InletHandle:
+        """Return the service's end of an Inlet."""
+        for spout in self._assembled.spouts:
+            if spout.place.component_id == component_id and spout.inlet is not None:
+                return spout.inlet
+        inlets = {spout.place.component_id for spout in self._assembled.spouts if spout.inlet is not None}
+        raise UsageError(f"the topology has no inlet {component_id!r}", hint=did_you_mean(component_id, inlets))
+
+    def trace(self, rate: float) -> None:
+        """Record the ways of this share of trees (0 to 1) from now on, for the explanations of timeouts; 0 stops it."""
+        if not 0 <= rate <= 1:
+            raise UsageError(f"a trace takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
+        assembly = self._assembled
+        assembly.set_trace(Trace(self._clock, assembly.plan.component_of, rate) if rate else None)
+
+    def kill_task(self, task_id: int) -> None:
+        """Have the instance of a task die as if it had raised, or an acker lose its trees: for tests of what survives it."""
+        assembly = self._assembled
+        for executor in (*assembly.tasks, *assembly.ackers):
+            if executor.place.task_id == task_id:
+                executor.kill()
+                return
+        raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
+
+    def lose_tuple(self, task_id: int, tup: Tuple) -> None:
+        """Have a bolt task lose an input that it took up, as if it had never come: its trees time out. For tests of what survives it."""
+        for bolt in self._assembled.bolts:
+            if bolt.place.task_id == task_id:
+                bolt.core.lose(tup)
+
+    def task_ids(self, component_id: str) -> tuple[int, ...]:
+        """Return the task ids of a component, ascending; the ackers are `__acker`."""
+        known = self._assembled.plan.task_ids
+        if component_id not in known:
+            raise UsageError(f"the run has no component {component_id!r}", hint=did_you_mean(component_id, known))
+        return known[component_id]
+
+    # What it shows
+
+    @property
+    def state(self) -> RunState:
+        """starting, running, draining, then complete, drained, stopped or failed."""
+        return "starting" if self._supervisor is None else self._supervisor.state
+
+    @property
+    def error(self) -> ComponentError | None:
+        """What ended the run, if a component failed for good."""
+        return None if self._supervisor is None else self._supervisor.error
+
+    def snapshot(self) -> Snapshot:
+        """Return counts and latencies per component and task as they are now."""
+        return Snapshot(
+            topology_name=self.topology.name,
+            state=self.state,
+            uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
+            components=observe(self._assembly) if self._assembly is not None else {},
+            errors=tuple(self._errors),
+            user_metrics=self._metrics.read(),
+        )
+
+    def metrics_text(self) -> str:
+        """Return the snapshot as OpenMetrics text."""
+        from engine.cluster.metric_families import families  # only who exports needs it, and `import engine` stays light
+        from engine.metrics import render
+
+        return render(families(self.snapshot()))
+
+    @property
+    def _supervised(self) -> Supervisor:
+        if self._supervisor is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._supervisor
+
+    @property
+    def _assembled(self) -> Assembly:
+        if self._assembly is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._assembly

@@ -1,0 +1,112 @@
+"""A snapshot as metric families, for `run.metrics_text()`."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from itertools import groupby
+from typing import Final, NamedTuple
+
+from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+from engine.metrics import Distribution, Family, FamilyKind, Sample, UserMetric
+
+RUN_STATES: Final = ("starting", "running", "draining", "complete", "drained", "stopped", "failed")
+
+
+class _PerTask(NamedTuple):
+    """A family with one sample for each task that has the value."""
+
+    name: str
+    kind: FamilyKind
+    unit: str
+    help: str
+    value: Callable[[TaskSnapshot], float | None]
+
+
+_PER_TASK: Final = (
+    _PerTask("emitted_tuples", "counter", "tuples", "Calls of emit that were accepted.", lambda task: task.emitted),
+    _PerTask("transferred_tuples", "counter", "tuples", "Tuples sent, one for each task they went to.", lambda task: task.transferred),
+    _PerTask("executed_tuples", "counter", "tuples", "Inputs handed to the component.", lambda task: task.executed),
+    _PerTask("acked_tuples", "counter", "tuples", "Inputs acked; for a spout, trees.", lambda task: task.acked),
+    _PerTask("failed_tuples", "counter", "tuples", "Inputs failed; for a spout, trees.", lambda task: task.failed),
+    _PerTask("forgotten_tuples", "counter", "tuples", "Inputs let go of without ack or fail.", lambda task: task.forgotten),
+    _PerTask("settled_twice_tuples", "counter", "tuples", "Acks and fails of what was settled.", lambda task: task.settled_twice),
+    _PerTask("waiting_tuples", "gauge", "tuples", "Tuples in the mailbox.", lambda task: task.waiting),
+    _PerTask("mailbox_capacity_tuples", "gauge", "tuples", "Tuples that the mailbox holds.", lambda task: task.mailbox_capacity),
+    _PerTask("pending_trees", "gauge", "trees", "Open trees of a spout task.", lambda task: task.pending),
+    _PerTask("busy_seconds", "counter", "seconds", "Time spent in the component's code.", lambda task: task.busy_secs),
+    _PerTask("execute_seconds", "gauge", "seconds", "Mean time of execute.", lambda task: _seconds(task.execute_ms)),
+    _PerTask("process_seconds", "gauge", "seconds", "Mean time from execute to ack or fail.", lambda task: _seconds(task.process_ms)),
+    _PerTask("task_restarts", "counter", "restarts", "Instances that were replaced.", lambda task: task.restarts),
+    _PerTask("task_errors", "counter", "errors", "Exceptions of the component.", lambda task: task.errors),
+)
+
+
+def families(snapshot: Snapshot) -> tuple[Family, ...]:
+    """Return the engine's families, each beginning with `stormcell_`, then the users' under the names they gave them."""
+    return (*_of_run(snapshot), *(_of_tasks(snapshot, spec) for spec in _PER_TASK), _complete(snapshot), *_of_users(snapshot))
+
+
+def _of_run(snapshot: Snapshot) -> Iterator[Family]:
+    labels = {"topology": snapshot.topology_name}
+    name = "stormcell_run_state"
+    states = tuple(Sample({**labels, name: state}, float(state == snapshot.state)) for state in RUN_STATES)
+    yield Family(name, "stateset", "Where the run stands.", states)
+    yield Family("stormcell_uptime_seconds", "gauge", "Time since the run began.", (Sample(labels, snapshot.uptime_secs),), "seconds")
+
+
+def _of_tasks(snapshot: Snapshot, spec: _PerTask) -> Family:
+    suffix = "_total" if spec.kind == "counter" else ""
+    samples = tuple(
+        Sample(_labels(snapshot, component.component_id, task.task_id), value, suffix)
+        for component, task in _tasks(snapshot.components.values())
+        if (value := spec.value(task)) is not None
+    )
+    return Family(f"stormcell_{spec.name}", spec.kind, spec.help, samples, spec.unit)
+
+
+def _complete(snapshot: Snapshot) -> Family:
+    """Return the latency from emit to ack as a summary: its quantiles alone, which is all that a snapshot has."""
+    samples = tuple(
+        Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
+        for component, task in _tasks(snapshot.spouts)
+        for quantile, secs in (("0.5", _seconds(task.complete_p50_ms)), ("0.99", _seconds(task.complete_p99_ms)))
+        if secs is not None
+    )
+    return Family("stormcell_complete_seconds", "summary", "Time from the emit of a tree to its ack.", samples, "seconds")
+
+
+def _of_users(snapshot: Snapshot) -> Iterator[Family]:
+    """Return one family for each name; `read()` has sorted the metrics by it."""
+    for name, group in groupby(snapshot.user_metrics, key=lambda metric: metric.name):
+        metrics = list(group)
+        samples = tuple(sample for metric in metrics for sample in _user_samples(snapshot, metric, metrics))
+        yield Family(name, metrics[0].kind, f"A {metrics[0].kind} of the topology {snapshot.topology_name}.", samples)
+
+
+def _user_samples(snapshot: Snapshot, metric: UserMetric, same_name: list[UserMetric]) -> Iterator[Sample]:
+    labels = _labels(snapshot, metric.labels[0], metric.labels[1])
+    if not isinstance(metric.value, Distribution):
+        yield Sample(labels, metric.value, "_total" if metric.kind == "counter" else "")
+        return
+    held = [other.value.doublings for other in same_name if isinstance(other.value, Distribution)]
+    edges = sorted({edge for doublings in held for edge, _ in doublings if math.isfinite(edge)})
+    at_edge = dict(metric.value.doublings)
+    seen = 0
+    for edge in edges:  # the same for all tasks, so that their buckets can be added up
+        seen = at_edge.get(edge, seen)
+        yield Sample({**labels, "le": repr(edge)}, seen, "_bucket")
+    yield Sample({**labels, "le": "+Inf"}, metric.value.count, "_bucket")
+    if not edges or edges[0] >= 0:  # OpenMetrics allows no sum, and so no count, beside buckets below zero
+        yield Sample(labels, metric.value.count, "_count")
+        yield Sample(labels, metric.value.total, "_sum")
+
+
+def _tasks(components: Iterable[ComponentSnapshot]) -> Iterator[tuple[ComponentSnapshot, TaskSnapshot]]:
+    return ((component, task) for component in components for task in component.tasks)
+
+
+def _labels(snapshot: Snapshot, component_id: str, task_id: int) -> dict[str, str]:
+    return {"topology": snapshot.topology_name, "component": component_id, "task": str(task_id)}
+
+
+def _seconds(ms: float | None) -> float | None:
+    return None if ms is None else ms / 1000

@@ -1,0 +1,243 @@
+"""A run's life: starts its actors in order, sees when it is complete, drains and closes it (RUN-1..3)."""
+
+import asyncio
+import contextvars
+import logging
+from collections import Counter
+from typing import Final, Literal, TypeAlias
+
+from engine.cluster.assembly import Assembly
+from engine.config import Config
+from engine.errors import TASK_DIED, ComponentError, Failure
+from engine.executor.acker_executor import AckerExecutor
+from engine.executor.bolt_executor import BoltExecutor
+from engine.executor.ending import end_all, is_cancelled_from_outside
+from engine.executor.executor import Executor
+from engine.executor.waits import TreeClock
+from engine.names import ACKER_COMPONENT
+
+RunState: TypeAlias = Literal["starting", "running", "draining", "complete", "drained", "stopped", "failed"]
+LOGGER: Final = logging.getLogger("engine.cluster")
+_INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
+"""The supervisor of the component that runs: it may stop its own run, and must not wait for its own end."""
+
+
+class Supervisor:
+    """Starts, watches and ends the actors of one run. `state` says how far it is."""
+
+    def __init__(self, assembly: Assembly, config: Config) -> None:
+        self._assembly = assembly
+        self._config = config
+        self._loop = asyncio.get_running_loop()
+        self._ended: asyncio.Future[None] = self._loop.create_future()
+        self._at_rest = asyncio.Event()
+        self._closing: asyncio.Task[None] | None = None
+        self._tree_clock: asyncio.Task[None] | None = None
+        self._starting: asyncio.Task[None] | None = None
+        self._breaking: asyncio.Task[None] | None = None
+        self._looks = False
+        self.state: RunState = "starting"
+        self.error: ComponentError | None = None
+
+    # Start
+
+    async def start(self) -> None:
+        """Prepare bolts, then open spouts, then set all of them off (RUN-1). Where one fails for good, close the rest and raise.
+
+        A stop or a drain meanwhile ends the start, and the run with it.
+        """
+        self._starting = self._loop.create_task(self._begin_all(), name="start")
+        try:
+            await self._starting
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError) and not is_cancelled_from_outside():
+                await self.close("stopped")  # it was `_close_all` that cancelled the start
+                return
+            self.error = error if isinstance(error, ComponentError) else None
+            await self.close("stopped" if isinstance(error, asyncio.CancelledError) else "failed")
+            raise
+        if self._closing is not None:
+            await self.close("stopped")
+            return
+        self._set_off()
+
+    async def _begin_all(self) -> None:
+        _INSIDE.set(self)
+        for bolt in self._assembly.bolts:
+            await bolt.begin()
+        for spout in self._assembly.spouts:
+            spout.active = True
+            await spout.begin()
+
+    def _set_off(self) -> None:
+        assembly = self._assembly
+        self._tree_clock = self._loop.create_task(TreeClock(self._config, assembly.bolts, assembly.ackers).run(), name="tree clock")
+        self._tree_clock.add_done_callback(self._tree_clock_ended)
+        self.state = "running"
+        for acker in assembly.ackers:
+            acker.start()
+        inside = contextvars.copy_context()
+        inside.run(_INSIDE.set, self)
+        for task in (*assembly.bolts, *assembly.spouts):
+            inside.run(task.start)
+        for ticker in assembly.tickers:
+            ticker.start()
+
+    def _tree_clock_ended(self, aio_task: "asyncio.Task[None]") -> None:
+        error = None if aio_task.cancelled() else aio_task.exception()
+        if error is not None:
+            hint = "This is a bug in the engine. Please report this text."
+            self.give_up(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=hint))
+
+    # Rest
+
+    def came_to_rest(self) -> None:
+        """An executor parked: look, once all that is ready has run, whether everything has."""
+        if not self._looks and self.state in ("running", "draining") and self._may_be_over():
+            self._looks = True
+            self._loop.call_soon(self._look)
+
+    def _may_be_over(self) -> bool:
+        spouts = self._assembly.spouts
+        return self.state == "draining" or any(spout.broken for spout in spouts) or all(spout.exhausted for spout in spouts)
+
+    def _broken(self) -> ComponentError | None:
+        """What broke a spout for good, if one did (ACK-13)."""
+        return next((spout.broken for spout in self._assembly.spouts if spout.broken is not None), None)
+
+    def _look(self) -> None:
+        self._looks = False
+        if self.state == "draining" and self._is_quiet():
+            self._at_rest.set()
+        elif self.state == "running":
+            broken = self._broken()
+            if broken is not None and self._closing is None:
+                self._breaking = self._loop.create_task(self._end_broken(broken), name="end of a broken run")
+                self.state = "draining"
+            elif self._is_complete():
+                self.end("complete")
+
+    def _is_quiet(self) -> bool:
+        """No tree is open, and no tuple is anywhere (RUN-2)."""
+        assembly = self._assembly
+        return (
+            all(spout.is_empty for spout in assembly.spouts)
+            and all(bolt.is_empty for bolt in assembly.bolts)
+            and all(acker.is_empty for acker in assembly.ackers)
+        )
+
+    def _is_complete(self) -> bool:
+        return all(spout.is_done for spout in self._assembly.spouts) and self._is_quiet()
+
+    # End
+
+    async def _end_broken(self, error: ComponentError) -> None:
+        await self._settle_open_trees(self._config.drain_timeout_secs)
+        self.give_up(error)
+
+    def give_up(self, error: ComponentError) -> None:
+        """A component failed for good: close everything; `completed` raises."""
+        if self.error is None and not self._ended.done():
+            self.error = error
+            self.end("failed")
+
+    def end(self, state: RunState) -> None:
+        """Close everything, soon."""
+        if self._closing is None:
+            self._closing = self._loop.create_task(self._close_all(state), name=f"close ({state})")
+
+    async def close(self, state: RunState) -> None:
+        """Close everything now, to its end though the caller is cancelled; a second call waits for the first.
+
+        A component of this run waits until it is cancelled itself; one that is just being closed does not wait.
+        """
+        self.end(state)
+        closing = self._closing
+        assert closing is not None
+        if asyncio.current_task() is closing:
+            return
+        cancelled: asyncio.CancelledError | None = None
+        while not closing.done():
+            try:
+                await asyncio.shield(closing)
+            except asyncio.CancelledError as error:
+                if _INSIDE.get() is self:
+                    raise
+                cancelled = error
+        if cancelled is not None:
+            raise cancelled
+        closing.result()
+
+    async def drain(self, timeout_secs: float | None) -> None:
+        """Stop the spouts, give open trees their time, then close in order."""
+        if self._closing is None and self.state != "starting":
+            await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
+            broken = self._broken()
+            if broken is not None:
+                self.give_up(broken)
+        await self.close("drained")
+
+    async def _settle_open_trees(self, timeout_secs: float) -> None:
+        self.state = "draining"
+        for spout in self._assembly.spouts:
+            spout.stop_polling()
+            spout.doorbell.ring()
+        try:
+            async with asyncio.timeout(timeout_secs):
+                await self._at_rest.wait()
+        except TimeoutError:
+            left = self._left_over()
+            LOGGER.warning("drain: not finished after %g s (%s); open trees are for their sources to replay", timeout_secs, left)
+
+    def _left_over(self) -> str:
+        """What keeps a run from its rest, by component."""
+        open_trees, waiting, calls = Counter[str](), Counter[str](), Counter[str]()
+        for spout in self._assembly.spouts:
+            open_trees[spout.place.component_id] += spout.core.pending
+        for bolt in self._assembly.bolts:
+            waiting[bolt.place.component_id] += len(bolt.core.mailbox)
+            calls[bolt.place.component_id] += bolt.calls.in_flight
+        kinds = (("open trees of", open_trees), ("tuples that wait at", waiting), ("unfinished calls of", calls))
+        return ", ".join(f"{what} {component!r}: {count:,}" for what, counts in kinds for component, count in counts.items() if count)
+
+    async def completed(self) -> None:
+        """Wait for the end; raise the ComponentError that ended the run."""
+        await asyncio.shield(self._ended)
+        if self.error is not None:
+            raise self.error
+
+    async def _close_all(self, state: RunState) -> None:
+        """Close spouts, then bolts from the sources on, then ackers."""
+        assembly = self._assembly
+        for task in assembly.tasks:
+            task.core.closing = True
+        for ticker in assembly.tickers:
+            ticker.stop()
+        for spout in assembly.spouts:
+            if spout.inlet is not None:
+                spout.inlet.abandon(self._why_ended(state))
+        try:
+            await end_all(each for each in (self._starting, self._breaking, self._tree_clock) if each is not None and not each.done())
+            actors: tuple[Executor | AckerExecutor, ...] = (*assembly.spouts, *self._bolts_from_sources_on(), *assembly.ackers)
+            for actor in actors:
+                try:
+                    await actor.close()
+                except Exception as error:
+                    LOGGER.error("task %d of %r could not be closed", actor.place.task_id, actor.place.component_id, exc_info=error)
+        finally:
+            self.state = state
+            self._at_rest.set()
+            if not self._ended.done():
+                self._ended.set_result(None)
+
+    def _bolts_from_sources_on(self) -> list[BoltExecutor]:
+        bolts = self._assembly.bolts
+        if not bolts:
+            return []
+        layers = bolts[0].around.topology.layers()
+        return sorted(bolts, key=lambda bolt: layers[bolt.place.component_id])
+
+    def _why_ended(self, state: RunState) -> Failure:
+        if self.error is not None:
+            return Failure(TASK_DIED, self.error.component_id, self.error.task_id, self.error.message)
+        return Failure(TASK_DIED, None, None, f"the run ended ({state})")

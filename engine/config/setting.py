@@ -1,0 +1,131 @@
+"""What one setting may be: its type, its range, its help; and how a value or a text is judged by it.
+
+`Config` declares each of its fields with `setting(...)`; the command line reads the same declarations.
+"""
+
+import dataclasses
+import sys
+import types
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, Union, get_args, get_origin, get_type_hints
+
+_METADATA_KEY: Final = "setting"
+_TRUE: Final = frozenset({"true", "yes", "on", "1"})
+_FALSE: Final = frozenset({"false", "no", "off", "0"})
+
+
+class SettingFault(ValueError):
+    """A value that a setting may not have; its text says what was expected and what came."""
+
+
+def setting(default: Any, *, help: str, minimum: float | None = None, above: float | None = None, maximum: float | None = None) -> Any:
+    """Declare a field of `Config`: at least `minimum`, or more than `above`, and at most `maximum`."""
+    limits = {"help": help, "minimum": minimum, "above": above, "maximum": maximum}
+    return dataclasses.field(default=default, metadata={_METADATA_KEY: limits})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One setting as `--show-config` and `--help` show it."""
+
+    name: str
+    kind: type[bool] | type[int] | type[float] | type[str]
+    optional: bool
+    choices: tuple[str, ...]
+    default: object
+    help: str
+    minimum: float | None
+    above: float | None
+    maximum: float | None
+
+    def check(self, value: object) -> object:
+        """Return the value as the setting keeps it (an int becomes a float where one is due), or raise `SettingFault`."""
+        if value is None and self.optional:
+            return None
+        if self.choices:
+            fits = isinstance(value, str) and value in self.choices
+        elif self.kind is bool:
+            fits = isinstance(value, bool)
+        else:
+            fits = self._is_number(value) and self._in_range(value)
+        if not fits:
+            raise SettingFault(f"must be {self.expected()}, not {_shown(value)}")
+        return float(value) if self.kind is float else value  # type: ignore[arg-type]
+
+    def parse(self, text: str) -> object:
+        """Return the value that a text means (`none`, `yes`, `1_000`), or raise `SettingFault`."""
+        stripped = text.strip()
+        folded = stripped.casefold()
+        if self.optional and folded == "none":
+            return None
+        if self.choices:
+            return self.check(folded)
+        if self.kind is bool:
+            if folded in _TRUE or folded in _FALSE:
+                return folded in _TRUE
+            raise SettingFault(f"must be {self.expected()}, not {text!r}")
+        try:
+            number = self.kind(stripped)
+        except ValueError:
+            raise SettingFault(f"must be {self.expected()}, not {text!r}") from None
+        return self.check(number)
+
+    def expected(self) -> str:
+        """Return what the setting may be, in words: `an integer of at least 1, or none`."""
+        if self.choices:
+            words = " or ".join(map(repr, self.choices))
+        elif self.kind is bool:
+            words = "true or false"
+        else:
+            words = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
+        return f"{words}, or none" if self.optional else words
+
+    def _range(self) -> str:
+        if self.minimum is not None and self.maximum is not None:
+            return f"from {self.minimum:_} to {self.maximum:_}"
+        low = "" if self.minimum is None else f"of at least {self.minimum:_}"
+        above = "" if self.above is None else f"above {self.above:_}"
+        high = "" if self.maximum is None else f"of at most {self.maximum:_}"
+        return " and ".join(filter(None, (low, above, high)))
+
+    def _is_number(self, value: object) -> bool:
+        if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else int):
+            return False
+        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for what no float can hold
+
+    def _in_range(self, value: Any) -> bool:
+        at_least = self.minimum is None or value >= self.minimum
+        more_than = self.above is None or value > self.above
+        return at_least and more_than and (self.maximum is None or value <= self.maximum)
+
+
+def _shown(value: object) -> str:
+    """Return a value for an error, with its type where the value alone does not tell it."""
+    if isinstance(value, int) and value.bit_length() > 256:
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to write out much longer ones
+    text = repr(value)
+    if len(text) > 80:
+        text = text[:77] + "..."
+    return text if value is None or isinstance(value, bool | int | float | str) else f"{text} ({type(value).__name__})"
+
+
+def settings_of(config_class: type) -> Mapping[str, Setting]:
+    """Return the settings that a dataclass declares, in their order."""
+    hints = get_type_hints(config_class)
+    return types.MappingProxyType(
+        {
+            field.name: Setting(name=field.name, default=field.default, **_kind(hints[field.name]), **field.metadata[_METADATA_KEY])
+            for field in dataclasses.fields(config_class)
+        }
+    )
+
+
+def _kind(hint: Any) -> dict[str, Any]:
+    """Return what an annotation says: `int | None`, `Literal["a", "b"]`, `float`."""
+    optional = get_origin(hint) in (Union, types.UnionType)
+    if optional:
+        (hint,) = (part for part in get_args(hint) if part is not types.NoneType)
+    if get_origin(hint) is Literal:
+        return {"kind": str, "optional": optional, "choices": get_args(hint)}
+    return {"kind": hint, "optional": optional, "choices": ()}

@@ -1,0 +1,1 @@
+"""A tuple's life: the actors that poll, execute, settle, and the wiring between them."""

@@ -1,0 +1,39 @@
+"""Ending what a component has running: within a bound, and with every error told."""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, Final
+
+CLOSE_TIMEOUT_SECS: Final = 30.0
+"""What `close`, `cleanup` and cancelled work of a component get to end."""
+
+_SECOND_CANCEL_SECS: Final = 1.0
+
+
+async def end_all(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
+    """Cancel tasks and wait for them: the errors that they ended with, and how many would not end in time.
+
+    A task may swallow a cancellation by accident (`except BaseException`), so those that go on are cancelled once more.
+    """
+    running = set(aio_tasks)
+    errors: list[BaseException] = []
+    for patience_secs in (_SECOND_CANCEL_SECS, CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS):
+        for aio_task in running:
+            aio_task.cancel()
+        if running:
+            ended, running = await asyncio.wait(running, timeout=patience_secs)
+            errors += [error for each in ended if not each.cancelled() and (error := each.exception()) is not None]
+    return errors, len(running)
+
+
+def is_cancelled_from_outside() -> bool:
+    """Tell whether somebody cancelled the running task; else a CancelledError in it is the component's own, an error like others."""
+    aio_task = asyncio.current_task()
+    return aio_task is not None and aio_task.cancelling() > 0
+
+
+def take_cancellations_back() -> None:
+    """Let the running task go on as if it had not been cancelled."""
+    aio_task = asyncio.current_task()
+    while aio_task is not None and aio_task.cancelling():
+        aio_task.uncancel()

@@ -1,0 +1,284 @@
+"""A spout's executor: hands out verdicts, polls, and waits in between."""
+
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
+from engine.executor.ending import is_cancelled_from_outside
+from engine.executor.error_report import error_text
+from engine.executor.executor import Executor
+from engine.executor.misuse import Misuse
+from engine.executor.spout_collector import ExecutorSpoutCollector
+from engine.executor.spout_port import ExecutorSpoutPort
+from engine.executor.surroundings import RunSurroundings, TaskPlace
+from engine.executor.task_context import ExecutorContext
+from engine.kernel import EdgeIds, Mailbox, SignalRing, SpoutCore, SpoutOutcome, StepTimer
+from engine.topology import ComponentSpec, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.topology.task_port import SpoutPortUser, SpoutStatus
+
+FIRST_PAUSE_SECS: Final = 0.001
+LONGEST_PAUSE_SECS: Final = 0.064
+
+
+class SpoutExecutor(Executor):
+    """The actor of one spout task."""
+
+    core: SpoutCore
+
+    def __init__(self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing]) -> None:
+        super().__init__(place, spec, around)
+        config = around.config
+        self.verdicts = SignalRing(self.doorbell.ring)
+        self.core = SpoutCore(
+            place.task_id,
+            verdicts=self.verdicts,
+            max_pending=spec.settings.max_spout_pending or config.max_spout_pending or 0,
+            acker_failure=Failure(TASK_DIED, "__acker", None, "the acker of the tree died"),
+            mailbox=Mailbox(2),
+            ids=EdgeIds(around.random.uint64("edges", place.task_id)),
+            ackers=ackers,
+            now=around.clock.now,
+            misuse=Misuse(spec),
+            pulse=around.pulse,
+            slow_call_secs=config.slow_call_warn_ms / 1000,
+        )
+        self.core.emitter.set_on_resume(self.resumed)
+        self.port = ExecutorSpoutPort(self)
+        self.inlet: InletHandle | None = None
+        self.exhausted = False
+        self.active = False
+        self.broken: ComponentError | None = None
+        """Set when a generator broke: the run drains and ends with it (ACK-13)."""
+        self._pause_secs = FIRST_PAUSE_SECS
+        self._context: ExecutorContext | None = None
+        self._switches: list[tuple[bool, asyncio.Future[None]]] = []
+        self._in_call = False
+        self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.note_slow)
+
+    # The instance
+
+    async def _make_instance(self) -> None:
+        spout: Any = self.spec.factory.create()
+        self._background = self._new_background()
+        self._context = spout.context = self._new_context(self._background)
+        self._collector = spout.collector = ExecutorSpoutCollector(self.core, ready=self.ready, report_error=self.report_own)
+        if isinstance(spout, SpoutPortUser):
+            spout.port = self.port
+        if isinstance(spout, Inlet):
+            self.inlet = self.around.inlets.setdefault(self.place.component_id, spout.handle)
+            spout.use(self.inlet)
+        self.component = spout
+        listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
+        self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail, self.port.listener)
+        self.exhausted = False
+        await self.call(spout.open)
+        if self.active:
+            await self.call(spout.activate)
+        self._set_polling()
+
+    async def _halt(self) -> None:
+        self.core.polling = False
+
+    def _closes_by(self, component: Any) -> Callable[[], Any]:
+        return component.close  # type: ignore[no-any-return]
+
+    async def close(self) -> None:
+        """End the coroutine, then close the instance."""
+        await super().close()
+        while self._switches:
+            self._switches.pop()[1].set_result(None)
+        self.core.drop_instance()  # its message ids may lead back to the run, which no garbage collector sees
+
+    def _fail_instance(self, failure: Failure) -> None:
+        """The trees of a dead instance are dropped; its source replays them (ACK-13)."""
+        self.core.drop_instance()
+
+    def _fail(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
+        """Hand one failed tree to the spout, which may ask why; it is polled again (RUN-2)."""
+        context = self._context
+        assert context is not None
+        self.exhausted = False
+        self._set_polling()
+        context.failure = failure
+        result: Awaitable[None] | None = None
+        try:
+            result = self.component.fail(message_id)
+        finally:
+            if result is None:
+                context.failure = None
+        return result
+
+    def _set_polling(self) -> None:
+        self.core.polling = self.active and not self.exhausted
+
+    # Activity
+
+    async def switch(self, *, active: bool) -> None:
+        """Call activate or deactivate between two other calls of the spout, and poll accordingly; return when that is done."""
+        if self.core.closing:
+            return
+        done: asyncio.Future[None] = self.around.loop.create_future()
+        self._switches.append((active, done))
+        self.doorbell.ring()
+        await done
+
+    def stop_polling(self) -> None:
+        """Poll no more, at once; for a drain."""
+        self.active = False
+        self._set_polling()
+
+    async def _apply_switches(self) -> None:
+        while self._switches:
+            active, done = self._switches.pop(0)
+            try:
+                if active != self.active:
+                    self.active = active
+                    self._set_polling()
+                    await self.call(self.component.activate if active else self.component.deactivate)
+            finally:
+                if not done.done():
+                    done.set_result(None)
+
+    # The turns
+
+    async def _serve(self) -> None:
+        """Run bursts while the instance is to go on."""
+        while self._serves:
+            try:
+                if self._switches:
+                    await self._apply_switches()
+                await self._turn()
+            except SpoutExhausted:
+                self._note_exhausted()
+            except GeneratorBroken as error:
+                self._note_broken(error)
+            except (Exception, asyncio.CancelledError) as error:
+                if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
+                    raise
+                await self._survive_error(error)
+
+    async def _turn(self) -> None:
+        core = self.core
+        outcome = core.run_burst(self.around.config.burst)
+        if core.slowest_call:
+            self.warn_if_slow()
+        if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
+            self._pause_secs = FIRST_PAUSE_SECS
+            await asyncio.sleep(0)
+        elif outcome == SpoutOutcome.AWAITABLE:
+            await self._await_call(core.returned)
+        elif outcome == SpoutOutcome.NOTHING_NEW:
+            await self._pause()
+        else:
+            await self._park(None)
+
+    async def _await_call(self, returned: object) -> None:
+        """Wait for an async method; warn of one that takes long, since verdicts wait too."""
+        core, now = self.core, self.around.clock.now
+        self.core.forget_returned()
+        if not inspect.isawaitable(returned):
+            raise UsageError(
+                f"spout {self.place.component_id!r}: a method returned {returned!r} ({type(returned).__name__})",
+                hint="next_tuple, ack and fail return None; tuples are emitted by self.collector.emit(...).",
+            )
+        started = now()
+        timer = self.around.loop.call_later(self.around.config.slow_call_warn_ms / 1000, self._warn_of_wait)
+        self._in_call = True
+        try:
+            await self._timed(_awaited(returned))
+        finally:
+            self._in_call = False
+            timer.cancel()
+            core.end_await(now() - started)
+            if self._context is not None:
+                self._context.failure = None
+        if core.polled_in_vain():
+            await self._pause()
+        else:
+            self._pause_secs = FIRST_PAUSE_SECS
+            if now() - started < FIRST_PAUSE_SECS:
+                await asyncio.sleep(0)
+
+    def _warn_of_wait(self) -> None:
+        if not self._may_warn_of_slowness():
+            return
+        limit_ms = self.around.config.slow_call_warn_ms
+        self.reporter.warn(
+            f"an async method of spout {self.place.component_id!r} has been waiting for {limit_ms:g} ms; its acks and fails wait too. "
+            "Wait in self.context.create_task(...) and call self.context.wake(), or use an async-generator @spout."
+        )
+
+    async def _pause(self) -> None:
+        """The spout had nothing: poll again after a pause that doubles, or at a wake, an ack or a fail."""
+        pause, self._pause_secs = self._pause_secs, min(2 * self._pause_secs, LONGEST_PAUSE_SECS)
+        if await self._park(pause):
+            self._pause_secs = FIRST_PAUSE_SECS
+
+    async def _park(self, timeout_secs: float | None) -> bool:
+        """Wait for a verdict, a wake, a resume or a switch; True when something came before the timeout."""
+        if self._switches or not self.verdicts.park():
+            return True
+        try:
+            return await self.rest(timeout_secs)
+        finally:
+            self.verdicts.unpark()
+
+    # Ends
+
+    def _note_exhausted(self) -> None:
+        self.exhausted = True
+        self._set_polling()
+
+    def _note_broken(self, error: GeneratorBroken) -> None:
+        """A generator cannot resume: report it; the run drains and ends with the error (ACK-13)."""
+        cause = error.__cause__ or error
+        self.reporter.report(cause, next_step="the run drains and ends: a generator that raised cannot resume")
+        self.broken = ComponentError(self.place.component_id, self.place.task_id, cause, message=error.message, hint=error.hint)
+        self._note_exhausted()
+
+    async def _survive_error(self, error: BaseException) -> None:
+        if self.keeps_instance:
+            self.reporter.report(error, next_step="the instance goes on")
+            await self._pause()
+            return
+        await self._replace(error)
+
+    @property
+    def is_empty(self) -> bool:
+        """True when no tree is open, nothing waits, and no method runs."""
+        core = self.core
+        return self.at_rest and not core.pending and not len(self.verdicts) and not core.has_acks_to_flush and not self._in_call
+
+    @property
+    def is_done(self) -> bool:
+        """True when the source is exhausted and all that it emitted has its verdict (RUN-2)."""
+        return self.exhausted and self.is_empty and self.inlet_is_quiet
+
+    @property
+    def inlet_is_quiet(self) -> bool:
+        """True unless senders wait at this spout's inlet."""
+        return self.inlet is None or self.inlet.waiting == 0
+
+    @property
+    def status(self) -> SpoutStatus:
+        """What the task does just now."""
+        core = self.core
+        if not self.active:
+            return "inactive" if core.pending else "drained"
+        if self.exhausted:
+            return "exhausted"
+        if core.emitter.stopped_by or (core.max_pending and core.pending >= core.max_pending):
+            return "full"
+        if self.inlet is not None and self.inlet.waiting:
+            return "waited_for"
+        return "polling"
+
+    def task_failure(self, error: BaseException) -> Failure:
+        """Why the sends of an inlet fail when the run dies."""
+        return Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error))
+
+
+async def _awaited(returned: Awaitable[None]) -> None:
+    await returned

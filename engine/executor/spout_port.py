@@ -1,0 +1,35 @@
+"""The working `SpoutPort`: what the engine's own spouts may ask of their task."""
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from engine.names import DEFAULT_STREAM
+from engine.topology import Values
+from engine.topology.task_port import RunPort
+
+if TYPE_CHECKING:
+    from engine.executor.spout_executor import SpoutExecutor
+
+
+class ExecutorSpoutPort:
+    """The port of one spout task; it outlives the task's instances."""
+
+    def __init__(self, executor: "SpoutExecutor") -> None:
+        self._executor = executor
+        self.listener: Callable[[object, int, float], None] | None = None
+
+    @property
+    def run(self) -> RunPort:
+        return self._executor.around.port
+
+    def emit_control(
+        self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM, *, timeout_secs: float | None = None
+    ) -> None:
+        self._executor.core.emit_control(values, stream, message_id, timeout_secs)
+
+    def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
+        self.listener = listener
+        self._executor.core.listen(listener)
+
+    def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
+        return self._executor.core.count_sent(on)

@@ -1,0 +1,54 @@
+"""A topology with another component in the place of one of its own: a feeder for a source, a capture for a sink."""
+
+from dataclasses import replace
+from types import MappingProxyType
+
+from engine.errors import TopologyError, UsageError
+from engine.names import did_you_mean
+from engine.topology import BoltFactory, SpoutFactory, Topology, declare_streams
+from engine.topology.factory import Factory, FactoryFault
+from engine.topology.settings import collect_settings
+from engine.topology.validate import graph_faults
+
+
+def replaced(topology: Topology, component_id: str, factory: SpoutFactory | BoltFactory) -> Topology:
+    """Return the topology with instances of this factory in the place of a component's; the rest of it stays as it is.
+
+    The component keeps its id, its parallelism, its subscriptions, and a spout its settings; streams, and the settings of a
+    bolt, are those of the new instances. Raises UsageError for an id that is not there, TopologyError where the new one does not fit.
+
+    >>> from engine import TopologyBuilder, bolt, spout
+    >>> from engine.testing import Feeder, run_topology
+    >>> @spout("line")
+    ... def lines():
+    ...     yield from open("/no/such/file")
+    >>> @bolt()
+    ... def show(tup):
+    ...     print(tup["line"])
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("lines", lines)
+    >>> _ = builder.set_bolt("show", show).shuffle_grouping("lines")
+    >>> feeder = Feeder("line")
+    >>> _ = feeder.feed(("to be",))
+    >>> feeder.close()
+    >>> _ = run_topology(replaced(builder.build(), "lines", feeder))
+    to be
+    """
+    spec = topology.components.get(component_id)
+    if spec is None:
+        raise UsageError(f"the topology has no component {component_id!r}", hint=did_you_mean(component_id, topology.components))
+    try:
+        made = Factory(spec.kind, component_id, factory)
+        declared = made.declared()
+        streams = declare_streams(getattr(declared, "output_fields", None))
+    except FactoryFault as fault:
+        raise TopologyError([f"{spec.kind} {component_id!r}: {fault}"], topology_name=topology.name) from None
+    settings, faults = collect_settings(spec.kind, f"{spec.kind} {component_id!r}", declared, {})
+    if spec.kind == "spout":
+        settings = spec.settings
+    components = {**topology.components, component_id: replace(spec, factory=made, streams=streams, settings=settings)}
+    changed = replace(topology, components=MappingProxyType(components))
+    faults += graph_faults(changed)
+    if faults:
+        raise TopologyError(faults, topology_name=topology.name)
+    return changed

@@ -1,0 +1,158 @@
+"""`TopologyBuilder`: from a user's declarations to an immutable, valid `Topology`."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, cast
+
+from engine.config import Config
+from engine.errors import TopologyError, UsageError
+from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
+from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory
+from engine.topology.settings import collect_settings, is_count
+from engine.topology.spec import ComponentSpec, Kind, Subscription, Topology
+from engine.topology.stream import NO_STREAMS, Streams, declare_streams
+from engine.topology.validate import graph_faults, id_faults, run_faults
+
+
+@dataclass(slots=True)
+class _Declaration:
+    """One call of `set_spout` or `set_bolt`, not judged yet."""
+
+    component_id: str
+    kind: Kind
+    given: object
+    parallelism: int
+    keywords: Mapping[str, object]
+    subscriptions: list[Subscription] = field(default_factory=list)
+    factory: Factory | None = None
+
+    @property
+    def where(self) -> str:
+        return f"{self.kind} {self.component_id!r}"
+
+
+class TopologyBuilder:
+    """Collects the components of a topology; judges nothing until `build()`.
+
+    `config` travels with the topology: `build()` judges by it, and a run that is given no other uses it.
+
+    >>> from engine.topology import bolt, spout
+    >>> @spout("number")
+    ... def numbers():
+    ...     yield from ((number,) for number in range(3))
+    >>> @bolt()
+    ... def sink(tup):
+    ...     print(tup["number"])
+    >>> builder = TopologyBuilder("count-to-three")
+    >>> _ = builder.set_spout("numbers", numbers)
+    >>> _ = builder.set_bolt("sink", sink, parallelism=2).shuffle_grouping("numbers")
+    >>> builder.build().targets("numbers")
+    ('sink',)
+    """
+
+    def __init__(self, name: str, config: Config | None = None) -> None:
+        self.name = name
+        self.config = config
+        self._declarations: list[_Declaration] = []
+
+    def set_spout(self, component_id: str, factory: SpoutFactory, parallelism: int = 1, **settings: Any) -> SpoutDeclarer:
+        """Declare a spout: a factory, called once for each of `parallelism` tasks: a class, a callable, or what `@spout` makes.
+
+        Settings: `max_spout_pending`, `on_error`; each wins over the class attribute of its name.
+        """
+        return SpoutDeclarer(component_id, self._declare("spout", component_id, factory, parallelism, settings).subscriptions)
+
+    def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
+        """Declare a bolt: a factory, called once for each of `parallelism` tasks: a class, a callable, or what `@bolt` makes.
+
+        Settings: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`; each wins over the class attribute of its
+        name. Subscribe it by the groupings of what this returns.
+        """
+        return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
+
+    def build(self) -> Topology:
+        """Return the topology; raise TopologyError with all faults at once, each with its fix (GRP-5).
+
+        A factory is called here if only an instance can tell what it emits; that instance is the first one of the first run.
+        """
+        faults = self._own_faults()
+        unknown: set[str] = set()
+        components: dict[str, ComponentSpec] = {}
+        for declaration in self._declarations:
+            judged = _judge(declaration)
+            faults.extend(judged.faults)
+            component_id: object = declaration.component_id
+            if not isinstance(component_id, str):
+                continue
+            if component_id in components:
+                faults.append(f"{declaration.where}: its id is taken by an earlier {components[component_id].kind}. Rename one of them.")
+                continue
+            components[component_id] = judged.spec
+            if not judged.streams_known:
+                unknown.add(component_id)
+        topology = Topology(self.name, MappingProxyType(components), self.config)
+        faults.extend(graph_faults(topology, unknown))
+        faults.extend(run_faults(topology, self.config if isinstance(self.config, Config) else Config()))
+        if faults:
+            raise TopologyError(faults, topology_name=self.name)
+        return topology
+
+    def _declare(self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object]) -> _Declaration:
+        declaration = _Declaration(component_id, kind, given, parallelism, dict(keywords))
+        self._declarations.append(declaration)
+        return declaration
+
+    def _own_faults(self) -> list[str]:
+        name, config = cast(object, self.name), cast(object, self.config)
+        faults = []
+        if not isinstance(name, str) or not name:
+            faults.append(f"the name of a topology must be a non-empty str, not {name!r}. Fix TopologyBuilder(...).")
+        if config is not None and not isinstance(config, Config):
+            faults.append(f"config must be a Config, not {config!r}. Fix TopologyBuilder(..., config=Config(...)).")
+        return faults
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    spec: ComponentSpec
+    faults: list[str]
+    streams_known: bool
+
+
+def _judge(declaration: _Declaration) -> _Judged:
+    """Return the component that a declaration means, and its own faults; what is wrong stands at its default."""
+    where = declaration.where
+    faults = list(id_faults(declaration.kind, declaration.component_id))
+    parallelism = declaration.parallelism
+    if not is_count(parallelism, 1):
+        faults.append(f"{where}: parallelism must be an integer of at least 1, not {parallelism!r}. Fix set_{declaration.kind}().")
+        parallelism = 1
+    streams: Streams | None = None
+    declared: object = None
+    try:
+        if declaration.factory is None:
+            declaration.factory = Factory(declaration.kind, declaration.component_id, declaration.given)
+        declared = declaration.factory.declared()
+        streams = declare_streams(getattr(declared, "output_fields", None))
+    except FactoryFault as fault:
+        faults.append(f"{where}: {fault}")
+    except UsageError as error:
+        faults.append(f"{where}: {error.message}. {error.hint or ''}".rstrip())
+    settings, setting_faults = collect_settings(declaration.kind, where, declared, declaration.keywords)
+    spec = ComponentSpec(
+        declaration.component_id,
+        declaration.kind,
+        cast(Factory, declaration.factory),
+        parallelism,
+        NO_STREAMS if streams is None else streams,
+        tuple(declaration.subscriptions),
+        settings,
+        _declared_at(declared),
+    )
+    return _Judged(spec, faults + setting_faults, streams is not None)
+
+
+def _declared_at(declared: object) -> str:
+    named = declared if isinstance(declared, type) else type(declared)
+    return getattr(declared, "fields_declared_at", f"{named.__name__}.output_fields")

@@ -1,0 +1,51 @@
+"""What kind of function a component's method is; asked when an instance is made, never per tuple."""
+
+import functools
+import inspect
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+
+class CallKind(Enum):
+    """What calling a function gives."""
+
+    PLAIN = "def"
+    GENERATOR = "generator"
+    COROUTINE = "async def"
+    ASYNC_GENERATOR = "async generator"
+
+    @property
+    def is_async(self) -> bool:
+        """True where the result is awaited or iterated on the loop."""
+        return self in (CallKind.COROUTINE, CallKind.ASYNC_GENERATOR)
+
+
+def call_kind(function: Callable[..., Any]) -> CallKind:
+    """Return the kind of a function, method, partial, or object with `__call__`."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    if not inspect.isroutine(function) and not isinstance(function, type):
+        function = type(function).__call__
+    if inspect.isasyncgenfunction(function):
+        return CallKind.ASYNC_GENERATOR
+    if inspect.iscoroutinefunction(function):
+        return CallKind.COROUTINE
+    return CallKind.GENERATOR if inspect.isgeneratorfunction(function) else CallKind.PLAIN
+
+
+def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
+    """Return the parameters that a call without arguments would miss; none where the signature cannot be read."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return ()
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return tuple(parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """Return what a person calls this function."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return getattr(function, "__name__", type(function).__name__)

@@ -1,0 +1,103 @@
+"""What a task knows of its place and can ask of the engine: `self.context`. The working context belongs to the executors."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.errors import Failure
+from engine.names import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from engine.clock import Clock
+    from engine.config import Config
+
+
+class UserCounter(Protocol):
+    """A count that only grows."""
+
+    def add(self, amount: float = 1, /) -> None:
+        """Count `amount` more."""
+
+
+class UserGauge(Protocol):
+    """A value that goes up and down."""
+
+    def set(self, value: float, /) -> None:
+        """Replace the value."""
+
+
+class UserHistogram(Protocol):
+    """A distribution of values."""
+
+    def record(self, value: float, /) -> None:
+        """Count one value."""
+
+
+class TaskContext(Protocol):
+    """One task's view of the run. Task ids and their order stay the same through restarts of an instance."""
+
+    @property
+    def topology_name(self) -> str:
+        """The name of the topology."""
+
+    @property
+    def component_id(self) -> str:
+        """The id of this task's component."""
+
+    @property
+    def task_id(self) -> int:
+        """The id of this task, unique in the run."""
+
+    @property
+    def task_index(self) -> int:
+        """Where this task stands among the tasks of its component: 0 to `tasks` - 1."""
+
+    @property
+    def tasks(self) -> int:
+        """How many tasks this component has."""
+
+    @property
+    def config(self) -> "Config":
+        """The settings of the run."""
+
+    @property
+    def clock(self) -> "Clock":
+        """The run's time: `now()` in seconds, monotonic; `wall()` in seconds since the epoch."""
+
+    @property
+    def random(self) -> "Random":
+        """This task's own generator, seeded from the run's seed."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Inside `fail(message_id)`: why (ACK-16). None everywhere else."""
+
+    def task_ids(self, component: str) -> Sequence[int]:
+        """Return the task ids of a component, in order; raise UsageError for one that is not there."""
+
+    def sources(self) -> Sequence[int]:
+        """Return the ids of the tasks that this component's inputs come from, on any stream, ascending."""
+
+    def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
+        """Return the ids of the tasks that subscribe to this stream of this component, ascending; UsageError for an unknown stream."""
+
+    def wake(self) -> None:
+        """Have this spout polled at once, though it emitted nothing last time. Only from the loop's thread."""
+
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+        """Start background work of this task.
+
+        What it raises counts as raised by the component itself (ACK-12); it is cancelled when the instance closes or
+        dies. Before it emits it awaits `self.collector.ready()`.
+        """
+
+    def counter(self, name: str) -> UserCounter:
+        """Return the user's counter of this name, made at the first call; shown and exported with the engine's."""
+
+    def gauge(self, name: str) -> UserGauge:
+        """Return the user's gauge of this name, made at the first call."""
+
+    def histogram(self, name: str) -> UserHistogram:
+        """Return the user's histogram of this name, made at the first call."""

@@ -1,0 +1,178 @@
+"""From what a user gives to `set_spout` or `set_bolt` to something that makes one instance for each task."""
+
+import inspect
+import traceback
+import weakref
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+from engine.errors import UsageError
+from engine.topology.bolt import BoltBase
+from engine.topology.calls import function_name, missing_arguments
+from engine.topology.spec import Kind
+from engine.topology.spout import Spout
+
+Component: TypeAlias = Spout | BoltBase
+_BASES: dict[Kind, type[Any]] = {"spout": Spout, "bolt": BoltBase}
+
+
+class CreatesSpout(Protocol):
+    """A factory with a name for its one method, as `@spout` makes."""
+
+    def create(self) -> Spout:
+        """Return a new spout."""
+
+
+class CreatesBolt(Protocol):
+    """A factory with a name for its one method, as `@bolt` makes."""
+
+    def create(self) -> BoltBase:
+        """Return a new bolt."""
+
+
+SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
+BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
+
+
+class FactoryFault(Exception):
+    """What is wrong with a factory, with its fix, ready to stand behind `bolt 'count': `."""
+
+
+class Factory:
+    """Makes the instances of one component, one for each call of the user's factory.
+
+    The instance that `declared()` had to make is the first that `create()` returns.
+    """
+
+    __slots__ = ("_first", "_given", "_kind", "_latest", "_make", "_where")
+
+    def __init__(self, kind: Kind, component_id: str, given: object) -> None:
+        """Take what the user gave; raise FactoryFault where it can be no factory."""
+        self._kind = kind
+        self._where = f"{kind} {component_id!r}"
+        self._given = given
+        self._make = _callable_of(kind, given)
+        self._first: Component | None = None
+        self._latest: weakref.ref[Component] | None = None
+
+    def declared(self) -> type[Component] | Component:
+        """Return where the component's streams and settings can be read; raise FactoryFault.
+
+        That is the class itself, if that is the factory and says what it emits or has no `__init__` of its own, else an instance.
+        """
+        if isinstance(self._given, type) and _says_all(self._given):
+            return self._given
+        if self._first is None:
+            try:
+                self._first = self._checked(self._make())
+            except FactoryFault:
+                raise
+            except UsageError as error:
+                raise FactoryFault(f"{error.message}. {error.hint or ''}".rstrip()) from error
+            except Exception as error:
+                raise FactoryFault(_raised(error)) from error
+        return self._first
+
+    def create(self) -> Component:
+        """Return a new instance; raise what the user's code raises, or UsageError where it returns the wrong thing."""
+        first, self._first = self._first, None
+        if first is not None:
+            return first
+        try:
+            return self._checked(self._make())
+        except FactoryFault as fault:
+            raise UsageError(f"{self._where}: {fault}") from None
+
+    def _checked(self, made: object) -> Component:
+        create = None if isinstance(made, (type, Spout, BoltBase)) else getattr(made, "create", None)
+        instance = create() if callable(create) else made
+        if not isinstance(instance, _BASES[self._kind]):
+            raise FactoryFault(_wrong_result(self._kind, instance))
+        if self._latest is not None and self._latest() is instance:
+            name = type(instance).__name__
+            raise FactoryFault(f"its factory returned the same {name} twice. Each task needs its own: make it in the factory.")
+        component: Component = instance
+        self._latest = weakref.ref(component)
+        return component
+
+    def __repr__(self) -> str:
+        return f"<factory of {self._where}: {_name(self._given)}>"
+
+
+def _says_all(component_class: type[Any]) -> bool:
+    """Tell whether the class itself, without an instance, says what it emits."""
+    output_fields = component_class.output_fields
+    if inspect.isdatadescriptor(output_fields):
+        return False
+    return output_fields is not None or "__init__" not in {name for base in component_class.__mro__[:-1] for name in vars(base)}
+
+
+def _callable_of(kind: Kind, given: object) -> Callable[[], object]:
+    """Return the callable without arguments that a user's factory is; raise FactoryFault."""
+    if isinstance(given, type):
+        return _class_factory(kind, given)
+    if isinstance(given, (Spout, BoltBase)):
+        name = type(given).__name__
+        raise FactoryFault(f"was given an instance of {name}, and each task needs its own. Pass {name} itself, or lambda: {name}(...).")
+    create = getattr(given, "create", None)
+    if callable(create):
+        return create  # type: ignore[no-any-return]
+    if not callable(given):
+        raise FactoryFault(f"was given {given!r} ({type(given).__name__}), which is no factory. Pass a class, or lambda: Name(...).")
+    missing = missing_arguments(given)
+    if missing:
+        name = function_name(given)
+        raise FactoryFault(
+            f"its factory {name}() needs arguments: {', '.join(missing)}. Pass lambda: {name}(...); or if it is the {kind}'s own function, "
+            f'put @{kind}("field", ...) above it.'
+        )
+    return given
+
+
+def _class_factory(kind: Kind, given: type[Any]) -> Callable[[], object]:
+    base = _BASES[kind]
+    if not issubclass(given, base):
+        other: Kind = "bolt" if kind == "spout" else "spout"
+        if issubclass(given, _BASES[other]):
+            raise FactoryFault(f"{given.__name__} is a {other}. Use set_{other}().")
+        raise FactoryFault(f"class {given.__name__} is no {kind}. Derive it from {_base_names(kind)}.")
+    abstract = sorted(getattr(given, "__abstractmethods__", ()))
+    if abstract:
+        raise FactoryFault(f"{given.__name__} has no {abstract[0]}(). Define it.")
+    missing = missing_arguments(given)
+    if missing:
+        name = given.__name__
+        raise FactoryFault(f"{name}() needs arguments: {', '.join(missing)}. Pass lambda: {name}({', '.join(missing)}) with their values.")
+    return given
+
+
+def _base_names(kind: Kind) -> str:
+    return "Spout" if kind == "spout" else "Bolt or BasicBolt"
+
+
+def _wrong_result(kind: Kind, result: object) -> str:
+    if inspect.iscoroutine(result):
+        result.close()
+        return "its factory is async. Make it a plain function, and wait in open() or prepare()."
+    if inspect.isgenerator(result) or inspect.isasyncgen(result):
+        return f'its factory returned a generator. Put @{kind}("field", ...) above its function.'
+    if isinstance(result, type):
+        return f"its factory returned the class {result.__name__}, not an instance. Pass {result.__name__} itself."
+    if isinstance(result, (Spout, BoltBase)):
+        other = "bolt" if kind == "spout" else "spout"
+        return f"its factory returned {type(result).__name__}, a {other}. Use set_{other}()."
+    shown = "None" if result is None else f"{result!r} ({type(result).__name__})"
+    return f"its factory returned {shown}, not a {kind}. Return a new {_base_names(kind)} at each call."
+
+
+def _raised(error: Exception) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return (
+        f"its factory raised {type(error).__name__}: {error}{place}. "
+        "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+    )
+
+
+def _name(given: object) -> str:
+    return given.__name__ if isinstance(given, type) else function_name(given) if callable(given) else repr(given)

@@ -1,0 +1,301 @@
+"""`@spout`: a source from a generator or async generator function that yields value tuples.
+
+What is in flight is kept in memory; a tuple that fails is emitted again from there. A generator cannot be asked twice
+for the same item, so an instance that dies loses what it had in flight; a source that must survive that is a `Spout`.
+"""
+
+import asyncio
+from abc import abstractmethod
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
+
+from engine.errors import FAILED, EngineError, Failure, UsageError
+from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments
+from engine.topology.fields import Fields
+from engine.topology.settings import check_count
+from engine.topology.spout import Spout, SpoutExhausted
+from engine.topology.stream import decorated_fields
+from engine.topology.values import Values, shorten, wrong_values
+
+P = ParamSpec("P")
+Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])
+Row: TypeAlias = tuple[object, ...]
+GiveUp: TypeAlias = Callable[[Row, Failure], None]
+
+BUFFER_TUPLES: Final = 256
+"""How many values of an async generator wait at most for `next_tuple`."""
+
+
+class GeneratorBroken(EngineError):
+    """Raised once by `next_tuple` of a `@spout` whose generator raised, or yielded what cannot be emitted (the chained cause).
+
+    A generator cannot resume, and starting it again would emit its source twice. So the executor neither restarts the
+    instance nor lets the run go on: it treats the spout as exhausted (later polls emit what failed again, else raise
+    SpoutExhausted), drains, and ends the run with a ComponentError. `@spout(restartable=True)` never raises this: the
+    generator's own exception comes through, and `on_error` decides.
+    """
+
+
+_END: Final = object()
+"""Pulled when the generator has returned."""
+
+_NOTHING: Final = object()
+"""Pulled when the generator has yielded nothing new yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Options:
+    fields: Fields
+    max_retries: int | None
+    on_give_up: GiveUp | None
+    restartable: bool
+
+
+class _FromGenerator(Spout, Generic[Source]):
+    """What a spout from a generator and one from an async generator have in common: message ids, and emitting again."""
+
+    def __init__(self, function: Callable[[], Source], options: _Options, name: str) -> None:
+        self.output_fields = options.fields
+        self.fields_declared_at = f"the @spout(...) of {name}()"
+        self._function = function
+        self._options = options
+        self._name = name
+        self._width = len(options.fields)
+        self._pull: Callable[[], object]  # the next item, _END or _NOTHING; set by open()
+        self._ended = False
+        self._last_id = 0
+        self._open: dict[object, Row] = {}  # the values of open trees by message id
+        self._tries: dict[object, int] = {}  # of open trees that failed: how often they were emitted again
+        self._waiting: deque[object] = deque()  # the message ids of those that wait to be
+
+    @abstractmethod
+    def _start_again(self) -> None:
+        """Drop the generator that raised; the next poll begins a new one."""
+
+    def next_tuple(self) -> None:
+        """Emit what failed and waits, else the next item of the generator."""
+        if self._waiting:
+            message_id = self._waiting.popleft()
+            self.collector.emit(self._open[message_id], message_id)
+            return
+        if self._ended:
+            raise SpoutExhausted
+        try:
+            item = self._pull()
+            if item is _NOTHING:
+                return
+            if item is not _END:
+                row = item if type(item) is tuple and len(item) == self._width else self._checked(item)
+                new_id = self._last_id + 1
+                self._open[new_id] = row
+                self.collector.emit(row, new_id)
+                self._last_id = new_id
+                return
+        except SpoutExhausted:  # raised by the generator itself, in place of its return
+            self._ended = True
+            raise
+        except Exception as error:
+            self._open.pop(self._last_id + 1, None)
+            self._break(error)
+            raise
+        self._ended = True
+        raise SpoutExhausted
+
+    def ack(self, message_id: object) -> None:
+        """Forget a tree that is done."""
+        self._open.pop(message_id, None)
+        if self._tries:
+            self._tries.pop(message_id, None)
+
+    def fail(self, message_id: object) -> None:
+        """Have the tuple emitted again, or give it up after `max_retries` of that."""
+        if message_id not in self._open:
+            return
+        tries, most = self._tries.get(message_id, 0), self._options.max_retries
+        if most is None or tries < most:
+            self._tries[message_id] = tries + 1
+            self._waiting.append(message_id)
+            return
+        row = self._open[message_id]
+        self.ack(message_id)
+        self._give_up(row, self.context.failure or Failure(FAILED))
+
+    def _give_up(self, row: Row, failure: Failure) -> None:
+        on_give_up = self._options.on_give_up
+        if on_give_up is None:
+            emits = (self._options.max_retries or 0) + 1
+            text = f"spout function {self._name}() gave up {shorten(row)} after {emits} emit{'s' * (emits > 1)}: {failure.describe()}"
+            self.collector.report_error(EngineError(text, hint="Give @spout an on_give_up, or a greater max_retries."))
+            return
+        try:
+            on_give_up(row, failure)
+        except Exception as error:  # noqa: BLE001 - reported; to die of it would start the generator again and emit its source twice
+            self.collector.report_error(error)
+
+    def _checked(self, item: object) -> Row:
+        if isinstance(item, (tuple, list)) and len(item) == self._width:
+            return tuple(item)
+        raise wrong_values(f"spout function {self._name}() yielded", item, self._options.fields)
+
+    def _break(self, error: Exception) -> None:
+        """Begin anew where that is allowed, else raise GeneratorBroken."""
+        if self._options.restartable:
+            self._start_again()
+            return
+        self._ended = True
+        raise GeneratorBroken(
+            f"spout function {self._name}() cannot go on: {type(error).__name__}: {error}",
+            hint="Catch the error inside the generator, or declare it @spout(..., restartable=True) if it may start from its beginning.",
+        ) from error
+
+
+class GeneratorSpout(_FromGenerator[Iterable[Values]]):
+    """A spout from a generator function; each `next_tuple` pulls one item."""
+
+    def open(self) -> None:
+        """Make the generator; its body begins at the first poll."""
+        self._iterator: Iterator[Values] = iter(self._function())
+        self._pull = partial(next, self._iterator, _END)
+
+    def close(self) -> None:
+        """Close the generator, so that its `with` blocks end."""
+        close = getattr(self._iterator, "close", None)
+        if close is not None:
+            close()
+
+    def _start_again(self) -> None:
+        self.open()
+
+
+class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
+    """A spout from an async generator function, which background work pulls into a buffer; `next_tuple` never waits."""
+
+    def open(self) -> None:
+        """Begin to pull."""
+        self._buffer: deque[object] = deque()
+        self._has_room = asyncio.Event()
+        self._error: Exception | None = None
+        self._is_done = False
+        self._pull = self._take
+        self._begin()
+
+    def _begin(self) -> None:
+        self._error, self._is_done = None, False
+        self._puller = self.context.create_task(self._fill(aiter(self._function())))
+
+    async def _fill(self, source: AsyncIterator[Values]) -> None:
+        try:
+            async for item in source:
+                self._buffer.append(item)
+                self.context.wake()
+                if len(self._buffer) >= BUFFER_TUPLES:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+        except Exception as error:  # noqa: BLE001 - `next_tuple` raises it, behind what was yielded before
+            self._error = error
+        finally:
+            aclose = getattr(source, "aclose", None)
+            if aclose is not None:
+                await aclose()
+        self._is_done = True
+        self.context.wake()
+
+    def _take(self) -> object:
+        if self._buffer:
+            item = self._buffer.popleft()
+            if len(self._buffer) == BUFFER_TUPLES // 2:
+                self._has_room.set()
+            return item
+        if self._error is not None:
+            raise self._error
+        return _END if self._is_done else _NOTHING
+
+    def _start_again(self) -> None:
+        self._puller.cancel()
+        self._buffer.clear()
+        self._begin()
+
+
+class SpoutFunction(Generic[P]):
+    """What `@spout` makes of a function: called with the function's arguments it gives a factory; without parameters it is one."""
+
+    def __init__(
+        self, function: Callable[P, Iterable[Values] | AsyncIterable[Values]], options: _Options, bind: Callable[[], Any] | None = None
+    ) -> None:
+        self.function = function
+        """The undecorated function, for unit tests."""
+        self.output_fields = options.fields
+        self._options = options
+        self._bound = bind
+        self.__name__ = function_name(function)
+        self.__doc__ = function.__doc__
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
+        """Return a factory of spouts that pull `function(*args, **kwargs)`; each task calls the function itself."""
+        if self._bound is not None:
+            raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once.")
+        return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
+
+    def create(self) -> Spout:
+        """Return a new spout; the engine calls it once for each task."""
+        function: Callable[[], Any] = self._bound or cast(Any, self.function)
+        missing = () if self._bound is not None else missing_arguments(self.function)
+        if missing:
+            raise UsageError(
+                f"spout function {self.__name__}() needs arguments: {', '.join(missing)}",
+                hint=f"Pass {self.__name__}({', '.join(missing)}) with their values to set_spout().",
+            )
+        if call_kind(self.function) is CallKind.ASYNC_GENERATOR:
+            return AsyncGeneratorSpout(function, self._options, self.__name__)
+        return GeneratorSpout(function, self._options, self.__name__)
+
+    def __repr__(self) -> str:
+        return f"<@spout {self.__name__}: {', '.join(self.output_fields.names)}>"
+
+
+def spout(
+    *output_fields: str | Fields, max_retries: int | None = 3, on_give_up: GiveUp | None = None, restartable: bool = False
+) -> Callable[[Callable[P, Iterable[Values] | AsyncIterable[Values]]], SpoutFunction[P]]:
+    """Make a spout of a generator or async generator function that yields tuples with these fields.
+
+    A tuple that fails is emitted again `max_retries` times (None: without limit), then given to
+    `on_give_up(values, failure)`, a plain function (default: it is reported as an error). `restartable=True` says that
+    the function may be started from its beginning after it raised; see `GeneratorBroken`.
+
+    >>> @spout("number")
+    ... def numbers(limit):
+    ...     for number in range(limit):
+    ...         yield (number,)
+    >>> numbers(3)                          # for set_spout()
+    <@spout numbers: number>
+    >>> list(numbers.function(3))           # for a unit test
+    [(0,), (1,), (2,)]
+    """
+    fields = decorated_fields("spout", output_fields)
+    if fields is None:
+        raise UsageError("@spout() names no fields", hint='Name what it yields: @spout("line").')
+    check_count("@spout: max_retries", max_retries, minimum=0, optional=True)
+    _check_on_give_up(on_give_up)
+    options = _Options(fields, max_retries, on_give_up, restartable)
+
+    def decorate(function: Callable[P, Iterable[Values] | AsyncIterable[Values]]) -> SpoutFunction[P]:
+        _check_generator_function(function)
+        return SpoutFunction(function, options)
+
+    return decorate
+
+
+def _check_on_give_up(on_give_up: object) -> None:
+    if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN):
+        raise UsageError("@spout: on_give_up must be a plain function", hint="Write def on_give_up(values, failure): ...")
+
+
+def _check_generator_function(function: object) -> None:
+    if not callable(function) or call_kind(function) not in (CallKind.GENERATOR, CallKind.ASYNC_GENERATOR):
+        raise UsageError(
+            f"@spout needs a generator function, and {getattr(function, '__name__', repr(function))} is none",
+            hint="Let it `yield (value,)`, or write a Spout class.",
+        )

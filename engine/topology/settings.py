@@ -1,0 +1,112 @@
+"""The settings of one component: which there are, what they may be, and where they come from."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.errors import UsageError
+from engine.names import did_you_mean
+from engine.topology.bolt import BasicBolt, BoltBase
+from engine.topology.calls import CallKind, call_kind
+from engine.topology.spec import ComponentSettings, Kind
+
+
+@dataclass(frozen=True, slots=True)
+class _Setting:
+    fits: Callable[[object], bool]
+    expected: str
+
+
+def _count(minimum: int) -> _Setting:
+    return _Setting(lambda value: is_count(value, minimum), f"an integer of at least {minimum}")
+
+
+def is_count(value: object, minimum: int) -> bool:
+    """Tell whether a value is an integer (no bool) of at least `minimum`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def check_count(what: str, value: object, *, minimum: int, optional: bool = False) -> None:
+    """Raise UsageError unless the value is such an integer, or None where `optional`."""
+    if not (is_count(value, minimum) or (optional and value is None)):
+        none = ", or None" if optional else ""
+        raise UsageError(f"{what} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {what.split()[-1]}=3.")
+
+
+def _is_positive_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+
+
+_ON_ERROR: Final = _Setting(lambda value: value in ("restart", "fail"), "'restart' or 'fail'")
+_SPOUT_SETTINGS: Final = {"max_spout_pending": _count(1), "on_error": _ON_ERROR}
+_BOLT_SETTINGS: Final = {
+    "concurrency": _count(1),
+    "threads": _count(0),
+    "on_error": _ON_ERROR,
+    "tick_tuple_freq_secs": _Setting(_is_positive_number, "a number of seconds above 0"),
+}
+SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SETTINGS, "bolt": _BOLT_SETTINGS}
+
+
+def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping[str, object]) -> tuple[ComponentSettings, list[str]]:
+    """Return the settings of a component and their faults; what is wrong is left at its default.
+
+    `declared` is the component's class or an instance, or None where it is not known; a keyword that is not None wins
+    over its attribute. `where` begins each fault: `bolt 'count'`.
+    """
+    settings: Mapping[str, _Setting] = SETTINGS_OF_KIND[kind]
+    faults = [
+        f"{where}: {name!r} is not a setting of a {kind}. {_other_kind(kind, name) or did_you_mean(name, settings)}"
+        for name in keywords
+        if name not in settings
+    ]
+    chosen: dict[str, Any] = {}
+    for name, setting in settings.items():
+        value, fix = keywords.get(name), f"set_{kind}(..., {name}=...)"
+        if value is None:
+            value, fix = getattr(declared, name, None), f"{_class_name(declared)}.{name}"
+        if value is None:
+            continue
+        if setting.fits(value):
+            chosen[name] = value
+        else:
+            faults.append(f"{where}: {name} must be {setting.expected}, not {value!r}. Fix {fix}.")
+    result = ComponentSettings(**chosen)
+    return result, faults + _call_faults(where, declared, result)
+
+
+def _other_kind(kind: Kind, name: str) -> str | None:
+    other: Kind = "bolt" if kind == "spout" else "spout"
+    return f"It is one of a {other}; remove it here." if name in SETTINGS_OF_KIND[other] else None
+
+
+def _call_faults(where: str, declared: object, settings: ComponentSettings) -> list[str]:
+    """Return the faults of settings that the kind of `execute` does not allow (ACK-10)."""
+    execute = getattr(declared, "execute", None)
+    bolt_class = declared if isinstance(declared, type) else type(declared)
+    if execute is None or not issubclass(bolt_class, BoltBase):
+        return []
+    faults = []
+    name, kind = bolt_class.__name__, call_kind(execute)
+    if settings.concurrency > 1 and not kind.is_async:
+        faults.append(
+            f"{where}: concurrency={settings.concurrency} needs an `async def execute`, and that of {name} is a {_words(kind)}. "
+            "Write it async, raise the parallelism, or use threads of a BasicBolt."
+        )
+    if settings.threads and not issubclass(bolt_class, BasicBolt):
+        faults.append(f"{where}: threads={settings.threads} needs a BasicBolt, and {name} is none. Derive it from BasicBolt.")
+    elif settings.threads and kind.is_async:
+        faults.append(
+            f"{where}: threads={settings.threads} needs a plain `def execute`, and that of {name} is an {_words(kind)}. "
+            "Use concurrency instead."
+        )
+    return faults
+
+
+def _words(kind: CallKind) -> str:
+    return "plain def" if kind is CallKind.PLAIN else kind.value
+
+
+def _class_name(declared: object) -> str:
+    return declared.__name__ if isinstance(declared, type) else type(declared).__name__

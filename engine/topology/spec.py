@@ -1,0 +1,146 @@
+"""A topology as data: what `TopologyBuilder.build()` returns and every later layer reads."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+
+from engine.topology.grouping import Grouping
+from engine.topology.spout import OnError
+from engine.topology.stream import Streams
+
+if TYPE_CHECKING:
+    from engine.config import Config
+
+Kind: TypeAlias = Literal["spout", "bolt"]
+
+
+class InstanceFactory(Protocol):
+    """Makes the instances of one component."""
+
+    def create(self) -> Any:
+        """Return a new instance; raise what the user's code raises, or UsageError where it returns the wrong thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Subscription:
+    """One input of a bolt: a stream of a component, and how its tuples are shared among the bolt's tasks."""
+
+    source: str
+    stream: str
+    grouping: Grouping
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSettings:
+    """The settings of one component, from class attributes and the keywords of `set_spout` and `set_bolt`."""
+
+    concurrency: int = 1
+    threads: int = 0
+    on_error: OnError | None = None
+    tick_tuple_freq_secs: float | None = None
+    max_spout_pending: int | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ComponentSpec:
+    """One component: how to make its instances, how many tasks it has, what it emits and takes in."""
+
+    component_id: str
+    kind: Kind
+    factory: InstanceFactory
+    parallelism: int
+    streams: Streams
+    subscriptions: tuple[Subscription, ...]
+    settings: ComponentSettings
+    fields_declared_at: str = "its output_fields"
+    """Where a person changes `streams`, for errors: `Words.output_fields`."""
+
+
+Edge: TypeAlias = tuple[str, str]
+"""(source, target), by component id."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Topology:
+    """An immutable, valid graph of components, in the order of declaration.
+
+    `config` are the settings that travel with it; a run that is given its own uses those instead.
+    """
+
+    name: str
+    components: Mapping[str, ComponentSpec]
+    config: "Config | None" = None
+
+    @property
+    def spouts(self) -> tuple[ComponentSpec, ...]:
+        """The spouts, in the order of declaration."""
+        return tuple(spec for spec in self.components.values() if spec.kind == "spout")
+
+    @property
+    def bolts(self) -> tuple[ComponentSpec, ...]:
+        """The bolts, in the order of declaration."""
+        return tuple(spec for spec in self.components.values() if spec.kind == "bolt")
+
+    def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
+        """Return who takes in this stream, and how, in the order of declaration."""
+        return tuple(
+            (spec, subscription)
+            for spec in self.components.values()
+            for subscription in spec.subscriptions
+            if subscription.source == component_id and subscription.stream == stream
+        )
+
+    def targets(self, component_id: str) -> tuple[str, ...]:
+        """Return the components that take in any stream of this one, each once, in the order of declaration."""
+        return tuple(
+            spec.component_id
+            for spec in self.components.values()
+            if any(subscription.source == component_id for subscription in spec.subscriptions)
+        )
+
+    def closing_edges(self) -> frozenset[Edge]:
+        """Return the edges that close a cycle: those that lead back onto the path of a depth-first walk.
+
+        The walk starts at the spouts, in the order of declaration, then at what no spout reaches. Without these edges
+        the graph has no cycle.
+        """
+        closing: set[Edge] = set()
+        done: set[str] = set()
+        for start in (*self.spouts, *self.bolts):
+            self._walk(start.component_id, done, closing)
+        return frozenset(closing)
+
+    def _walk(self, start: str, done: set[str], closing: set[Edge]) -> None:
+        if start in done:
+            return
+        path = {start: iter(self.targets(start))}
+        while path:
+            current, targets = next(reversed(path.items()))
+            target = next(targets, None)
+            if target is None:
+                del path[current]
+                done.add(current)
+            elif target in path:
+                closing.add((current, target))
+            elif target not in done:
+                path[target] = iter(self.targets(target))
+
+    def layers(self) -> Mapping[str, int]:
+        """Return each component's depth: 0 where nothing flows in, else one more than its deepest source, closing edges left out."""
+        closing = self.closing_edges()
+        depths: dict[str, int] = {}
+        waiting = list(self.components)
+        while waiting:
+            held: list[str] = []
+            for component_id in waiting:
+                sources = {
+                    subscription.source
+                    for subscription in self.components[component_id].subscriptions
+                    if subscription.source in self.components and (subscription.source, component_id) not in closing
+                }
+                if sources <= depths.keys():
+                    depths[component_id] = 1 + max((depths[source] for source in sources), default=-1)
+                else:
+                    held.append(component_id)
+            waiting = held
+        return {component_id: depths[component_id] for component_id in self.components}

@@ -1,0 +1,115 @@
+"""What the engine's own packages may ask of a task beside the public component API.
+
+Checkpoints, transactions, flow control and the Kafka spout stand on this contract, never on executors. A component
+that derives from `PortUser` gets its port before `open` or `prepare`; it costs nothing where nobody derives from it.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Literal, Protocol
+
+from engine.errors import Failure
+from engine.names import DEFAULT_STREAM
+from engine.topology.collector import Tuple
+from engine.topology.values import Values
+
+SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
+"""What a spout task does: emits; has max_spout_pending open trees or full targets; is exhausted; is paused with no open
+tree; an Inlet's senders wait and nothing else comes; is paused with open trees."""
+
+
+class RunPort(Protocol):
+    """What a task may ask of the whole run."""
+
+    def request_checkpoint(self) -> None:
+        """Have a checkpoint begin at once; without effect in a run without checkpoints."""
+
+    def on_checkpoint_request(self, begin: Callable[[], None]) -> None:
+        """Name who begins one: the checkpoint spout."""
+
+    def spout_status(self) -> Mapping[int, SpoutStatus]:
+        """Return what each of the user's spout tasks does, by task id."""
+
+
+class SpoutPort(Protocol):
+    """The port of a spout task."""
+
+    @property
+    def run(self) -> RunPort:
+        """The run's port."""
+
+    def emit_control(
+        self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM, *, timeout_secs: float | None = None
+    ) -> None:
+        """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too.
+
+        With a message id it is a tree; with `timeout_secs` that tree has a clock of its own, which runs though timeouts are off.
+        """
+
+    def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
+        """Have `listener(message_id, task_id, secs)` told of each receiving task's own settle: `secs` after the emit, undeferred."""
+
+    def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
+        """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
+
+
+class BoltPort(Protocol):
+    """The port of a bolt task."""
+
+    @property
+    def run(self) -> RunPort:
+        """The run's port."""
+
+    def hold(self, source_task: int) -> None:
+        """Put aside, in order and outside the bound, what that task sends; that task alone is stopped."""
+
+    def release(self, source_task: int) -> None:
+        """Take what was put aside before anything else, and let that task go on."""
+
+    def emit_control(self, values: Values, anchor: Tuple | None = None, stream: str = DEFAULT_STREAM) -> None:
+        """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too."""
+
+    def settle_control(self, tup: Tuple, failure: Failure | None = None) -> None:
+        """Ack a control tuple, or fail it."""
+
+    async def returned(self) -> None:
+        """Wait until every input that was taken has returned; none is taken meanwhile."""
+
+    def defer_settles(self, *, on: bool = True) -> None:
+        """Keep the task's acks as (root, value) from now on. They outlive the instance."""
+
+    def prepare_settles(self) -> int:
+        """Let what was acked so far wait for `release_settles` or `fail_prepared`; return how many roots do."""
+
+    async def release_settles(self) -> None:
+        """Send the prepared acks, in bursts."""
+
+    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
+        """Fail the acks since the last `prepare_settles`, and the prepared ones too if asked, in bursts."""
+
+    def fail_taken(self, failure: Failure) -> int:
+        """Fail all that the task took up and has not settled; return how many. Later settles of it are ignored."""
+
+    def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
+        """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
+
+
+class SpoutPortUser:
+    """Base of the engine's own spouts that need more than a collector."""
+
+    port: SpoutPort
+    """Set before `open`."""
+
+
+class BoltPortUser:
+    """Base of the engine's own bolts that need more than a collector."""
+
+    port: BoltPort
+    """Set before `prepare`."""
+
+    def on_control(self, tup: Tuple) -> Awaitable[None] | None:
+        """Handle a control tuple, once every input taken before it has returned; settle it by `port.settle_control`."""
+        self.port.settle_control(tup)
+        return None
+
+    def on_restart(self) -> None:
+        """Learn, on a fresh instance before `prepare`, that an instance of this task died; the port keeps what it kept."""

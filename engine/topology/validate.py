@@ -1,0 +1,185 @@
+"""The rules of a topology (GRP-5), as pure functions that return faults: texts that name the place and the fix."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Final
+
+from engine.config import Config
+from engine.errors import TopologyError
+from engine.names import is_reserved, nearest
+from engine.topology.grouping import Custom, Direct, FieldsGrouping, PartialKey
+from engine.topology.spec import ComponentSpec, Subscription, Topology
+
+NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spout()."
+
+
+def validate_run(topology: Topology, config: Config) -> None:
+    """Raise TopologyError where a topology cannot run with this config; called again when a run starts."""
+    faults = run_faults(topology, config)
+    if faults:
+        raise TopologyError(faults, topology_name=topology.name)
+
+
+def id_faults(kind: str, component_id: object) -> Iterator[str]:
+    """Yield what is wrong with a user's component id."""
+    if not isinstance(component_id, str) or not component_id:
+        yield f"{kind} {component_id!r}: an id must be a non-empty str. Fix set_{kind}()."
+    elif is_reserved(component_id):
+        yield f"{kind} {component_id!r}: ids that begin with '__' or '$' are the engine's own. Rename it."
+
+
+def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]:
+    """Return the faults that no config can mend; of the components in `unknown` the streams are not known, so they are not judged."""
+    faults = [] if topology.spouts else [NO_SPOUT]
+    for spec in topology.components.values():
+        faults.extend(_input_faults(spec, topology.components, unknown))
+    return faults
+
+
+def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
+    """Yield where a subscription names its source, stream or fields by something that is no str."""
+    method = subscription.grouping.method
+    named: list[tuple[str, object]] = [("component", subscription.source), ("stream", subscription.stream)]
+    if isinstance(subscription.grouping, (FieldsGrouping, PartialKey)):
+        named.extend(("field", name) for name in subscription.grouping.names)
+    for what, name in named:
+        if not isinstance(name, str):
+            yield f"{where}: {method}() names a {what} by {name!r} ({type(name).__name__}). Name it by a str."
+
+
+def run_faults(topology: Topology, config: Config) -> list[str]:
+    """Return the faults of a topology with this config: unbounded cycles, and more tasks than key groups."""
+    return [*_key_group_faults(topology, config), *_cycle_faults(topology, config)]
+
+
+def _input_faults(spec: ComponentSpec, components: Mapping[str, ComponentSpec], unknown: Collection[str]) -> Iterator[str]:
+    where = _where(spec)
+    if spec.kind == "spout" and spec.subscriptions:
+        yield f"{where}: a spout takes no input, but it subscribes to {spec.subscriptions[0].source!r}. Remove that, or write a bolt."
+        return
+    seen: dict[tuple[str, str], Subscription] = {}
+    for subscription in spec.subscriptions:
+        wrong = list(_named_wrongly(where, subscription))
+        if wrong:
+            yield from wrong
+            continue
+        source = components.get(subscription.source)
+        earlier = seen.setdefault((subscription.source, subscription.stream), subscription)
+        if source is None:
+            yield _unknown_component(where, subscription, components)
+            continue
+        if earlier is not subscription:
+            yield (
+                f"{where}: subscribes to stream {subscription.stream!r} of {subscription.source!r} twice ({earlier.grouping.label}, "
+                f"{subscription.grouping.label}), so it would get each tuple twice. Keep one grouping."
+            )
+        yield from _grouping_faults(where, subscription)
+        if subscription.source not in unknown:
+            yield from _stream_faults(where, subscription, source)
+
+
+def _unknown_component(where: str, subscription: Subscription, components: Mapping[str, ComponentSpec]) -> str:
+    near = nearest(subscription.source, components)
+    fix = f"Did you mean {near!r}?" if near else f"Fix {subscription.grouping.method}() or declare {subscription.source!r}."
+    return f"{where}: there is no component {subscription.source!r} (there are: {', '.join(components)}). {fix}"
+
+
+def _grouping_faults(where: str, subscription: Subscription) -> Iterator[str]:
+    """Yield what is wrong with the grouping itself."""
+    grouping = subscription.grouping
+    if isinstance(grouping, (FieldsGrouping, PartialKey)) and not grouping.names:
+        yield f"{where}: {grouping.method}({subscription.source!r}) names no field. Name at least one."
+    if isinstance(grouping, Custom):
+        if isinstance(grouping.grouping, type) and not hasattr(grouping.grouping, "choose_tasks"):
+            yield f"{where}: custom_grouping() was given {grouping.grouping.__name__}, which has no choose_tasks(). Define it."
+        elif grouping.is_factory and not callable(grouping.grouping):
+            yield (
+                f"{where}: custom_grouping() was given {grouping.grouping!r}, which has no choose_tasks() and makes nothing. "
+                "Pass a CustomGrouping, its class, or a callable that returns one."
+            )
+
+
+def _stream_faults(where: str, subscription: Subscription, source: ComponentSpec) -> Iterator[str]:
+    """Yield what is wrong between a subscription and the stream that it names."""
+    grouping = subscription.grouping
+    stream = f"stream {subscription.stream!r} of {source.component_id!r}"
+    fields = source.streams.get(subscription.stream)
+    if fields is None:
+        there = f"it has: {', '.join(source.streams)}" if source.streams else "it declares none"
+        yield (
+            f"{where}: {source.component_id!r} has no stream {subscription.stream!r} ({there}). "
+            f"Fix {grouping.method}() or {source.fields_declared_at}."
+        )
+        return
+    if isinstance(grouping, (FieldsGrouping, PartialKey)):
+        for name in dict.fromkeys(grouping.names):
+            if name not in fields:
+                there = f"it has: {', '.join(fields)}" if len(fields) else "it has none"
+                yield f"{where}: {stream} has no field {name!r} ({there}). Fix {grouping.method}() or {source.fields_declared_at}."
+    if isinstance(grouping, Direct) and not fields.direct:
+        yield f"{where}: direct_grouping() on {stream}, which is not direct. Fix the grouping, or declare Fields(..., direct=True)."
+    elif fields.direct and not isinstance(grouping, Direct):
+        yield f"{where}: {grouping.method}() on {stream}, which is direct. Use direct_grouping(), or declare it without direct=True."
+
+
+def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:
+    for spec in topology.bolts:
+        grouped = any(isinstance(subscription.grouping, FieldsGrouping) for subscription in spec.subscriptions)
+        if grouped and spec.parallelism > config.key_groups:
+            yield (
+                f"{_where(spec)}: parallelism {spec.parallelism} is above key_groups ({config.key_groups}), so behind its fields grouping "
+                f"some tasks would get nothing. Lower it, or set Config(key_groups={spec.parallelism}) or more."
+            )
+
+
+def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
+    """Yield, for each spout that feeds a cycle, what leaves the tuples in that cycle without a bound (BP-5)."""
+    cycles = [(source, _path(topology, target, source)) for source, target in _in_order(topology)]
+    if cycles and config.acker_executors == 0:
+        yield (
+            f"cycle {_arrows(cycles[0][1])}: with acker_executors=0 nothing bounds the tuples in it. "
+            "Set Config(acker_executors=1), or take the cycle out."
+        )
+        return
+    for spec in topology.spouts:
+        if spec.settings.max_spout_pending is not None or config.max_spout_pending is not None:
+            continue
+        fed = next((path for source, path in cycles if _path(topology, spec.component_id, source)), None)
+        if fed is not None:
+            yield (
+                f"{_where(spec)}: feeds the cycle {_arrows(fed)} without max_spout_pending, so nothing bounds the tuples in it. "
+                f"Fix set_spout({spec.component_id!r}, ..., max_spout_pending=1000) or Config(max_spout_pending=1000)."
+            )
+
+
+def _in_order(topology: Topology) -> list[tuple[str, str]]:
+    position = {component_id: index for index, component_id in enumerate(topology.components)}
+    return sorted(topology.closing_edges(), key=lambda edge: (position[edge[0]], position[edge[1]]))
+
+
+def _path(topology: Topology, start: str, end: str) -> tuple[str, ...]:
+    """Return a shortest path along the edges, both ends included; empty where there is none."""
+    came_from: dict[str, str | None] = {start: None}
+    queue = [start]
+    for current in queue:
+        if current == end:
+            break
+        for target in topology.targets(current):
+            if target not in came_from:
+                came_from[target] = current
+                queue.append(target)
+    if end not in came_from:
+        return ()
+    path: list[str] = []
+    step: str | None = end
+    while step is not None:
+        path.append(step)
+        step = came_from[step]
+    return tuple(reversed(path))
+
+
+def _arrows(path: tuple[str, ...]) -> str:
+    return " → ".join(map(repr, (*path, path[0])))
+
+
+def _where(spec: ComponentSpec) -> str:
+    return f"{spec.kind} {spec.component_id!r}"

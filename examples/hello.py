@@ -1,0 +1,20 @@
+"""Hello world: a spout, a bolt, and what connects them. Run it: `python -m engine run examples/hello.py`."""
+
+from collections.abc import Iterator
+
+from engine import TopologyBuilder, Tuple, bolt, spout
+
+
+@spout("name")
+def names() -> Iterator[tuple[str]]:
+    yield from [("world",), ("storm",)]
+
+
+@bolt()
+def greet(tup: Tuple) -> None:
+    print(f"Hello, {tup['name']}!")
+
+
+builder = TopologyBuilder("hello")
+builder.set_spout("names", names)
+builder.set_bolt("greet", greet).shuffle_grouping("names")

@@ -1,0 +1,88 @@
+"""A web service that answers an order when all that follows from it is done: `python examples/service.py [PORT]`.
+
+    curl -d '{"item": "tea", "quantity": 2}' http://127.0.0.1:8000/orders
+
+The topology runs inside the service, on the same event loop. Needs `pip install 'stormcell[service]'`.
+"""
+
+import contextlib
+import sys
+from collections import defaultdict
+from collections.abc import AsyncIterator
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+import engine
+from engine import BasicBolt, Config, FailTuple, Inlet, InletClosed, Topology, TopologyBuilder, Tuple, TupleFailed, bolt
+from engine.metrics import CONTENT_TYPE
+
+PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
+
+
+async def price_of(item: str) -> float:
+    """Ask for a price; in a real service this waits for a database or another service."""
+    return PRICES[item]
+
+
+@bolt("item", "total", concurrency=100)
+async def price(tup: Tuple) -> tuple[str, float]:
+    if tup["quantity"] < 1:
+        raise FailTuple(f"an order of {tup['quantity']} is no order")
+    return tup["item"], tup["quantity"] * await price_of(tup["item"])
+
+
+class Book(BasicBolt):
+    """Adds each order to the takings of its item; an item always comes to the same task."""
+
+    def __init__(self, takings: defaultdict[str, float]) -> None:
+        self.takings = takings
+
+    def execute(self, tup: Tuple) -> None:
+        self.takings[tup["item"]] += tup["total"]
+
+
+def topology(takings: defaultdict[str, float]) -> Topology:
+    builder = TopologyBuilder("orders")
+    builder.set_spout("orders", lambda: Inlet("item", "quantity"))
+    builder.set_bolt("price", price).shuffle_grouping("orders")
+    builder.set_bolt("book", lambda: Book(takings), parallelism=2).fields_grouping("price", "item")
+    return builder.build()
+
+
+def create_app(config: Config) -> Starlette:
+    """Return the service; the run lives as long as its lifespan, and drains at the end of it."""
+    takings: defaultdict[str, float] = defaultdict(float)
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with engine.run(topology(takings), config) as run:
+            app.state.run = run
+            yield
+            await run.drain()
+
+    async def order(request: Request) -> Response:
+        try:
+            asked = await request.json()
+            item, quantity = str(asked["item"]), int(asked["quantity"])
+        except (ValueError, KeyError, TypeError):
+            return JSONResponse({"error": "an order is a JSON object with item and quantity"}, 400)
+        try:
+            await request.app.state.run.inlet("orders").send((item, quantity))
+        except TupleFailed as failed:
+            return JSONResponse({"error": failed.failure.describe()}, 504 if failed.failure.reason == "timeout" else 500)
+        except InletClosed as closed:
+            return JSONResponse({"error": closed.message}, 503)
+        return JSONResponse({"takings": takings[item]})
+
+    async def metrics(request: Request) -> Response:
+        return Response(request.app.state.run.metrics_text(), headers={"content-type": CONTENT_TYPE})
+
+    return Starlette(routes=[Route("/orders", order, methods=["POST"]), Route("/metrics", metrics)], lifespan=lifespan)
+
+
+if __name__ == "__main__":
+    uvicorn.run(create_app(Config(message_timeout_secs=5)), port=int(sys.argv[1]) if len(sys.argv) > 1 else 8000)

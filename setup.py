@@ -1,0 +1,115 @@
+"""Builds the Cython modules of `_native`; everything else about the project stands in pyproject.toml.
+
+`STORMCELL_BUILD` takes a comma-separated list of:
+    debug     no optimisation, C line numbers, C assertions
+    trace     line tracing, for coverage and profilers (slow)
+    annotate  an HTML page beside each .pyx that shows what calls Python
+    force     compile everything again
+    skip      compile nothing (for an editable install, whose modules `build_ext --inplace` then compiles, and keeps)
+"""
+import os
+import shlex
+import shutil
+import sys
+import sysconfig
+import tempfile
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+from setuptools.errors import CompileError, PlatformError
+
+SWITCHES = {"debug", "trace", "annotate", "force", "skip"}
+DIRECTIVES = {"language_level": 3, "freethreading_compatible": False}
+WANTED_FLAGS = {
+    "unix": ["-O2", "-g0", "-fno-strict-aliasing", "-Wno-unreachable-code"],
+    "msvc": ["/O2"],
+}
+DEBUG_FLAGS = {"unix": ["-O0", "-g3", "-UNDEBUG"], "msvc": ["/Od", "/Z7"]}
+
+
+def switches() -> set[str]:
+    """The switches of `STORMCELL_BUILD`; an unknown one ends the build."""
+    chosen = {word.strip() for word in os.environ.get("STORMCELL_BUILD", "").split(",") if word.strip()}
+    unknown = sorted(chosen - SWITCHES)
+    if unknown:
+        raise SystemExit(f"STORMCELL_BUILD: unknown switch {', '.join(unknown)} (there are: {', '.join(sorted(SWITCHES))})")
+    return chosen
+
+
+class BuildNative(build_ext):
+    """Compiles in parallel, with those of the wanted flags that the compiler takes."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count() or 1
+        self.force = self.force or "force" in switches()
+
+    def run(self) -> None:
+        require_compiler()
+        super().run()
+
+    def build_extensions(self) -> None:
+        table = DEBUG_FLAGS if "debug" in switches() else WANTED_FLAGS
+        flags = self.accepted(table.get(self.compiler.compiler_type, []))
+        for extension in self.extensions:
+            extension.extra_compile_args = [*extension.extra_compile_args, *flags]
+        super().build_extensions()
+
+    def accepted(self, flags: list[str]) -> list[str]:
+        """Those flags with which an empty program compiles."""
+        strict = ["-Werror"] if self.compiler.compiler_type == "unix" else []
+        with tempfile.TemporaryDirectory() as folder:
+            source = Path(folder) / "empty.c"
+            source.write_text("int main(void) { return 0; }\n")
+
+            def compiles(flag: str) -> bool:
+                try:
+                    self.compiler.compile([str(source)], output_dir=folder, extra_postargs=[*strict, flag])
+                except CompileError:
+                    return False
+                return True
+
+            return [flag for flag in flags if compiles(flag)]
+
+
+def require_compiler() -> None:
+    """Stops with the command that helps where there is no C compiler, or no header to compile against."""
+    if sys.platform == "win32":
+        return  # setuptools finds MSVC by the registry and says what is missing
+    command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
+    if shutil.which(command) is None:
+        raise PlatformError(
+            f"stormcell's core is compiled, and there is no C compiler here (looked for {command!r}). "
+            "Install one (Debian: apt-get install gcc; Fedora: dnf install gcc; macOS: xcode-select --install) or point CC at yours."
+        )
+    if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
+        version = f"{sys.version_info.major}.{sys.version_info.minor}"
+        raise PlatformError(
+            f"{sys.executable} has no Python.h to compile against. "
+            f"Install the headers (Debian: apt-get install python{version}-dev; Fedora: dnf install python3-devel)."
+        )
+
+
+def extensions() -> list[Extension]:
+    """One extension per .pyx of `_native`, as C."""
+    chosen = switches()
+    if "skip" in chosen:
+        return []
+    directives = DIRECTIVES | ({"linetrace": True, "profile": True} if "trace" in chosen else {})
+    macros: list[tuple[str, str | None]] = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1")] if "trace" in chosen else []
+    modules = [
+        Extension(f"_native.{path.stem}", [path.as_posix()], define_macros=macros) for path in sorted(Path("_native").glob("*.pyx"))
+    ]
+    return cythonize(
+        modules,
+        compiler_directives=directives,
+        build_dir="build/cython",
+        annotate="annotate" in chosen,
+        force=bool(chosen & {"force", "trace"}),
+        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # elsewhere children import this file again
+    )
+
+
+setup(ext_modules=extensions(), cmdclass={"build_ext": BuildNative})

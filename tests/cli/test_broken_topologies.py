@@ -1,0 +1,27 @@
+"""A broken topology file: one clear error that names the place and the fix, and the right exit status."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.broken_cases import CASES
+from tests.cli.broken_topologies import Broken, normalised, run
+
+
+@pytest.mark.guarantee("RUN-4")
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_what_a_user_sees(case: Broken, tmp_path: Path) -> None:
+    seen = run(case, tmp_path)
+
+    errors = normalised(seen.errors, tmp_path)
+    if isinstance(case.seen, str):
+        assert errors == case.seen
+    else:
+        assert [part for part in case.seen if part not in errors] == [], errors
+    assert seen.exit_status == case.exit_status
+    assert seen.output == ""
+    assert "Traceback" not in errors or "Fix: " in errors
+
+
+def test_ten_of_them_are_refused_before_anything_runs() -> None:
+    assert sum(case.exit_status == 2 for case in CASES) >= 10

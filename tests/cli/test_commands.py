@@ -1,0 +1,138 @@
+"""The commands from outside: arguments in, text and exit status out."""
+
+import json
+import logging
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.cli import bench_command
+from engine.cli.main import run_command_line
+from engine.version import __version__
+from tests.cli.topology_files import Write
+from tests.project.sources import ROOT
+
+BOTH = "words = _builder('words').build()\nclicks = _builder('clicks').build()\nconfig = {'burst': 64}\n"
+
+
+@pytest.fixture(autouse=True)
+def _a_process_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a wide terminal, and give the root logger back as it was."""
+    monkeypatch.setenv("COLUMNS", "100")
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", list(root.handlers))
+    monkeypatch.setattr(root, "level", root.level)
+
+
+def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["--version"]) == 0
+    assert capsys.readouterr().out == f"stormcell {__version__}\n"
+
+
+@pytest.mark.parametrize("program", ["python -m engine", "stormcell"])
+def test_help_calls_the_program_as_it_was_called(program: str) -> None:
+    entrance = (
+        ["-m", "engine"]
+        if program != "stormcell"
+        else ["-c", "import sys; sys.argv[0] = '/bin/stormcell'\nimport engine.cli.main as m; m.main()"]
+    )
+    shown = subprocess.run([sys.executable, *entrance, "--help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert shown.startswith(f"Usage: {program} [OPTIONS]")
+    assert f"  {program} run topology.py" in shown
+
+
+@pytest.mark.parametrize("command", ["run", "check", "graph"])
+def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line([command, "--help"]) == 0
+    assert f"  {command} topology.py" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["rnu"], "'rnu' is not a command. Did you mean 'run'?"),
+        (["flow.py"], "'flow.py' is not a command. Did you mean"),
+        (["launch"], "The commands are run, check, graph, bench."),
+        (["run"], "Missing FILE: which topology?"),
+        (["check"], "Missing argument 'FILE[:NAME]'"),
+        (["run", "flow.py", "--for", "30"], "'30' is a number without a unit. Write 30s"),
+        (["run", "flow.py", "--json", "--plain"], "Choose one."),
+        (["run", "flow.py", "--log-level", "loud"], "'loud' is not one of 'debug', 'info'"),
+        (["run", "flow.py", "--fro", "30s"], "No such option"),
+    ],
+)
+@pytest.mark.guarantee("RUN-4")
+def test_a_wrong_command_line_is_status_2(arguments: list[str], why: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(arguments) == 2
+    out, err = capsys.readouterr()
+    assert why in err
+    assert out == ""
+
+
+def test_check_lists_the_components(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["check", write(BOTH) + ":words"]) == 0
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "component  kind       takes in  emits",
+        "lines      spout × 1  –         default(line)",
+    ]
+
+
+def test_check_judges_the_settings_too(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["check", write(BOTH) + ":words", "-c", "brust=1"]) == 2
+    assert "Did you mean 'burst'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("options", "beginning"), [([], "---\ntitle:"), (["--format", "dot"], 'digraph "words" {'), (["--format", "svg"], "<svg")]
+)
+def test_graph_draws(write: Write, options: list[str], beginning: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["graph", write(BOTH) + ":words", *options]) == 0
+    assert capsys.readouterr().out.startswith(beginning)
+
+
+@pytest.mark.parametrize(("name", "beginning"), [("a.svg", "<svg"), ("a.DOT", "digraph"), ("a.md", "---")])
+def test_graph_writes_a_file_in_the_format_of_its_name(write: Write, tmp_path: Path, name: str, beginning: str) -> None:
+    assert run_command_line(["graph", write(BOTH) + ":words", "-o", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith(beginning)
+
+
+def test_graph_says_where_it_cannot_write(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["graph", write(BOTH) + ":words", "-o", str(tmp_path / "none" / "a.svg")]) == 2
+    assert "cannot be written: No such file or directory" in capsys.readouterr().err
+
+
+def test_show_config_says_where_each_came_from(write: Write, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv("ENGINE_SEED", "7")
+    spec = write(BOTH)
+    assert run_command_line(["run", spec + ":words", "--show-config", "-c", "max_spout_pending=9", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert (shown["seed"]["value"], shown["seed"]["origin"]) == (7, "ENGINE_SEED")
+    assert (shown["burst"]["value"], shown["burst"]["origin"]) == (64, f"{spec}: config burst")
+    assert shown["max_spout_pending"]["origin"] == "-c max_spout_pending"
+    assert shown["key_groups"]["origin"] == "default"
+
+
+def test_show_config_needs_no_file(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", "--show-config"]) == 0
+    assert "max_spout_pending" in capsys.readouterr().out
+
+
+def test_bench_hands_its_arguments_on(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        run_command_line(["bench", "micro", "--help"])
+    assert caught.value.code == 0
+    assert "python -m bench micro" in capsys.readouterr().out
+
+
+def test_bench_is_part_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(bench_command, "_CHECKOUT", tmp_path)
+    assert run_command_line(["bench", "micro"]) == 2
+    assert "Run this in a checkout" in capsys.readouterr().err
+
+
+def test_a_command_that_only_looks_loads_nothing_heavy() -> None:
+    script = "import sys; from engine.cli.main import run_command_line; run_command_line(['run', '--show-config']); print(*sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    assert {"rich", "uvloop", "bench"} & set(shown.splitlines()[-1].split()) == set()

@@ -1,0 +1,222 @@
+"""Signals to a real process: the first drains, the second stops now, whatever the components do meanwhile (RUN-3, RUN-4)."""
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.project.sources import ROOT
+
+TIMEOUT_SECS = 40
+
+HEAD = """\
+import asyncio, itertools, signal, sys, time
+from engine import BasicBolt, Bolt, TopologyBuilder, spout
+
+@spout("number")
+def numbers():
+    for number in itertools.count():
+        yield (number,)
+
+def say(text):
+    print('{"event": "%s"}' % text, flush=True)
+
+class Take(Bolt):
+    def execute(self, tup):
+        self.collector.ack(tup)
+
+"""
+TAIL = """
+builder = TopologyBuilder("numbers")
+builder.set_spout("numbers", numbers, max_spout_pending=10)
+builder.set_bolt("last", Last).shuffle_grouping("numbers")
+"""
+TAKES = "Last = Take\n"
+NEVER_ENDS = "class Last(Bolt):\n    async def execute(self, tup):\n        await asyncio.sleep(1000)\n"
+IN_A_THREAD = "class Last(BasicBolt):\n    threads = 1\n    def execute(self, tup):\n        time.sleep(1000)\n"
+NEVER_READY = "class Last(Take):\n    async def prepare(self):\n        say('preparing')\n        await asyncio.sleep(1000)\n"
+NEVER_CLOSES = """\
+class Last(Bolt):
+    async def execute(self, tup):
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except asyncio.CancelledError:
+                pass
+"""
+HOLDS_THE_LOOP = """\
+class Last(Bolt):
+    def execute(self, tup):
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        while True:
+            pass
+"""
+
+
+class Running:
+    """`python -m engine run --json` on a file, and the events that it writes."""
+
+    def __init__(self, folder: Path, component: str, *options: str) -> None:
+        (folder / "flow.py").write_text(HEAD + component + TAIL, encoding="utf-8")
+        command = [sys.executable, "-m", "engine", "run", "flow.py", "--json", *options]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
+        )
+
+    def wait_for(self, event: str) -> dict[str, Any]:
+        """Read events up to the next one of a kind."""
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            found: dict[str, Any] = json.loads(line)
+            if found["event"] == event:
+                return found
+        raise AssertionError(f"no {event}: {self.process.communicate()[1]}")
+
+    def send(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self.process.send_signal(number)
+
+    def status(self) -> int:
+        """Wait for the end."""
+        self.process.communicate(timeout=TIMEOUT_SECS)
+        return self.process.returncode
+
+
+@pytest.fixture
+def running(tmp_path: Path) -> Iterator[Any]:
+    """Start runs, and kill at the end what still lives."""
+    started: list[Running] = []
+
+    def start(component: str, *options: str) -> Running:
+        started.append(Running(tmp_path, component, *options))
+        return started[-1]
+
+    yield start
+    for run in started:
+        run.process.kill()
+        run.process.communicate()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.guarantee("RUN-3", "RUN-4")
+def test_the_first_signal_drains(running: Any, number: signal.Signals, loop: str) -> None:
+    run = running(TAKES, "-c", f"event_loop={loop}")
+    run.wait_for("start")
+    run.send(number)
+
+    assert "open trees get 30 s" in run.wait_for("note")["text"]
+    end = run.wait_for("end")
+    assert run.status() == 0
+    assert (end["exit_status"], end["state"]) == (0, "drained")
+    numbers = end["snapshot"]["components"]["numbers"]
+    assert numbers["pending"] == 0
+    assert numbers["emitted"] == numbers["acked"]
+
+
+@pytest.mark.parametrize("component", [NEVER_ENDS, IN_A_THREAD], ids=["async", "thread"])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.guarantee("RUN-3", "RUN-4")
+def test_the_second_signal_stops_now(running: Any, component: str, loop: str) -> None:
+    run = running(component, "-c", f"event_loop={loop}")
+    run.wait_for("start")
+    run.send(signal.SIGINT)
+    run.wait_for("note")
+    run.send(signal.SIGTERM)
+
+    end = run.wait_for("end")
+    assert run.status() == 130
+    assert end["exit_status"] == 130
+    assert "stopped at once" in end["summary"]
+
+
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+@pytest.mark.guarantee("RUN-3")
+def test_the_second_signal_reaches_a_component_that_holds_the_loop(running: Any, loop: str) -> None:
+    run = running(HOLDS_THE_LOOP, "-c", f"event_loop={loop}")
+    assert run.wait_for("end")["exit_status"] == 130
+    assert run.status() == 130
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_third_signal_ends_what_will_not_stop(running: Any) -> None:
+    run = running(NEVER_CLOSES)
+    run.wait_for("start")
+    run.send(signal.SIGINT)
+    run.wait_for("note")
+    for _ in range(50):
+        run.send(signal.SIGINT)
+        try:
+            run.process.wait(0.2)
+            break
+        except subprocess.TimeoutExpired:
+            continue
+    assert run.status() == 130
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_signal_before_the_start_ends_it(running: Any) -> None:
+    run = running(NEVER_READY)
+    run.wait_for("preparing")
+    run.send(signal.SIGINT)
+
+    assert run.wait_for("note")["text"] == "Stopping before the start"
+    assert run.wait_for("end")["snapshot"] is None
+    assert run.status() == 0
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_drain_has_its_time(running: Any) -> None:
+    run = running(NEVER_ENDS, "-c", "drain_timeout_secs=0.2")
+    run.wait_for("start")
+    run.send(signal.SIGINT)
+
+    end = run.wait_for("end")
+    assert run.status() == 0
+    assert (end["state"], end["exit_status"]) == ("drained", 0)
+
+
+def test_a_reader_who_has_enough_ends_the_run(running: Any) -> None:
+    run = running(TAKES, "-c", "stats_interval_secs=0.05")
+    run.wait_for("snapshot")
+    run.process.stdout.close()
+
+    assert run.process.wait(TIMEOUT_SECS) == 0
+    assert run.process.stderr.read() == ""
+
+
+def test_the_live_table_on_a_real_terminal(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(HEAD + TAKES + TAIL, encoding="utf-8")
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm", "COLUMNS": "100", "LINES": "40"}
+    command = [sys.executable, "-m", "engine", "run", "flow.py", "--for", "1200ms"]
+    with subprocess.Popen(
+        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=theirs
+    ) as process:
+        os.close(theirs)
+        screen = b"".join(iter(lambda: _read(ours), b"")).decode()
+    os.close(ours)
+
+    assert process.returncode == 0
+    assert screen.count("numbers · running") >= 1
+    assert "1.2 s have passed, draining" in screen
+    assert "numbers · drained" in screen
+    assert screen.rindex("\x1b[?25h") > screen.rindex("\x1b[?25l")  # the cursor is back
+    assert "numbers: drained after" in screen.splitlines()[-1]
+
+
+def _read(descriptor: int) -> bytes:
+    """Return what a terminal shows next; empty at its end, which Linux tells by an error."""
+    try:
+        return os.read(descriptor, 65536)
+    except OSError:
+        return b""

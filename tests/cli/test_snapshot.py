@@ -1,0 +1,54 @@
+"""What a snapshot comes to: sums, weighted means, shares of time, and JSON."""
+
+import json
+import math
+
+import pytest
+
+from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
+from engine.metrics import TaskLabels, UserMetrics
+from tests.cli.snapshots import snapshot
+
+
+def test_a_component_is_the_sum_of_its_tasks() -> None:
+    count = snapshot().components["count"]
+    assert (count.executed, count.acked, count.failed, count.waiting, count.errors) == (1_200_000, 1_000_000, 0, 70, 1)
+    assert count.pending is None
+    assert count.status == "waiting 1, running 1"
+    assert count.queue_fill == 0.6  # of the fullest, not of all
+
+
+def test_a_busy_task_weighs_more_in_the_mean() -> None:
+    tasks = (TaskSnapshot(1, 0, executed=300, execute_ms=1.0), TaskSnapshot(2, 1, executed=100, execute_ms=5.0), TaskSnapshot(3, 2))
+    assert ComponentSnapshot("count", "bolt", tasks).execute_ms == 2.0
+    assert weighted_mean([(None, 3), (1.0, 0)]) is None
+
+
+def test_capacity_is_the_busiest_tasks_share_of_the_time_between() -> None:
+    before, after = snapshot(10.0), snapshot(20.0, times=2)
+    assert capacity(before, after, "count") == pytest.approx(0.96)
+    assert capacity(None, before, "count") == pytest.approx(0.96)
+    assert capacity(before, before, "count") is None
+
+
+def test_rates_are_per_second_between() -> None:
+    before, after = snapshot(10.0), snapshot(12.0, times=3)
+    assert rate(before, after, lambda now: now.components["lines"].emitted) == 1_200_000
+    assert rate(before, before, lambda now: 7) is None
+
+
+def test_a_snapshot_is_json_whatever_its_numbers() -> None:
+    metrics = UserMetrics()
+    metrics.gauge("level", TaskLabels("count", 2)).set(math.inf)
+    metrics.histogram("size", TaskLabels("count", 2)).record(3)
+    shown = snapshot()
+    read = Snapshot(shown.topology_name, shown.state, shown.uptime_secs, shown.components, shown.errors, metrics.read())
+
+    found = json.loads(json.dumps(read.to_dict(), allow_nan=False))
+
+    assert found["components"]["count"]["executed"] == 1_200_000
+    assert found["components"]["count"]["tasks"][1]["waiting"] == 60
+    assert found["components"]["lines"]["complete_p99_ms"] == 38.12
+    assert found["errors"][0]["time"] == "2023-11-14T22:13:20.500+00:00"
+    assert found["errors"][0]["next_step"].startswith("the task is replaced")
+    assert [metric.get("value", metric.get("p50")) for metric in found["user_metrics"]] == ["inf", 3.0]

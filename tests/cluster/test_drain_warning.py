@@ -1,0 +1,40 @@
+"""A drain that runs out of time says what it waited for."""
+
+import asyncio
+import logging
+
+import pytest
+
+from engine import Config, Run, TopologyBuilder, Tuple, bolt
+from engine.testing import Feeder, run_topology
+
+
+@bolt()
+async def stuck(tup: Tuple) -> None:
+    await asyncio.Event().wait()
+
+
+@pytest.mark.guarantee("RUN-3")
+@pytest.mark.parametrize(
+    ("waits_secs", "left"),
+    [
+        (1.0, "open trees of 'words': 2, tuples that wait at 'work': 1, unfinished calls of 'work': 1"),
+        (60.0, "unfinished calls of 'work': 1"),
+    ],
+)
+def test_a_drain_that_runs_out_of_time_names_what_is_left(caplog: pytest.LogCaptureFixture, waits_secs: float, left: str) -> None:
+    words, builder = Feeder("word"), TopologyBuilder("drained")
+    builder.set_spout("words", words)
+    builder.set_bolt("work", stuck).shuffle_grouping("words")
+    words.feed_all([("to",), ("be",)][: 2 if waits_secs < 30 else 1])
+
+    async def drain(run: Run) -> None:
+        await asyncio.sleep(waits_secs)
+        await run.drain(5)
+
+    with caplog.at_level(logging.WARNING):
+        finished = run_topology(builder.build(), Config(), during=drain)
+    assert finished.state == "drained"
+    assert [record.message for record in caplog.records] == [
+        f"drain: not finished after 5 s ({left}); open trees are for their sources to replay"
+    ]

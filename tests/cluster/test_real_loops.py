@@ -1,0 +1,156 @@
+"""The same on the loops that programs really use: asyncio's, asyncio's with its debug checks, and uvloop."""
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+import uvloop
+
+from engine import BasicBolt, Bolt, Fields, TopologyBuilder, Tuple
+from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, running, strict
+
+LOOPS = {"asyncio": (asyncio.new_event_loop, False), "debug": (asyncio.new_event_loop, True), "uvloop": (uvloop.new_event_loop, False)}
+
+
+@pytest.fixture(params=LOOPS)
+def on_loop(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]:
+    """Runs a main function on one of the loops; nothing may be left over or go unheard."""
+    factory, debug = LOOPS[request.param]
+
+    def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
+        async def watched() -> Any:
+            result = await asyncio.wait_for(strict(main)(), 30)
+            assert asyncio.all_tasks() == {asyncio.current_task()}
+            return result
+
+        with asyncio.Runner(loop_factory=factory, debug=debug) as runner:
+            return runner.run(watched())
+
+    return run
+
+
+class Threaded(BasicBolt):
+    output_fields = Fields("number")
+    threads = 3
+
+    def execute(self, tup: Tuple) -> Any:
+        yield (tup[0],)
+
+
+class Concurrent(Bolt):
+    output_fields = Fields("number")
+    concurrency = 8
+
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(0.0001 * (tup[0] % 3))
+        self.collector.emit((tup[0],), tup)
+        self.collector.ack(tup)
+
+
+class FailsOnce(Bolt):
+    output_fields = Fields("number")
+    seen: set[int]
+
+    def execute(self, tup: Tuple) -> None:
+        if tup[0] % 10 == 0 and tup[0] not in self.seen:
+            self.seen.add(tup[0])
+            raise ValueError(tup[0])
+        self.collector.emit((tup[0],), tup)
+        self.collector.ack(tup)
+
+
+def test_a_mixed_run_completes(on_loop: Any) -> None:
+    """Threads, coroutines side by side, deaths, replays, tiny mailboxes, several ackers."""
+    spout, sink = Numbers(300, replays=True), Sink()
+    fails_once = type("Fresh", (FailsOnce,), {"seen": set()})
+    builder = TopologyBuilder("mixed")
+    builder.set_spout("source", lambda: spout, max_spout_pending=40)
+    builder.set_bolt("threads", Threaded, parallelism=2).shuffle_grouping("source")
+    builder.set_bolt("concurrent", Concurrent, parallelism=2).fields_grouping("threads", "number")
+    builder.set_bolt("fails", fails_once).shuffle_grouping("concurrent")
+    builder.set_bolt("sink", lambda: sink).shuffle_grouping("fails")
+
+    async def main() -> None:
+        settings: dict[str, Any] = {"executor_receive_buffer_size": 4, "acker_executors": 2, "max_task_restarts": 100}
+        async with running(builder.build(), **settings) as run:
+            await run.completed()
+
+    on_loop(main)
+    assert sorted(spout.acked) == list(range(300))
+    assert set(spout.failed) >= set(range(0, 300, 10))
+    assert set(sink.got) == set(range(300))
+
+
+@pytest.mark.guarantee("BP-4")
+def test_an_idle_spouts_pause_grows_on_every_loop(on_loop: Any) -> None:
+    """A loop's timers may be early by a tick of its own clock; that must not look like news."""
+    polls = 0
+
+    class Idle(Endless):
+        def next_tuple(self) -> None:
+            nonlocal polls
+            polls += 1
+
+    async def main() -> None:
+        async with running(chain(Idle, Sink)):
+            await asyncio.sleep(0.5)
+
+    on_loop(main)
+    assert 3 <= polls <= 15
+
+
+def test_a_thread_wakes_a_spout_through_the_loop(on_loop: Any) -> None:
+    class Fed(Endless):
+        def open(self) -> None:
+            self.inbox: list[int] = []
+
+        def next_tuple(self) -> None:
+            if self.inbox:
+                self.collector.emit((self.inbox.pop(0),), 1)
+
+    spout, keeper = Fed(), Keeper()
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+
+        def feed() -> None:
+            for number in range(50):
+                spout.inbox.append(number)
+                loop.call_soon_threadsafe(spout.context.wake)
+
+        async with running(chain(lambda: spout, lambda: keeper)):
+            thread = threading.Thread(target=feed)
+            thread.start()
+            while len(keeper.kept) < 50:  # noqa: ASYNC110 - the loop is real
+                await asyncio.sleep(0.001)
+            thread.join()
+            while keeper.kept:
+                keeper.settle()
+
+    on_loop(main)
+
+
+def test_a_drain_and_a_stop_end_a_busy_run(on_loop: Any) -> None:
+    class Busy(Numbers):
+        def open(self) -> None:
+            self.emitted = 0
+
+        def next_tuple(self) -> None:
+            self.emitted += 1
+            self.collector.emit((self.emitted,), self.emitted)
+
+    async def main() -> None:
+        spout = Busy(0)
+        async with running(chain(lambda: spout, Concurrent, Sink), executor_receive_buffer_size=100) as run:
+            await asyncio.sleep(0.05)
+            await run.drain()
+            assert len(spout.acked) == spout.emitted
+        async with running(chain(lambda: Busy(0), Concurrent, Sink), executor_receive_buffer_size=100) as run:
+            await asyncio.sleep(0.05)
+        assert run.state == "stopped"
+
+    with LogLines() as log:
+        on_loop(main)
+    assert not log.lines

@@ -1,0 +1,28 @@
+"""The examples as modules."""
+
+import importlib.util
+from types import ModuleType
+
+import pytest
+
+from tests.project.sources import ROOT
+
+
+def load(name: str) -> ModuleType:
+    """Import an example anew, as the command line does."""
+    spec = importlib.util.spec_from_file_location(f"example_{name}", ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def word_count() -> ModuleType:
+    return load("word_count")
+
+
+@pytest.fixture
+def service() -> ModuleType:
+    return load("service")

@@ -1,0 +1,84 @@
+"""The example service over real HTTP: it answers when the tree of an order is done, and ends without leaving anything behind."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncIterator
+from types import ModuleType
+
+import httpx
+import pytest
+import uvicorn
+
+from engine import Config
+
+
+@contextlib.asynccontextmanager
+async def served(service: ModuleType, config: Config) -> AsyncIterator[httpx.AsyncClient]:
+    """Serve the example on a free port; shut down in order at the end."""
+    app = service.create_app(config)
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+    listening = socket.create_server(("127.0.0.1", 0))  # whoever connects before the server is up waits
+    port = listening.getsockname()[1]
+    serving = asyncio.create_task(server.serve([listening]))
+    try:
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}", timeout=30) as client:
+            yield client
+    finally:
+        server.should_exit = True
+        await serving
+    assert app.state.run.state == "drained"
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+async def order(client: httpx.AsyncClient, item: str, quantity: int = 1) -> tuple[int, object]:
+    answer = await client.post("/orders", json={"item": item, "quantity": quantity})
+    return answer.status_code, answer.json()
+
+
+@pytest.mark.guarantee("RUN-5")
+async def test_an_order_is_answered_when_it_is_booked(service: ModuleType) -> None:
+    async with served(service, Config()) as client:
+        assert await order(client, "tea", 2) == (200, {"takings": 7.0})
+        assert await order(client, "tea") == (200, {"takings": 10.5})
+        answers = await asyncio.gather(*(order(client, "cake") for _ in range(20)))
+        assert [status for status, _ in answers] == [200] * 20
+        assert (await order(client, "cake"))[1] == {"takings": 105.0}
+
+
+async def test_an_order_that_fails_is_answered_with_the_reason(service: ModuleType) -> None:
+    async with served(service, Config()) as client:
+        status, answer = await order(client, "snow")
+        assert (status, answer) == (500, {"error": "'price' (task 2) raised: KeyError: 'snow'"})
+        status, answer = await order(client, "tea", 0)
+        assert (status, answer) == (500, {"error": "'price' (task 2) failed it: an order of 0 is no order"})
+        assert (await order(client, "tea"))[0] == 200
+
+
+@pytest.mark.guarantee("ACK-16")
+async def test_an_order_that_takes_too_long_times_out_and_names_who_owes_the_ack(
+    service: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def never(item: str) -> float:
+        return await asyncio.get_running_loop().create_future()  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(service, "price_of", never)
+    async with served(service, Config(message_timeout_secs=0.2, drain_timeout_secs=0.1)) as client:
+        status, answer = await order(client, "tea")
+    assert status == 504
+    assert "timed out; 'price' (task 2) still owes an ack: it took <Tuple ('tea', 1)" in str(answer)
+
+
+@pytest.mark.parametrize("body", [b"tea, please", b"[]", b'{"item": "tea"}', b'{"item": "tea", "quantity": "two"}'])
+async def test_what_is_no_order_is_refused(service: ModuleType, body: bytes) -> None:
+    async with served(service, Config()) as client:
+        assert (await client.post("/orders", content=body)).status_code == 400
+
+
+async def test_metrics_are_served_as_openmetrics(service: ModuleType) -> None:
+    async with served(service, Config()) as client:
+        await order(client, "tea")
+        answer = await client.get("/metrics")
+    assert answer.headers["content-type"].startswith("application/openmetrics-text")
+    assert 'stormcell_acked_tuples_total{topology="orders",component="book"' in answer.text
+    assert answer.text.endswith("# EOF\n")

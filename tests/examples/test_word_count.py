@@ -1,0 +1,138 @@
+"""The main job: right, whatever becomes of its files and whoever interrupts it."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from engine.cli import run_in_terminal
+from tests.project.sources import ROOT
+
+SCRIPT = str(ROOT / "examples" / "word_count.py")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "below").mkdir()
+    (tmp_path / "a.txt").write_text("to be or not to be\n" * 30, encoding="utf-8")
+    (tmp_path / "b.bin").write_bytes(b"\xff\xfe be\x00 \xe9t\xe9\n\n be")
+    (tmp_path / "below" / "c.txt").write_text("that is the question", encoding="utf-8")
+    return tmp_path
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+
+
+def test_a_folder_is_counted_to_its_last_word(folder: Path) -> None:
+    done = run(SCRIPT, str(folder))
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert lines[0].split() == ["61", "be"]
+    assert "34 of 34 lines done: 222 tuples, 222 acks" in lines
+    assert lines[-2].startswith("188 words in ")
+    assert lines[-1] == "The result equals a plain count of the same text."
+
+
+def test_counts_are_those_of_a_plain_count(word_count: ModuleType, folder: Path) -> None:
+    job = word_count.WordCount(word_count.files_of(folder))
+    assert run_in_terminal(job.topology(), view="silent").exit_status == 0
+    text = "".join(path.read_text(encoding="utf-8", errors="replace") + "\n" for path in folder.rglob("*.*"))
+    assert job.words == Counter(text.split())
+
+
+def test_a_file_that_vanished_is_named_once_and_left_out(
+    word_count: ModuleType, folder: Path, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = word_count.WordCount(word_count.files_of(folder))
+    (folder / "b.bin").unlink()
+    outcome = run_in_terminal(job.topology(), view="silent")
+    assert word_count.show_outcome(job, outcome) == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{folder / 'b.bin'} cannot be read (No such file or directory): it is left out"
+    ]
+    assert "The result equals a plain count of the same text." in capsys.readouterr().out
+
+
+def test_a_file_that_fails_halfway_counts_as_far_as_it_was_read(
+    word_count: ModuleType,
+    folder: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    class Failing(io.StringIO):
+        def __iter__(self) -> Iterator[str]:  # type: ignore[override]
+            yield from ("to be\n", "or not\n")
+            raise OSError(5, "Input/output error")
+
+    open_text = word_count.open_text
+    monkeypatch.setattr(word_count, "open_text", lambda path: Failing() if path.name == "b.bin" else open_text(path))
+    job = word_count.WordCount(word_count.files_of(folder))
+    outcome = run_in_terminal(job.topology(), view="silent")
+    assert word_count.show_outcome(job, outcome) == 0
+    assert "cannot be read (Input/output error): its first 2 lines are counted, the rest is left out" in caplog.text
+    assert "33 of 33 lines done" in capsys.readouterr().out
+
+
+def test_what_vanished_after_it_was_read_is_named_in_the_comparison(
+    word_count: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    job = word_count.WordCount(word_count.files_of(folder))
+    run_in_terminal(job.topology(), view="silent")
+    (folder / "a.txt").unlink()
+    assert word_count.compare(job) == 0
+    assert capsys.readouterr().out.endswith(f"except for what is no longer there: {folder / 'a.txt'}.\n")
+
+
+def test_a_wrong_result_is_not_called_right(word_count: ModuleType, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = word_count.WordCount(word_count.files_of(folder))
+    run_in_terminal(job.topology(), view="silent")
+    job.words["be"] += 1
+    assert word_count.compare(job) == 1
+    assert "DIFFERS" in capsys.readouterr().out
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_an_interrupt_drains_and_what_was_read_is_right(tmp_path: Path) -> None:
+    text = tmp_path / "long.txt"
+    text.write_text("to be or not to be that is the question\n" * 1_000_000, encoding="utf-8")
+    command, pipe = [sys.executable, SCRIPT, str(text)], subprocess.PIPE
+    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
+    assert process.stderr is not None
+    assert "running" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    shown, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    assert "The run was interrupted" in shown
+    assert shown.endswith("The result equals a plain count of the same text.\n")
+
+
+@pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("empty", "there is no file in ")])
+def test_a_path_without_text_is_refused(tmp_path: Path, name: str, what: str) -> None:
+    (tmp_path / "empty").mkdir()
+    done = run(SCRIPT, str(tmp_path / name))
+    assert done.returncode == 2
+    assert what in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_command_line_runs_it_and_shows_the_words() -> None:
+    done = run("-m", "engine", "run", SCRIPT, "--for", "200ms")
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 20
+    assert "word-count: " in done.stderr
+
+
+def test_a_check_of_it_shows_no_words() -> None:
+    done = run("-m", "engine", "check", SCRIPT)
+    assert done.returncode == 0, done.stderr
+    assert len(done.stdout.splitlines()) == 5

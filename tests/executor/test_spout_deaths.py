@@ -1,0 +1,101 @@
+"""Spouts that raise (ACK-12)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Bolt, Spout, Tuple
+from engine.topology import Fields
+from tests.executor.dying import ends_with_component_error
+from tests.executor.stage import Numbers, Sink, chain, play_run
+
+pytestmark = pytest.mark.guarantee("ACK-12")
+
+
+@pytest.mark.parametrize("method", ["next_tuple", "ack", "fail", "async next_tuple"])
+def test_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
+    instances: list[Numbers] = []
+
+    class Raises(Numbers):
+        def __init__(self) -> None:
+            super().__init__(5)
+            instances.append(self)
+
+        def boom(self, where: str) -> None:
+            if where == method and len(instances) == 1 and len(self.waiting) < 4:
+                raise ValueError(where)
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            self.boom("next_tuple")
+
+        def ack(self, message_id: Any) -> None:
+            self.boom("ack")
+            super().ack(message_id)
+
+        def fail(self, message_id: Any) -> None:
+            super().fail(message_id)
+            self.boom("fail")
+
+        def close(self) -> None:
+            self.closed = True
+
+    class AsyncRaises(Raises):
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            Numbers.next_tuple(self)
+            await asyncio.sleep(0.01)
+            self.boom("async next_tuple")
+
+    class Judge(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
+
+    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, Judge))
+    assert len(instances) == 2
+    assert sorted(instances[1].acked + instances[1].failed) == [0, 1, 2, 3, 4]
+    assert all(hasattr(spout, "closed") for spout in instances)
+    assert run.state == "complete"
+
+
+@pytest.mark.parametrize("method", ["next_tuple", "ack", "fail"])
+def test_under_fail_a_spout_that_raises_goes_on(method: str) -> None:
+    class Raises(Numbers):
+        on_error = "fail"
+
+        def next_tuple(self) -> None:
+            super().next_tuple()
+            if method == "next_tuple":
+                raise ValueError(method)
+
+        def ack(self, message_id: Any) -> None:
+            super().ack(message_id)
+            if method == "ack":
+                raise ValueError(method)
+
+        def fail(self, message_id: Any) -> None:
+            super().fail(message_id)
+            if method == "fail":
+                raise ValueError(method)
+
+    class Judge(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
+
+    spout = Raises(5)
+    run = play_run(chain(lambda: spout, Judge))
+    assert sorted(spout.acked + spout.failed) == [0, 1, 2, 3, 4]
+    assert spout.context.failure is None
+    assert run.snapshot().components["source"].errors >= 1
+
+
+def test_a_spout_that_always_raises_ends_the_run() -> None:
+    class Raises(Spout):
+        output_fields = Fields("number")
+
+        def next_tuple(self) -> None:
+            raise OSError("gone")
+
+    error = ends_with_component_error(chain(Raises, Sink))
+    assert error.component_id == "source"
+    assert isinstance(error.error, OSError)

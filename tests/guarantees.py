@@ -1,0 +1,98 @@
+"""Which test proves which promise: `python -m tests.guarantees` prints the table of docs/SEMANTICS.md's items and tests.
+
+With `--check` it fails when an item of a group that is built has no test, or a test names an item that does not exist.
+"""
+
+import argparse
+import contextlib
+import io
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+SEMANTICS = ROOT / "docs" / "SEMANTICS.md"
+
+
+def promises(text: str) -> list[str]:
+    """The numbered items of the page, in its order."""
+    return re.findall(r"^- \*\*([A-Z]+-\d+)\*\*", text, re.MULTILINE)
+
+
+def built_groups(text: str) -> set[str]:
+    """The groups that the line `Built so far: …` names."""
+    found = re.search(r"^Built so far: ([A-Z, ]+)\.", text, re.MULTILINE)
+    if found is None:
+        raise SystemExit(f"{SEMANTICS}: no line 'Built so far: GROUP, GROUP.'")
+    return set(found[1].split(", "))
+
+
+class Collected:
+    """A pytest plugin that notes the marks of all collected tests instead of running them."""
+
+    def __init__(self) -> None:
+        self.tests: dict[str, list[str]] = defaultdict(list)
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Note each test under the items that it names; parameters of one test count as one."""
+        for item in items:
+            if item.get_closest_marker("skip") is not None:
+                continue
+            name = re.sub(r"\[.*", "", item.nodeid, flags=re.DOTALL)
+            for mark in item.iter_markers("guarantee"):
+                for promise in mark.args:
+                    if name not in self.tests[promise]:
+                        self.tests[promise].append(name)
+
+
+def collect() -> Mapping[str, list[str]]:
+    """Collect the tests of each item; ends the process with pytest's output where a test file does not import."""
+    collected = Collected()
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output):
+        status = pytest.main(["--collect-only", "--quiet", "-p", "no:cacheprovider", str(ROOT / "tests")], plugins=[collected])
+    if status != pytest.ExitCode.OK:
+        print(output.getvalue())
+        raise SystemExit(1)
+    return collected.tests
+
+
+def table(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str]) -> str:
+    """One block per item: its tests, or why there is none yet."""
+    lines = []
+    for item in items:
+        group_built = item.split("-")[0] in built
+        names = tests.get(item) or ["NO TEST" if group_built else "not built yet"]
+        lines += [f"{item if number == 0 else '':8}{name}" for number, name in enumerate(names)]
+    return "\n".join(lines)
+
+
+def faults(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str]) -> list[str]:
+    """What `--check` complains of."""
+    items = list(items)
+    unproven = [f"{item}: no test is marked with it" for item in items if item.split("-")[0] in built and not tests.get(item)]
+    unknown = [f"{item}: not in docs/SEMANTICS.md, named by {names[0]}" for item, names in tests.items() if item not in items]
+    return unproven + unknown
+
+
+def main() -> int:
+    """Print the table or the faults; 1 where there are faults to complain of."""
+    parser = argparse.ArgumentParser(prog="python -m tests.guarantees", description=__doc__)
+    parser.add_argument("--check", action="store_true", help="print only what is wrong, and fail on it")
+    arguments = parser.parse_args()
+    text = SEMANTICS.read_text(encoding="utf-8")
+    items, built, tests = promises(text), built_groups(text), collect()
+    if not arguments.check:
+        print(table(items, tests, built))
+        return 0
+    found = faults(items, tests, built)
+    print("\n".join(found) or f"{len([item for item in items if tests.get(item)])} items are proven by tests")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,117 @@
+"""The text of metrics is OpenMetrics: an independent parser reads back what was there."""
+
+import math
+
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from engine.cluster.metric_families import families
+from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
+from engine.metrics.openmetrics import number_text
+
+
+def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
+    return {
+        (sample.name, tuple(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+
+
+def snapshot(metrics: UserMetrics | None = None) -> Snapshot:
+    spout = TaskSnapshot(
+        1, 0, emitted=10, transferred=20, acked=9, failed=1, pending=3, complete_p50_ms=1.5, complete_p99_ms=20, busy_secs=2
+    )
+    bolt = TaskSnapshot(2, 0, executed=20, acked=20, waiting=5, mailbox_capacity=100, execute_ms=0.5, process_ms=0.75, restarts=1)
+    components = {
+        "lines": ComponentSnapshot("lines", "spout", (spout,), 1.5, 20),
+        "count": ComponentSnapshot("count", "bolt", (bolt,)),
+        "__acker": ComponentSnapshot("__acker", "acker", (TaskSnapshot(3, 0),)),
+    }
+    return Snapshot("words", "running", 4.0, components, user_metrics=metrics.read() if metrics else ())
+
+
+def test_labels_and_help_are_escaped() -> None:
+    name = 'a "quoted"\\\nname'
+    text = render([Family("lag", "gauge", name, (Sample({"topology": name}, 1.0),))])
+    (family,) = text_string_to_metric_families(text)
+    assert family.documentation == name
+    assert family.samples[0].labels == {"topology": name}
+
+
+def test_numbers_are_spelt_as_openmetrics_does() -> None:
+    assert [number_text(value) for value in (7, 7.0, 0.1, 1e300, math.inf, -math.inf, math.nan)] == [
+        *("7", "7", "0.1", "1e+300", "+Inf", "-Inf", "NaN")
+    ]
+
+
+def test_a_whole_number_beyond_every_float_is_infinite() -> None:
+    assert [number_text(10**400), number_text(-(10**400))] == ["+Inf", "-Inf"]
+
+
+def test_nothing_is_still_a_whole_text() -> None:
+    assert render([Family("lag", "gauge", "none", ())]) == "# EOF\n"
+
+
+def test_a_snapshot_is_readable_text() -> None:
+    found = parsed(render(families(snapshot())))
+    lines = (("topology", "words"), ("component", "lines"), ("task", "1"))
+    count = (("topology", "words"), ("component", "count"), ("task", "2"))
+    assert found["stormcell_emitted_tuples_total", lines] == 10
+    assert found["stormcell_pending_trees", lines] == 3
+    assert found["stormcell_busy_seconds_total", lines] == 2
+    assert found["stormcell_complete_seconds", (*lines, ("quantile", "0.99"))] == 0.02
+    assert found["stormcell_execute_seconds", count] == 0.0005
+    assert found["stormcell_task_restarts_total", count] == 1
+    assert ("stormcell_pending_trees", count) not in found
+    assert found["stormcell_run_state", (("topology", "words"), ("stormcell_run_state", "running"))] == 1
+    assert found["stormcell_uptime_seconds", (("topology", "words"),)] == 4
+
+
+def test_users_metrics_stand_beside_the_engines() -> None:
+    metrics = UserMetrics()
+    metrics.counter("words_seen", TaskLabels("count", 2)).add(7)
+    metrics.gauge("temperature", TaskLabels("count", 2)).set(-math.inf)
+    found = parsed(render(families(snapshot(metrics))))
+    count = (("topology", "words"), ("component", "count"), ("task", "2"))
+    assert found["words_seen_total", count] == 7
+    assert found["temperature", count] == -math.inf
+
+
+def test_histograms_of_several_tasks_have_the_same_buckets() -> None:
+    metrics = UserMetrics()
+    for value in (0.3, 3.0, 3.0):
+        metrics.histogram("line_bytes", TaskLabels("count", 2)).record(value)
+    metrics.histogram("line_bytes", TaskLabels("count", 4)).record(100)
+    found = parsed(render(families(snapshot(metrics))))
+    buckets = {
+        task: [
+            (dict(labels)["le"], value)
+            for (name, labels), value in found.items()
+            if name == "line_bytes_bucket" and ("task", task) in labels
+        ]
+        for task in ("2", "4")
+    }
+    assert buckets["2"] == [("0.25", 0), ("0.5", 1), ("2.0", 1), ("4.0", 3), ("64.0", 3), ("128.0", 3), ("+Inf", 3)]
+    assert buckets["4"] == [("0.25", 0), ("0.5", 0), ("2.0", 0), ("4.0", 0), ("64.0", 0), ("128.0", 1), ("+Inf", 1)]
+    assert {name: value for (name, labels), value in found.items() if ("task", "2") in labels and name.endswith(("_count", "_sum"))} == {
+        "line_bytes_count": 3,
+        "line_bytes_sum": 6.3,
+    }
+
+
+def test_histograms_below_zero_have_no_sum() -> None:
+    metrics = UserMetrics()
+    metrics.histogram("balance", TaskLabels("count", 2)).record(-5)
+    metrics.histogram("balance", TaskLabels("count", 2)).record(5)
+    names = {name for name, _ in parsed(render(families(snapshot(metrics))))}
+    assert "balance_bucket" in names
+    assert "balance_sum" not in names
+
+
+def test_histograms_of_the_greatest_numbers_are_readable() -> None:
+    metrics = UserMetrics()
+    for value in (1.7e308, -1.7e308, 5e-324):
+        metrics.histogram("extreme", TaskLabels("count", 2)).record(value)
+    found = parsed(render(families(snapshot(metrics))))
+    assert max(value for (name, _), value in found.items() if name == "extreme_bucket") == 3

@@ -1,0 +1,1 @@
+"""Oracles: slow models of parts of the engine, each built another way than the part."""

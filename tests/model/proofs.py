@@ -1,0 +1,86 @@
+"""What hypothesis proves of tuple trees: each proof takes a random program and raises where engine and model disagree.
+
+The tests run each a few hundred times, `python -m tests.soak` as often as it is told.
+"""
+
+from collections.abc import Callable
+
+import hypothesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from tests.model.core_program import CoreProgram
+from tests.model.ledger_program import LedgerProgram, Rule
+from tests.model.run_program import RunProgram
+
+ACKERS = (1, 2, 5)
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def programs(least: int, most: int) -> st.SearchStrategy[bytes]:
+    """Bytes; about twice the least of them, as hypothesis draws lengths."""
+    return st.binary(min_size=least, max_size=most)
+
+
+def prove_ledgers(program: bytes, seed: int, ackers: int, rule: Rule, timeouts: bool) -> None:
+    """The ledgers alone, whose signals come in any order."""
+    LedgerProgram(ackers, seed, timeout_from=rule, timeouts=timeouts).run(program)
+
+
+def prove_cores(program: bytes, seed: int, ackers: int, rule: Rule) -> None:
+    """The compiled spouts, bolts and ackers, without a loop."""
+    CoreProgram(ackers, seed, timeout_from=rule).run(program)
+
+
+def prove_runs(program: bytes, seed: int, ackers: int) -> None:
+    """Whole runs in virtual time."""
+    RunProgram(ackers, seed).run(program)
+
+
+class AllAckersTurn(CoreProgram):
+    """Programs whose outcome cannot depend on the number of ackers: these turn together, and none dies."""
+
+    STEPS = tuple(step for step in CoreProgram.STEPS if step != "acker_dies")
+
+    def acker_turn(self, first: int, second: int) -> None:
+        for number in range(len(self.ackers)):
+            super().acker_turn(number, second)
+
+    def rotate(self, first: int, second: int) -> None:
+        for number in range(len(self.ackers)):
+            super().rotate(number, second)
+
+
+def prove_number_of_ackers(program: bytes, seed: int) -> None:
+    """The same verdicts, whatever the number of ackers (ACK-7)."""
+    histories = []
+    for ackers in ACKERS:
+        cores = AllAckersTurn(ackers, seed)
+        cores.run(program)
+        histories.append(sorted(cores.history, key=repr))
+    assert histories[0] == histories[1] == histories[2]
+
+
+RULES = st.sampled_from(["progress", "emit"])
+NUMBERS = st.sampled_from(ACKERS)
+
+PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]]]] = {
+    "ledgers": (prove_ledgers, {"program": programs(60, 900), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES, "timeouts": st.booleans()}),
+    "cores": (prove_cores, {"program": programs(90, 1200), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES}),
+    "runs": (prove_runs, {"program": programs(10, 200), "seed": SEEDS, "ackers": NUMBERS}),
+    "number of ackers": (prove_number_of_ackers, {"program": programs(90, 600), "seed": SEEDS}),
+}
+
+
+def prove(name: str, examples: int, *, seed: int | None = None) -> None:
+    """Run a proof with so many random programs; a failing one is shrunk, and raised with a blob that replays it.
+
+    With a seed, hypothesis draws from it alone and remembers nothing.
+    """
+    function, strategies = PROOFS[name]
+    proof = given(**strategies)(function)
+    options = settings(max_examples=examples, deadline=None, print_blob=True, suppress_health_check=list(HealthCheck))
+    if seed is not None:
+        proof = hypothesis.seed(seed)(proof)
+        options = settings(options, database=None, phases=[Phase.generate, Phase.shrink])
+    options(proof)()

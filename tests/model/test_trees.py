@@ -1,0 +1,42 @@
+"""The XOR ledger against explicit trees: one verdict per root, the model's, whatever happens to the tuples.
+
+Random programs of emits (several anchors, several roots), acks, fails, timeouts, double and forgotten acks, deaths of tasks, spouts and
+ackers, for 1, 2 and 5 ackers. `python -m tests.soak --full` runs more than 10,000 of them.
+"""
+
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from tests.model.proofs import prove
+
+ALL = ("ACK-3", "ACK-4", "ACK-7", "ACK-8", "ACK-13")
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """Injected errors fill no log."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
+
+
+@pytest.mark.guarantee(*ALL)
+def test_a_ledger_agrees_with_sets_of_open_links_in_any_order_of_signals() -> None:
+    prove("ledgers", 600)
+
+
+@pytest.mark.guarantee("ACK-2", "ACK-5", "ACK-15", *ALL)
+def test_the_compiled_cores_give_each_root_the_verdict_of_its_tree() -> None:
+    prove("cores", 300)
+
+
+@pytest.mark.guarantee("ACK-2", "ACK-5", "ACK-15", *ALL)
+def test_a_run_gives_each_root_the_verdict_of_its_tree() -> None:
+    prove("runs", 100)
+
+
+@pytest.mark.guarantee("ACK-7")
+def test_verdicts_do_not_depend_on_the_number_of_ackers() -> None:
+    prove("number of ackers", 50)

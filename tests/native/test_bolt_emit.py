@@ -1,0 +1,147 @@
+"""What a bolt's core emits, and what it refuses."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from _native.bolt_emitter import BoltEmitter
+from _native.dispatch import OutStream
+from _native.tuples import Tuple
+from engine.kernel.codes import Choice
+from tests.native.stage import Misused, fed, source, taken, to, told, wire
+
+WRONG_EMITS: list[tuple[str, Callable[[Any, Tuple], None]]] = [
+    ("unknown_stream", lambda bolt, tup: bolt.emit(("x",), tup, "late")),
+    ("unknown_stream", lambda bolt, tup: bolt.emit_direct(12, ("x",), tup, "late")),
+    ("arity", lambda bolt, tup: bolt.emit(("x", "y"), tup, "default")),
+    ("arity", lambda bolt, tup: bolt.emit([], tup, "default")),
+    ("not_values", lambda bolt, tup: bolt.emit("x", tup, "default")),
+    ("not_values", lambda bolt, tup: bolt.emit(None, tup, "default")),
+    ("not_direct", lambda bolt, tup: bolt.emit_direct(12, ("x",), tup, "default")),
+    ("direct_stream", lambda bolt, tup: bolt.emit(("x",), tup, "direct")),
+    ("direct_target", lambda bolt, tup: bolt.emit_direct(99, ("x",), tup, "direct")),
+    ("anchors", lambda bolt, tup: bolt.emit(("x",), "tup", "default")),
+    ("anchors", lambda bolt, tup: bolt.emit(("x",), [tup, None], "default")),
+    ("anchors", lambda bolt, tup: bolt.emit(("x",), iter([tup]), "default")),
+    ("anchors", lambda bolt, tup: bolt.emit_direct(12, ("x",), iter([tup]), "direct")),
+    ("anchors", lambda bolt, tup: bolt.emit_direct(12, ("x",), 5, "direct")),
+]
+
+
+@pytest.mark.parametrize(("kind", "emit"), WRONG_EMITS)
+def test_a_wrong_emit_sends_nothing(kind: str, emit: Callable[[Any, Tuple], None]) -> None:
+    stage, _, bolt = fed("a")
+    last = stage.bolt()
+    direct = stage.bolt()
+    to_direct = to(direct, choice=Choice.DIRECT)
+    bolt.wire(
+        {
+            "default": OutStream(source(), [to(last)]),
+            "direct": OutStream(source(stream="direct"), [to_direct], direct=True),
+        }
+    )
+    tup = taken(bolt)
+    with pytest.raises(Misused) as caught:
+        emit(bolt, tup)
+    assert caught.value.kind == kind
+    assert (bolt.emitted, bolt.transferred, len(last.mailbox), len(direct.mailbox)) == (0, 0, 0, 0)
+    bolt.ack(tup)
+    stage.settle()
+    assert stage.ackers[0].acked == 1
+
+
+def test_a_bolt_without_streams_says_so() -> None:
+    _, _, bolt = fed("a")
+    bolt.wire({})
+    with pytest.raises(Misused, match="unknown_stream"):
+        bolt.emit(("x",), None, "default")
+
+
+def test_an_anchor_is_an_unsettled_input_of_this_task() -> None:
+    stage, _, bolt = fed("a", "b")
+    other = stage.bolt()
+    wire(bolt, to(other))
+    settled, held = taken(bolt), taken(bolt)
+    bolt.ack(settled)
+    with pytest.raises(Misused, match="anchor"):
+        bolt.emit(("x",), settled, "default")
+    with pytest.raises(Misused, match="anchor"):
+        bolt.emit(("x",), [held, settled], "default")
+    with pytest.raises(Misused, match="anchor"):
+        other.emit(("x",), held, "default")
+    assert len(other.mailbox) == 0
+
+
+@pytest.mark.guarantee("GRP-2")
+def test_a_key_without_a_hash_is_named() -> None:
+    stage, _, bolt = fed("a")
+    last = stage.bolt()
+    wire(bolt, to(last, choice=Choice.BY_FIELDS, positions=[1, 0], names=["count", "word"]), fields=("word", "count"))
+    with pytest.raises(Misused, match="key") as caught:
+        bolt.emit(("x", {}), None, "default")
+    assert caught.value.what["names"] == ("count", "word")
+    assert caught.value.what["keys"] == [{}, "x"]
+
+
+@pytest.mark.guarantee("GRP-1")
+def test_a_choosers_own_error_is_not_taken_for_a_wrong_target() -> None:
+    stage, _, bolt = fed("a")
+    last = stage.bolt()
+    routes = {"known": [last.task_id], "wrong": [99], "none": None, "nested": [[last.task_id]]}
+    wire(bolt, to(last, choice=Choice.CUSTOM, chooser=lambda values: routes[values[0]]))
+    bolt.emit(("known",), None, "default")
+    with pytest.raises(KeyError, match="unknown"):
+        bolt.emit(("unknown",), None, "default")
+    for word in ("wrong", "none", "nested"):
+        with pytest.raises(Misused, match="custom_target") as caught:
+            bolt.emit((word,), None, "default")
+        assert caught.value.what == {"chosen": routes[word], "targets": [last.task_id]}
+    assert len(last.mailbox) == 1
+
+
+@pytest.mark.guarantee("ACK-10")
+def test_another_thread_is_refused() -> None:
+    stage, _, bolt = fed("a")
+    wire(bolt, to(stage.bolt()))
+    tup = taken(bolt)
+    emitter = BoltEmitter(bolt)
+    caught: list[Any] = []
+
+    def misuse() -> None:
+        calls: list[Callable[[], None]] = [
+            lambda: emitter.emit(("x",), tup),
+            lambda: bolt.emit_direct(1, ("x",), tup, "default"),
+            lambda: emitter.ack(tup),
+            lambda: emitter.fail(tup),
+            lambda: emitter.reset_timeout(tup),
+        ]
+        for call in calls:
+            try:
+                call()
+            except Misused as error:
+                caught.append(error.kind)
+
+    thread = threading.Thread(target=misuse)
+    thread.start()
+    thread.join()
+    assert caught == ["thread"] * 5
+    assert not tup.is_settled
+
+
+def test_a_retired_emitter_settles_nothing_and_its_emits_are_errors() -> None:
+    stage, _, bolt = fed("a")
+    wire(bolt, to(stage.bolt()))
+    tup = taken(bolt)
+    emitter = BoltEmitter(bolt)
+    emitter.retire()
+    assert emitter.retired
+    emitter.ack(tup)
+    emitter.fail(tup)
+    emitter.reset_timeout(tup)
+    assert not tup.is_settled
+    assert told(stage) == []
+    for call in (emitter.check_alive, lambda: emitter.emit(("x",))):
+        with pytest.raises(Misused, match="retired"):
+            call()

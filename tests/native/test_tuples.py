@@ -1,0 +1,184 @@
+"""Tuples as a bolt sees them, and the list of those that a task took up."""
+
+import gc
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from _native.bolt_core import BoltCore
+from _native.tuples import Source, Tuple, make_tuple
+from engine import Fields, UsageError
+from engine.kernel.codes import Signal
+from tests.native.stage import Stage, source, taken, to, wire
+
+
+def test_values_are_found_by_position_and_by_name() -> None:
+    tup = make_tuple(("to", 2), source("word", "count"))
+    assert (tup[0], tup[-1], tup["word"], tup["count"]) == ("to", 2, "to", 2)
+    assert tup[0:1] == ("to",)  # type: ignore[index]
+    assert (len(tup), list(tup), "to" in tup, "be" in tup) == (2, ["to", 2], True, False)
+    assert tup.values == ("to", 2)
+    assert (tup.fields, tup.stream, tup.source_component, tup.source_task) == (Fields("word", "count"), "default", "words", 1)
+    assert (tup.is_tick, tup.is_control, tup.is_settled, tup.roots) == (False, False, False, ())
+
+
+def test_a_field_that_is_not_there_is_named_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r"Fields\('word', 'count'\) has no field 'wrod'\nFix: Did you mean 'word'\?"):
+        make_tuple(("to", 2), source("word", "count"))["wrod"]
+    with pytest.raises(IndexError):
+        make_tuple(("to",), source())[1]
+
+
+def test_a_tuple_is_equal_to_itself_alone_and_cannot_be_changed() -> None:
+    origin = source()
+    one, other = make_tuple(("to",), origin), make_tuple(("to",), origin)
+    assert one == one
+    assert one != other
+    assert len({one, other}) == 2
+    with pytest.raises(AttributeError):
+        one.values = ()  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        one[0] = "be"  # type: ignore[index]
+
+
+def test_its_text_says_where_it_comes_from_and_is_cut() -> None:
+    assert repr(make_tuple(("to",), source())) == "<Tuple ('to',) from words[1] on default>"
+    long = repr(make_tuple(("x" * 1000,), source()))
+    assert len(long) < 250
+    assert long.endswith("... from words[1] on default>")
+    assert repr(source()) == "Source('words', 'default', task 1)"
+
+
+def test_a_tuple_is_small_and_not_walked_by_the_garbage_collector() -> None:
+    tup = make_tuple(("to",), source())
+    assert not gc.is_tracked(tup)
+    assert sys.getsizeof(tup) <= 96
+
+
+def test_a_source_knows_how_many_values_its_stream_has() -> None:
+    assert Source("words", "default", 1, Fields()).arity == 0
+    assert source("a", "b", "c").arity == 3
+
+
+@pytest.mark.guarantee("ACK-2")
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 8, 9, 40])
+def test_a_tuple_belongs_to_every_tree_of_its_anchors(count: int) -> None:
+    stage = Stage()
+    spout, middle, last = stage.spout(), stage.bolt(), stage.bolt()
+    wire(spout.core, to(middle))
+    wire(middle, to(last))
+    for number in range(count):
+        spout.emit(("to",), number)
+    anchors = [taken(middle) for _ in range(count)]
+    middle.emit(("be",), anchors, "default")
+    child = taken(last)
+    assert set(child.roots) == {anchor.roots[0] for anchor in anchors}
+    assert len(child.roots) == count
+    for anchor in anchors:
+        middle.ack(anchor)
+    stage.settle()
+    spout.hear()
+    assert spout.acked == []
+    last.ack(child)
+    stage.settle()
+    spout.hear()
+    assert sorted(spout.acked) == list(range(count))
+
+
+# What a task took up
+
+
+class Taker(RuleBasedStateMachine):
+    """A bolt takes up, settles, holds and forgets; the model is a list of the tuples that a user's variable holds."""
+
+    @initialize(fails_forgotten=st.booleans())
+    def begin(self, fails_forgotten: bool) -> None:
+        self.stage = Stage()
+        self.bolt: BoltCore = self.stage.bolt(fails_forgotten=fails_forgotten)
+        self.spout = self.stage.spout()
+        wire(self.spout.core, to(self.bolt))
+        self.fails_forgotten = fails_forgotten
+        self.kept: list[Tuple] = []
+        self.sent = self.forgotten = 0
+        self.dead: list[Tuple] = []
+
+    @rule(tracked=st.booleans())
+    def take(self, tracked: bool) -> None:
+        self.sent += 1
+        self.spout.emit((self.sent,), self.sent if tracked else None)
+        self.kept.append(taken(self.bolt))
+
+    @precondition(lambda self: self.kept)
+    @rule(data=st.data(), settle=st.sampled_from(["ack", "fail"]))
+    def settle(self, data: st.DataObject, settle: str) -> None:
+        tup = self.kept.pop(data.draw(st.integers(0, len(self.kept) - 1)))
+        call: Callable[[Tuple], Any] = getattr(self.bolt, settle)
+        call(tup)
+        assert tup.is_settled
+
+    @precondition(lambda self: self.kept)
+    @rule(data=st.data())
+    def forget(self, data: st.DataObject) -> None:
+        tup = self.kept.pop(data.draw(st.integers(0, len(self.kept) - 1)))
+        self.forgotten += bool(tup.roots)
+        roots = tup.roots
+        waiting = len(self.stage.rings[0].waiting())
+        del tup
+        self.bolt.flush_lost()
+        told = self.stage.rings[0].waiting()[waiting:]
+        assert [(kind, root) for kind, root, _, _ in told] == [(Signal.FAIL, root) for root in roots if self.fails_forgotten]
+
+    @rule()
+    def die(self) -> None:
+        assert self.bolt.fail_taken("died") == len(self.kept)
+        self.dead += self.kept
+        self.kept = []
+
+    @rule()
+    def settle_the_dead(self) -> None:
+        acked, failed = self.bolt.acked, self.bolt.failed
+        for tup in self.dead:
+            self.bolt.ack(tup)
+            self.bolt.fail(tup)
+        assert (self.bolt.acked, self.bolt.failed, self.bolt.settled_twice) == (acked, failed, 0)
+
+    @invariant()
+    def the_list_is_what_the_user_holds(self) -> None:
+        assert self.bolt.taken_tuples() == self.kept
+        assert self.bolt.taken == len(self.kept)
+        assert self.bolt.forgotten_tuples == self.forgotten
+        assert all(not tup.is_settled for tup in self.kept)
+        assert all(tup.is_settled for tup in self.dead)
+
+
+Taker.TestCase.settings = settings(stateful_step_count=40, max_examples=50)
+TestTaker = pytest.mark.guarantee("ACK-15")(Taker.TestCase)
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_a_tuple_may_outlive_its_task_in_a_users_hand() -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt()
+    wire(spout.core, to(bolt))
+    spout.emit(("to",), 1)
+    tup = taken(bolt)
+    wire(spout.core)
+    del bolt
+    gc.collect()
+    assert tup.is_settled
+    assert tup["word"] == "to"
+
+
+def test_the_age_of_a_taken_tuple_is_by_the_clock_that_is_given() -> None:
+    stage = Stage()
+    spout, bolt = stage.spout(), stage.bolt()
+    wire(spout.core, to(bolt))
+    spout.emit(("to",))
+    stage.secs = 4_294_967.0    # 0.3 s before the milliseconds no longer fit 32 bits
+    tup = taken(bolt)
+    assert bolt.taken_age_ms(tup, stage.secs + 2.5) == 2500

@@ -1,0 +1,61 @@
+"""The layers of the project, the third parties of each package, and the agreed exceptions: the one table of them."""
+
+# Each unit may import the units of the layers above it in this list, and itself; never another one of its own layer.
+# A unit is a module, or a package with all that is in it; `engine` is the root module alone.
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version"),
+    ("engine.config", "engine.log", "engine.metrics", "engine.kernel"),
+    ("engine.topology", "engine.state"),
+    ("engine.executor", "engine.checkpoint", "engine.transactional", "engine.flow"),
+    ("engine.kafka", "engine.cluster"),
+    ("engine", "engine.testing"),
+    ("engine.cli", "engine.__main__", "spark_bridge"),
+)
+
+# (importing unit, imported unit): why it is right although the layers forbid it.
+EXCEPTIONS: dict[tuple[str, str], str] = {
+    ("engine.__main__", "engine.cli"): "`python -m engine` is the command line, under the name that Python looks for",
+}
+
+# The only packages that may import it; what is in no table is no dependency.
+THIRD_PARTIES: dict[str, tuple[str, ...]] = {
+    "Cython": ("_native",),
+    "cython": ("_native",),
+    "libc": ("_native",),
+    "cpython": ("_native",),
+    "click": ("engine.cli",),
+    "rich": ("engine.cli",),
+    "uvloop": ("engine.cli",),
+    "aiokafka": ("engine.kafka",),
+    "redis": ("engine.state", "engine.transactional"),
+    "asyncpg": ("engine.state", "engine.transactional"),
+    "kazoo": ("engine.state", "engine.transactional"),
+    "pyarrow": ("spark_bridge",),
+    "pyspark": ("spark_bridge",),
+}
+
+# Only these may import `_native`.
+KERNEL = "engine.kernel"
+
+# Modules that decide: plain synchronous objects that are given the time and the randomness.
+DECIDING = (
+    "engine.cluster.plan",
+    "engine.checkpoint.machine",
+    "engine.transactional.machine",
+    "engine.flow.window",
+    "engine.kafka.offset_manager",
+    "engine.kafka.retry",
+)
+
+
+def unit_of(module: str) -> str | None:
+    """The unit of the table that a module belongs to: the longest name that contains it."""
+    if module == "engine":
+        return module
+    units = [unit for layer in LAYERS for unit in layer if unit != "engine"]
+    return max((unit for unit in units if module == unit or module.startswith(unit + ".")), key=len, default=None)
+
+
+def layer_of(unit: str) -> int:
+    """The number of a unit's layer."""
+    return next(number for number, layer in enumerate(LAYERS) if unit in layer)

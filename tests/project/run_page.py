@@ -1,0 +1,34 @@
+"""Runs the Python blocks of one page, in order, in one namespace: `python run_page.py PAGE`.
+
+Line numbers in tracebacks are those of the page. A block may await at its top level, as in a notebook.
+"""
+
+import ast
+import asyncio
+import inspect
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.project.pages import read
+
+
+def main(page: Path) -> None:
+    """Run the page's blocks; what one raises ends the process."""
+    namespace: dict[str, object] = {"__name__": "__main__", "__file__": str(page)}
+    for block in read(page)[1]:
+        if block.language != "python":
+            continue
+        source = "\n" * (block.line - 1) + block.text
+        code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
+        if "no-run" in block.words:
+            continue
+        if code.co_flags & inspect.CO_COROUTINE:
+            asyncio.run(eval(code, namespace))
+        else:
+            exec(code, namespace)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

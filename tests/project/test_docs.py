@@ -1,0 +1,68 @@
+"""The pages tell the truth: links lead somewhere, code runs, commands succeed.
+
+In a page, ```python blocks run in order in one namespace; ```python no-run is only compiled. A block whose first line is
+`# name.py` (or .toml) is also written to a file of that name, beside which the page's commands run: lines of ```console
+blocks that begin with `$ python -m engine` or `$ stormcell`. ```console no-run is not run.
+"""
+
+import json
+import os
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from tests.project.pages import ROOT, Block, fault, links, pages, read
+
+PAGES = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in pages()]
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDEVMODE": "", "COLUMNS": "120"}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: Path) -> None:
+    faults = [f"{page.name}:{link.line}: [{link.label}]({link.target}): {why}" for link in links(page) if (why := fault(page, link))]
+    assert not faults, "\n".join(faults)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_code_runs(page: Path, tmp_path: Path) -> None:
+    blocks = read(page)[1]
+    if not any(block.language == "python" for block in blocks):
+        return
+    write_files(blocks, tmp_path)
+    command = [sys.executable, str(Path(__file__).with_name("run_page.py")), str(page)]
+    done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_succeed(page: Path, tmp_path: Path) -> None:
+    blocks = read(page)[1]
+    write_files(blocks, tmp_path)
+    for block in blocks:
+        if block.language != "console" or "no-run" in block.words:
+            continue
+        for line in re.findall(r"^\$ ((?:python -m engine|stormcell)\b.*)$", block.text, re.MULTILINE):
+            words = shlex.split(line.replace("python -m engine", "stormcell"), comments=True)[1:]
+            command = [sys.executable, "-m", "engine", *words]
+            done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
+            assert done.returncode == 0, f"{page.name}:{block.line}: {line}\n{done.stdout}{done.stderr}"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_settings_and_answers_parse(page: Path) -> None:
+    for block in read(page)[1]:
+        if block.language == "toml":
+            tomllib.loads(block.text)
+        elif block.language == "json":
+            json.loads(block.text)
+
+
+def write_files(blocks: list[Block], folder: Path) -> None:
+    for block in blocks:
+        if found := re.match(r"# ([\w-]+\.(?:py|toml|txt))\n", block.text):
+            (folder / found[1]).write_text(block.text, encoding="utf-8")

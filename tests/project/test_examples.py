@@ -1,0 +1,42 @@
+"""Every example runs as its first lines say, and says what it should."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.project.sources import ROOT
+
+TEXT = "to be or not to be\nthat is the question\n" * 50
+
+# example: what stands behind `python`, and a line that it prints; FILE is the example, TEXT a file of text.
+EXAMPLES: dict[str, tuple[str, str]] = {
+    "hello.py": ("-m engine run FILE", "Hello, storm!"),
+    "word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
+}
+
+# Those that do not end by themselves, and who runs them.
+ELSEWHERE = {"service.py": "tests/examples/test_service.py, over real HTTP"}
+
+
+def test_every_example_is_known() -> None:
+    assert {path.name for path in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys() | ELSEWHERE.keys()
+
+
+def test_what_runs_elsewhere_is_there() -> None:
+    assert not [name for name, test in ELSEWHERE.items() if not (ROOT / test.split(",")[0]).is_file()]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_example_runs(name: str, tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    places = {"FILE": str(ROOT / "examples" / name), "TEXT": str(text)}
+    words, expected = EXAMPLES[name]
+    command = [sys.executable, *(places.get(word, word) for word in words.split())]
+    done = subprocess.run(command, cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert expected in done.stdout.splitlines()
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,132 @@
+"""Imports go down only: the rules of docs/ARCHITECTURE.md, judged on the source."""
+
+import re
+import subprocess
+import sys
+import tomllib
+from graphlib import CycleError, TopologicalSorter
+
+from tests.project.layers import DECIDING, EXCEPTIONS, KERNEL, LAYERS, THIRD_PARTIES, layer_of, unit_of
+from tests.project.sources import ROOT, modules
+
+OURS = {"_native", "engine", "spark_bridge", "tests", "bench", "examples"}
+KNOWN = OURS | sys.stdlib_module_names | {"_typeshed"}  # the last is known to type checkers alone
+
+
+def top(module: str) -> str:
+    return module.split(".")[0]
+
+
+def test_every_module_belongs_to_a_layer() -> None:
+    homeless = [source.name for module, source in modules().items() if unit_of(module) is None]
+    assert not homeless, "add them to LAYERS in tests/project/layers.py"
+
+
+def test_imports_go_down_only() -> None:
+    faults = []
+    for module, source in modules().items():
+        importer = unit_of(module)
+        for found in source.imports:
+            imported = unit_of(found.module)
+            if importer is None or imported is None or imported in ("engine", importer) or (importer, imported) in EXCEPTIONS:
+                continue
+            if layer_of(imported) >= layer_of(importer):
+                layers = f"layer {layer_of(importer)} imports layer {layer_of(imported)}"
+                faults.append(f"{source.name}:{found.line}: {importer} imports {imported} ({layers})")
+    assert not faults, "\n".join(faults)
+
+
+def test_every_exception_is_needed() -> None:
+    used = {(unit_of(module), unit_of(found.module)) for module, source in modules().items() for found in source.imports}
+    assert not [pair for pair in EXCEPTIONS if pair not in used and pair[0] in modules()]
+
+
+def test_nothing_inside_imports_the_root() -> None:
+    faults = [
+        f"{source.name}:{found.line}" for source in modules().values() for found in source.imports if found.module == "engine"
+    ]
+    assert not faults, "import from the module that defines the name"
+
+
+def test_nothing_inside_imports_tests_bench_or_examples() -> None:
+    faults = [
+        f"{source.name}:{found.line}"
+        for source in modules().values()
+        for found in source.imports
+        if top(found.module) in ("tests", "bench", "examples") and not source.name.startswith("engine/cli/bench")
+    ]
+    assert not faults
+
+
+def test_only_the_kernel_imports_native() -> None:
+    faults = [
+        f"{source.name}:{found.line}"
+        for module, source in modules().items()
+        for found in source.imports
+        if top(found.module) == "_native" and unit_of(module) not in (KERNEL, "_native")
+    ]
+    assert not faults
+
+
+def test_third_parties_stay_in_their_packages() -> None:
+    faults = []
+    for module, source in modules().items():
+        for found in source.imports:
+            name = top(found.module)
+            if name in KNOWN:
+                continue
+            homes = THIRD_PARTIES.get(name, ())
+            if not any(module == home or module.startswith(home + ".") for home in homes):
+                faults.append(f"{source.name}:{found.line}: imports {name} (allowed in: {', '.join(homes) or 'no package'})")
+    assert not faults, "\n".join(faults)
+
+
+def test_third_parties_are_declared() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        project = tomllib.load(file)["project"]
+    lines = [*project["dependencies"], *(line for extra in project["optional-dependencies"].values() for line in extra)]
+    declared = {re.split(r"[^\w-]", line)[0].lower().replace("-", "_") for line in lines}
+    used = {top(found.module) for source in modules().values() if not source.compiled for found in source.imports}
+    assert not used - KNOWN - declared
+
+
+def test_no_import_cycle() -> None:
+    graph = {
+        module: {
+            found.module
+            for found in source.imports
+            if not found.typing_only and not found.lazy and found.module in modules() and found.module != module
+        }
+        for module, source in modules().items()
+    }
+    try:
+        list(TopologicalSorter(graph).static_order())
+    except CycleError as error:
+        raise AssertionError("import cycle: " + " -> ".join(error.args[1])) from None
+
+
+def test_what_decides_knows_no_event_loop() -> None:
+    faults = [
+        f"{module}: imports asyncio"
+        for module, source in modules().items()
+        if module.startswith(DECIDING)
+        for found in source.imports
+        if top(found.module) == "asyncio"
+    ]
+    assert not faults
+
+
+def test_importing_the_engine_is_light() -> None:
+    """No third party, and nothing of what only some runs need, is loaded by `import engine`."""
+    script = "import sys; before = set(sys.modules); import engine; print(*sorted(set(sys.modules) - before))"
+    loaded = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    strangers = {top(name) for name in loaded} - sys.stdlib_module_names - {"engine", "_native"}
+    strangers = {name for name in strangers if not name.startswith("_cython_") and name != "cython_runtime"}
+    assert not strangers, "import it where it is used"
+    heavy = ("engine.cli", "engine.testing", "engine.kafka", "multiprocessing", "sqlite3", "http", "urllib.request", "xml", "unittest")
+    assert not [name for name in loaded if name in heavy]
+
+
+def test_the_table_names_each_unit_once() -> None:
+    units = [unit for layer in LAYERS for unit in layer]
+    assert len(units) == len(set(units))

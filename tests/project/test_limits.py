@@ -1,0 +1,54 @@
+"""A file fits a sitting, a function fits a screen: limits of length, and who is let off and why."""
+
+from collections.abc import Iterator
+
+from tests.project.sources import Function, sources
+
+MOST_LINES = 400
+MOST_FUNCTION_LINES = 50
+MOST_PARAMETERS = 6
+
+# "path" or "path:function": why it is right as it is.
+LONG_FILES: dict[str, str] = {}
+LONG_FUNCTIONS: dict[str, str] = {}
+MANY_PARAMETERS: dict[str, str] = {
+    "_native/dispatch.pyx:__cinit__": "a constructor, called once per outlet at wiring, all but two by keyword",
+    "_native/task_core.pyx:__init__": "a constructor, called once per task at wiring, all but one by keyword",
+}
+
+FOLDERS = ("_native", "engine", "spark_bridge", "bench", "examples", "scripts")
+
+
+def long_files() -> dict[str, int]:
+    lengths = {source.name: source.text.count("\n") for source in sources(*FOLDERS, "tests")}
+    return {name: length for name, length in lengths.items() if length > MOST_LINES}
+
+
+def functions() -> Iterator[tuple[str, Function]]:
+    return ((f"{source.name}:{function.name}", function) for source in sources(*FOLDERS) for function in source.functions)
+
+
+def long_functions() -> dict[str, int]:
+    return {name: function.length for name, function in functions() if function.length > MOST_FUNCTION_LINES}
+
+
+def many_parameters() -> dict[str, int]:
+    return {name: function.parameters for name, function in functions() if function.parameters > MOST_PARAMETERS}
+
+
+def test_no_file_is_too_long() -> None:
+    assert not {name: lines for name, lines in long_files().items() if name not in LONG_FILES}
+
+
+def test_no_function_is_too_long() -> None:
+    assert not {name: lines for name, lines in long_functions().items() if name not in LONG_FUNCTIONS}
+
+
+def test_no_function_takes_too_many_parameters() -> None:
+    assert not {name: count for name, count in many_parameters().items() if name not in MANY_PARAMETERS}
+
+
+def test_every_exemption_is_needed() -> None:
+    assert not LONG_FILES.keys() - long_files().keys()
+    assert not LONG_FUNCTIONS.keys() - long_functions().keys()
+    assert not MANY_PARAMETERS.keys() - many_parameters().keys()

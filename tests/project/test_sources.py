@@ -1,0 +1,107 @@
+"""The checks check: what they read from source, pages and marks is what stands there."""
+
+from pathlib import Path
+
+import pytest
+
+from tests import guarantees
+from tests.project.pages import anchors, definitions, links, read
+from tests.project.sources import Source, sources
+from tests.project.test_determinism import violations
+
+
+def source(folder: Path, name: str, text: str) -> Source:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return Source(path, root=folder)
+
+
+def test_imports_of_python(tmp_path: Path) -> None:
+    text = """
+from typing import TYPE_CHECKING
+from engine.topology import bolt, Nothing
+if TYPE_CHECKING:
+    import rich
+def late():
+    import click
+"""
+    found = [(one.module, one.typing_only, one.lazy) for one in source(tmp_path, "a.py", text).imports]
+    assert found == [
+        ("typing", False, False),
+        ("engine.topology.bolt", False, False),
+        ("engine.topology", False, False),
+        ("rich", True, False),
+        ("click", False, True),
+    ]
+
+
+def test_imports_of_cython(tmp_path: Path) -> None:
+    text = "cimport cython\nfrom libc.stdint cimport uint64_t\nfrom _native.tuples cimport Tuple\nimport os\n"
+    assert [one.module for one in source(tmp_path, "a.pyx", text).imports] == ["cython", "libc.stdint", "_native.tuples", "os"]
+
+
+def test_functions_of_cython(tmp_path: Path) -> None:
+    text = """
+cdef class Ring:
+    cdef int total
+    cdef inline bint push(self, void* item,
+                          int count) except -1:
+        if count:
+
+            return True
+        return False
+
+    def pop(self, *, int n=1): return n
+
+cdef int declared(int a) noexcept
+cdef int value = len(())
+"""
+    found = [(one.name, one.length, one.parameters) for one in source(tmp_path, "a.pyx", text).functions]
+    assert found == [("push", 6, 2), ("pop", 1, 1)]
+
+
+def test_parameters_of_python_leave_out_self_and_stars(tmp_path: Path) -> None:
+    text = "class A:\n    def f(self, a, /, b, *rest, c=1, **more):\n        pass\n"
+    assert [(one.name, one.parameters) for one in source(tmp_path, "a.py", text).functions] == [("f", 3)]
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.py", "import time"),
+        ("a.py", "from random import Random"),
+        ("a.py", "import os\nos.urandom(8)"),
+        ("a.py", "from uuid import uuid4"),
+        ("a.py", "import datetime\ndatetime.datetime.now()"),
+        ("a.pyx", "from libc.time cimport time"),
+        ("a.pyx", "    x = rand()"),
+    ],
+)
+def test_time_and_chance_are_seen(tmp_path: Path, name: str, text: str) -> None:
+    assert list(violations(source(tmp_path, name, text)))
+
+
+def test_headings_blocks_and_definitions(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("# The face, once\n```python no-run\nx = 1\n```\n# A\n# A\n", encoding="utf-8")
+    assert anchors(page) == {"the-face-once", "a", "a-1"}
+    assert [(block.language, block.line, block.text) for block in read(page)[1]] == [("python", 3, "x = 1\n")]
+    assert definitions("push", "x = push()\ncdef bint push(self):\n    pass\n") == [2]
+
+
+def test_promises_are_read_from_the_page() -> None:
+    text = "Built so far: ACK, RM.\n- **ACK-1** a\n- **RM-1** b\n- **CP-1** c\n"
+    assert guarantees.promises(text) == ["ACK-1", "RM-1", "CP-1"]
+    found = guarantees.faults(guarantees.promises(text), {"ACK-1": ["t"], "ACK-9": ["u"]}, guarantees.built_groups(text))
+    assert found == ["RM-1: no test is marked with it", "ACK-9: not in docs/SEMANTICS.md, named by u"]
+
+
+def test_every_compiled_module_has_its_index_and_its_stub() -> None:
+    compiled = [one.path for one in sources("_native") if one.path.suffix == ".pyx"]
+    assert not [path.name for path in compiled for suffix in (".pxd", ".pyi") if not path.with_suffix(suffix).is_file()]
+
+
+def test_links_that_stand_side_by_side(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("[`a`](a.py#L1) calls [`b.c`](b.py), not `[d](d.py)` and [e](e.md)\n", encoding="utf-8")
+    assert [(link.label, link.target) for link in links(page)] == [("`a`", "a.py#L1"), ("`b.c`", "b.py"), ("e", "e.md")]

@@ -1,0 +1,323 @@
+"""The spouts and bolts of a simulated run: they do by chance what users' components do by mistake."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from typing import Any
+
+from engine import (
+    BasicBolt,
+    Bolt,
+    FailTuple,
+    Failure,
+    Fields,
+    Inlet,
+    InletClosed,
+    InletHandle,
+    Spout,
+    SpoutExhausted,
+    TaskContext,
+    Tuple,
+    TupleFailed,
+    spout,
+)
+from tests.simulation.plan import BoltPlan, SpoutPlan
+from tests.simulation.world import MessageId, World
+
+FIELDS = Fields("label", "hops")
+STREAMS = {"default": FIELDS, "direct": Fields("label", "hops", direct=True)}
+
+
+class Poison(Exception):
+    """Raised by components here and there."""
+
+
+class Source(Spout):
+    """Emits numbers of a source that replays: what failed, and what was open when an instance died, up to `max_tries` times."""
+
+    output_fields = FIELDS
+
+    def __init__(self, world: World, plan: SpoutPlan, hops: int) -> None:
+        self.world, self.plan, self.hops = world, plan, hops
+        self.count = 0
+        self.due = 0.0
+        world.born(self)
+
+    def open(self) -> None:
+        self.key = (self.context.component_id, self.context.task_index)
+        self.book = self.world.books[self.key]
+        self.incarnation = self.world.reborn(self.book, self.plan.max_tries)
+        self.world.note("opened", *self.key)
+
+    def next_tuple(self) -> None:
+        now = self.context.clock.now()
+        if now < self.due:
+            return
+        self.due = now + self.plan.pause_secs
+        for _ in range(self.plan.batch):
+            self.emit_one()
+        if self.world.chance(self.plan.error):
+            raise Poison("next_tuple")
+
+    def emit_one(self) -> None:
+        """Emit one number."""
+        if not self.book.left:
+            raise SpoutExhausted
+        number = self.book.left.popleft()
+        values = (self.world.label(), self.hops)
+        if self.world.chance(self.plan.untracked):
+            self.collector.emit(values)
+            return
+        self.book.tries[number] = self.book.tries.get(number, 0) + 1
+        self.count += 1
+        message_id: MessageId = (*self.key, self.incarnation, self.count)
+        self.collector.emit(values, message_id)
+        self.world.opened(self.book, message_id, number)
+
+    def ack(self, message_id: Any) -> None:
+        self.settled(message_id, None)
+
+    def fail(self, message_id: Any) -> None:
+        if self.context.failure is None:
+            self.world.violated(f"{message_id} failed without a reason (ACK-16)")
+        self.settled(message_id, self.context.failure)
+
+    def settled(self, message_id: MessageId, failure: Failure | None) -> None:
+        """Note a verdict."""
+        if message_id[:3] != (*self.key, self.incarnation):
+            self.world.violated(f"{failure or 'acked'} for {message_id} came to incarnation {self.incarnation} of {self.key}")
+        self.world.heard(self.book, message_id, failure, self.plan.max_tries)
+        if self.world.chance(self.plan.error):
+            raise Poison("ack or fail")
+
+
+class AsyncSource(Source):
+    """The same with methods that wait."""
+
+    async def next_tuple(self) -> None:  # type: ignore[override]
+        if self.world.chance(0.3):
+            await asyncio.sleep(self.world.random.random() / 20)
+        super().next_tuple()
+
+    async def ack(self, message_id: Any) -> None:  # type: ignore[override]
+        if self.world.chance(0.2):
+            await asyncio.sleep(self.world.random.random() / 100)
+        super().ack(message_id)
+
+    async def fail(self, message_id: Any) -> None:  # type: ignore[override]
+        super().fail(message_id)
+        await asyncio.sleep(0)
+
+
+def generator_of(world: World, plan: SpoutPlan, hops: int) -> Callable[[], Spout]:
+    """A factory of spouts from a generator, which keeps its own book; one that raises ends the run, an async one begins again."""
+
+    @spout("label", "hops", max_retries=plan.max_tries - 1)
+    def numbers() -> Iterator[tuple[int, int]]:
+        for _ in range(plan.tuples):
+            yield (world.label(), hops)
+            if world.chance(plan.error):
+                raise Poison("generator")
+
+    @spout("label", "hops", max_retries=plan.max_tries - 1, restartable=True)
+    async def awaited_numbers() -> AsyncIterator[tuple[int, int]]:
+        for _ in range(plan.tuples):
+            if world.chance(0.3):
+                await asyncio.sleep(world.random.random() / 20)
+            yield (world.label(), hops)
+            if world.chance(plan.error):
+                raise Poison("async generator")
+
+    def create() -> Spout:
+        made = (numbers if plan.kind == "generator" else awaited_numbers).create()
+        world.born(made)
+        return made
+
+    return create
+
+
+def inlet_of(world: World) -> Callable[[], Spout]:
+    """A factory of inlets."""
+
+    def create() -> Spout:
+        made = Inlet("label", "hops", max_waiting=7)
+        world.born(made)
+        return made
+
+    return create
+
+
+async def send_all(world: World, plan: SpoutPlan, hops: int, inlet: InletHandle) -> None:
+    """Be the senders of an inlet, and close it when each has its answer."""
+
+    async def send() -> None:
+        await asyncio.sleep(world.random.random() * plan.pause_secs * plan.tuples)
+        try:
+            await inlet.send((world.label(), hops))
+        except (TupleFailed, InletClosed) as error:
+            world.note("not sent", type(error).__name__)
+        else:
+            world.note("sent")
+
+    await asyncio.gather(*(send() for _ in range(plan.tuples * plan.tasks)))
+    inlet.close()
+
+
+class ManualBolt(Bolt):
+    """Anchors and settles by hand, now, later, twice or never."""
+
+    output_fields = STREAMS
+
+    def __init__(self, world: World, plan: BoltPlan) -> None:
+        self.world, self.plan = world, plan
+        self.held: deque[Tuple] = deque()
+        world.born(self)
+
+    def execute(self, tup: Tuple) -> None:
+        self.act(tup)
+
+    def act(self, tup: Tuple) -> None:
+        """Do something with an input."""
+        world, plan = self.world, self.plan
+        if tup.is_tick:
+            while self.held:
+                self.collector.ack(self.held.popleft())
+            return
+        world.came(tup, self.context.task_id, in_order=plan.in_order)
+        self.emit_children(tup)
+        if world.chance(plan.error):
+            raise Poison(f"label {tup['label']}")
+        if world.chance(plan.hold):
+            self.held.append(tup)
+        elif world.chance(plan.keep):
+            world.kept.append(tup)
+        elif not world.chance(plan.forget):
+            self.settle(tup)
+        if self.held and plan.tick_secs is None and world.chance(0.5):
+            self.settle(self.held.popleft())
+
+    def emit_children(self, tup: Tuple) -> None:
+        """Emit some tuples, anchored to the input, and maybe to others or twice to it."""
+        if tup["hops"] <= 0:
+            return
+        for _ in range(self.world.random.randint(0, self.plan.fan_out)):
+            anchors: Sequence[Tuple] = [tup]
+            if self.held and self.world.chance(0.5):
+                anchors = [tup, *list(self.held)[:2]]
+            elif self.world.chance(0.1):
+                anchors = [tup, tup]
+            elif self.world.chance(0.1):
+                anchors = []
+            values = (self.world.label(), tup["hops"] - 1)
+            self.collector.emit(values, anchors)
+            targets = self.context.targets("direct")
+            if targets and self.world.chance(0.5):
+                self.collector.emit_direct(self.world.random.choice(list(targets)), (self.world.label(), tup["hops"] - 1), tup, "direct")
+
+    def settle(self, tup: Tuple) -> None:
+        """Ack or fail, maybe once more."""
+        settle = self.collector.fail if self.world.chance(self.plan.fail) else self.collector.ack
+        settle(tup)
+        if self.world.chance(self.plan.twice):
+            self.collector.ack(tup)
+        if self.world.chance(0.05):
+            self.collector.reset_timeout(tup)
+
+
+class AwaitingBolt(ManualBolt):
+    """The same, taking its time."""
+
+    async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
+        if self.plan.slow_secs and self.world.chance(0.7):
+            await asyncio.sleep(self.world.random.random() * self.plan.slow_secs)
+        self.act(tup)
+        if self.world.chance(0.2):
+            await asyncio.sleep(0)
+
+
+class GeneratorBolt(BasicBolt):
+    """Yields its children; may raise between two of them."""
+
+    output_fields = FIELDS
+
+    def __init__(self, world: World, plan: BoltPlan) -> None:
+        self.world, self.plan = world, plan
+        world.born(self)
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[int, int]]:
+        if tup.is_tick:
+            return
+        self.world.came(tup, self.context.task_id, in_order=self.plan.in_order)
+        for _ in range(self.world.random.randint(0, self.plan.fan_out) if tup["hops"] > 0 else 0):
+            yield (self.world.label(), tup["hops"] - 1)
+            if self.world.chance(self.plan.fail):
+                raise FailTuple("by chance", report=self.world.chance(0.5))
+            if self.world.chance(self.plan.error):
+                raise Poison(f"label {tup['label']}")
+
+
+class ReturningBolt(BasicBolt):
+    """Returns one child, and emits another through its collector."""
+
+    output_fields = FIELDS
+
+    def __init__(self, world: World, plan: BoltPlan) -> None:
+        self.world, self.plan = world, plan
+        world.born(self)
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup.is_tick or tup["hops"] <= 0:
+            return None
+        self.world.came(tup, self.context.task_id, in_order=self.plan.in_order)
+        if self.world.chance(0.3):
+            self.collector.emit((self.world.label(), tup["hops"] - 1))
+        if self.world.chance(self.plan.error):
+            raise Poison(f"label {tup['label']}")
+        return (self.world.label(), tup["hops"] - 1) if self.plan.fan_out else None
+
+
+class AwaitingBasicBolt(ReturningBolt):
+    """The same, taking its time."""
+
+    async def execute(self, tup: Tuple) -> Any:
+        await asyncio.sleep(self.world.random.random() * self.plan.slow_secs)
+        return super().execute(tup)
+
+
+class ThreadedBolt(BasicBolt):
+    """Runs in a pool: decides by the input alone, for which thread is first is nobody's to know."""
+
+    output_fields = FIELDS
+
+    def __init__(self, world: World, plan: BoltPlan) -> None:
+        self.world, self.plan = world, plan
+        world.born(self)
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup.is_tick:
+            return None
+        label, hops = tup["label"], tup["hops"]
+        if self.plan.error and label % 29 == 0:
+            raise Poison(f"label {label}")
+        return (label, hops - 1) if self.plan.fan_out and hops > 0 else None  # what comes behind it may see labels in any order
+
+
+class Scatter:
+    """A custom grouping: none, one or several tasks, by the label."""
+
+    def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Any) -> Sequence[int]:
+        return [task for task in self.targets if (values[0] >> task % 8) & 1]
+
+
+SOURCES = {"plain": Source, "async": AsyncSource}
+BOLTS: dict[str, Any] = {
+    "plain": ManualBolt,
+    "async": AwaitingBolt,
+    "generator": GeneratorBolt,
+    "returning": ReturningBolt,
+    "basic async": AwaitingBasicBolt,
+    "threads": ThreadedBolt,
+}

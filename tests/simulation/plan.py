@@ -1,0 +1,203 @@
+"""What is simulated under a seed: components, groupings, settings, faults, and how the run ends. Pure draws."""
+
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Literal
+
+from engine import Config
+from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
+from engine.topology import OnError
+
+SpoutKind = Literal["plain", "async", "generator", "async generator", "inlet"]
+SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")
+BoltKind = Literal["plain", "async", "generator", "returning", "basic async", "threads"]
+BOLT_KINDS: tuple[BoltKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "returning", "basic async", "threads")
+ASYNC_KINDS: tuple[BoltKind, ...] = ("async", "basic async")
+Ending = Literal["complete", "drain", "stop", "pause"]
+ENDINGS: tuple[Ending, ...] = ("complete", "drain", "stop", "pause")
+ON_ERROR: tuple[OnError, ...] = ("restart", "fail")
+MANY_RESTARTS = 1000
+"""With so many no run of ours ends for good."""
+GROUPINGS = ("shuffle", "fields", "all", "global", "none", "local_or_shuffle", "partial_key", "load_aware", "custom", "direct")
+
+
+@dataclass(frozen=True)
+class SpoutPlan:
+    """One spout."""
+
+    component_id: str
+    tasks: int
+    tuples: int
+    """Per task."""
+    batch: int
+    """Emits per call."""
+    pause_secs: float
+    """Between two calls that emit."""
+    kind: SpoutKind
+    max_tries: int
+    untracked: float
+    """Share of emits without a message id."""
+    error: float
+    """Chance that a call raises after it emitted, or after it noted a verdict."""
+    on_error: OnError
+    max_pending: int | None
+
+    @property
+    def is_in_order(self) -> bool:
+        """True where labels grow: the others emit again what failed."""
+        return self.kind in ("plain", "async")
+
+
+@dataclass(frozen=True)
+class BoltPlan:
+    """One bolt."""
+
+    component_id: str
+    kind: BoltKind
+    tasks: int
+    inputs: tuple[tuple[str, str], ...]
+    """(source, grouping)."""
+    fan_out: int
+    concurrency: int
+    tick_secs: float | None
+    on_error: OnError
+    fail: float
+    error: float
+    hold: float
+    forget: float
+    keep: float
+    twice: float
+    slow_secs: float
+    in_order: bool
+    """Its inputs come with growing labels, one after the other."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One simulated run."""
+
+    seed: int
+    spouts: tuple[SpoutPlan, ...]
+    bolts: tuple[BoltPlan, ...]
+    config: Config
+    faults: tuple[Fault, ...]
+    ending: Ending
+    ending_secs: float
+    hops: int
+
+    @property
+    def may_fail(self) -> bool:
+        """True where a component may fail for good."""
+        return self.config.max_task_restarts != MANY_RESTARTS or any(spout.kind == "generator" and spout.error for spout in self.spouts)
+
+
+def draw_plan(seed: int) -> Plan:
+    """Draw everything that is decided before the run."""
+    random = Random(f"plan {seed}")
+    calm = random.random() < 0.1
+    """Nothing is kept, dropped or forgotten, so timeouts may be off."""
+    has_cycle = random.random() < 0.2
+    pending = random.choice([None, None, 1, 3, 20]) if not has_cycle else random.choice([1, 2, 10])
+    spouts = tuple(_spout(random, f"spout{number}", pending) for number in range(random.randint(1, 3)))
+    bolts: list[BoltPlan] = []
+    for number in range(random.randint(1, 5)):
+        bolts.append(_bolt(random, f"bolt{number}", spouts, bolts, calm=calm))
+    if has_cycle:
+        bolts[0] = _with_back_edge(random, bolts[0], bolts[-1])
+    config = _config(random, has_cycle=has_cycle, calm=calm)
+    horizon = max(spout.pause_secs * spout.tuples / spout.batch for spout in spouts) + 2
+    count = random.choice([0, 2, 3, 5, 8, 12])
+    faults = [_fault(random, (*spouts, *bolts), config.acker_executors, horizon, calm=calm) for _ in range(count)]
+    ending: Ending = random.choices(ENDINGS, [7, 1, 1, 1])[0]
+    struck = tuple(fault for fault in faults if fault is not None)
+    return Plan(seed, spouts, tuple(bolts), config, struck, ending, random.uniform(0, horizon), hops=random.randint(1, 6))
+
+
+def _spout(random: Random, component_id: str, pending: int | None) -> SpoutPlan:
+    return SpoutPlan(
+        component_id,
+        tasks=random.randint(1, 3),
+        tuples=random.randint(0, 25),
+        batch=random.choice([1, 1, 2, 5]),
+        pause_secs=random.choice([0, 0.01, 0.1, 0.3]),
+        kind=random.choice(SPOUT_KINDS),
+        max_tries=random.choice([1, 1, 3]),
+        untracked=random.choice([0, 0, 0.2]),
+        error=random.choice([0, 0, 0.02]),
+        on_error=random.choice(ON_ERROR),
+        max_pending=pending,
+    )
+
+
+def _bolt(random: Random, component_id: str, spouts: tuple[SpoutPlan, ...], before: list[BoltPlan], *, calm: bool) -> BoltPlan:
+    kind = random.choice(BOLT_KINDS)
+    plain = [bolt.component_id for bolt in before if bolt.kind in ("plain", "async")]
+    choices = [*(spout.component_id for spout in spouts), *(bolt.component_id for bolt in before)]
+    sources = random.sample(choices, k=min(random.choice([1, 1, 2]), len(choices)))
+    wild = 0.0 if calm else random.choice([0, 0.5, 1])
+    concurrency = random.randint(1, 4) if kind in ASYNC_KINDS else 1
+    unordered = {spout.component_id for spout in spouts if not spout.is_in_order}
+    unordered |= {bolt.component_id for bolt in before if bolt.kind == "threads"}  # these pass labels on, one thread before another
+    return BoltPlan(
+        component_id,
+        kind,
+        tasks=random.randint(1, 3),
+        inputs=tuple((source, random.choice(GROUPINGS if source in plain else GROUPINGS[:-1])) for source in sources),
+        fan_out=random.choice([0, 1, 1, 2, 3]),
+        concurrency=concurrency,
+        tick_secs=random.choice([None, 0.5, 3.0]) if not calm else 1.0,
+        on_error=random.choice(ON_ERROR),
+        fail=random.choice([0, 0.05]),
+        error=random.choice([0, 0.03]),
+        hold=random.choice([0, 0.2]),
+        forget=0.03 * wild,
+        keep=0.02 * wild,
+        twice=random.choice([0, 0.1]),
+        slow_secs=random.choice([0, 0, 0.01, 0.5]),
+        in_order=concurrency == 1 and kind != "threads" and not unordered & set(sources),
+    )
+
+
+def _with_back_edge(random: Random, first: BoltPlan, last: BoltPlan) -> BoltPlan:
+    """The first bolt also takes in what the last one emits, which may be itself."""
+    inputs = (*first.inputs, (last.component_id, random.choice(["shuffle", "fields", "global"])))
+    return replace(first, inputs=inputs, in_order=first.in_order and last.kind != "threads")
+
+
+def _config(random: Random, *, has_cycle: bool, calm: bool) -> Config:
+    ackers = random.choice([1, 1, 2, 5, 0 if random.random() < 0.3 else 3])
+    return Config(
+        acker_executors=max(ackers, 1) if has_cycle else ackers,  # without ackers nothing bounds a cycle
+        message_timeout_secs=random.choice([5.0, 10.0, 20.0]),
+        enable_message_timeouts=not calm,
+        timeout_from="progress" if calm else random.choice(["progress", "progress", "emit"]),
+        forgotten_ack="fail" if calm else random.choice(["fail", "fail", "wait"]),
+        executor_receive_buffer_size=random.choice([2, 3, 10, 100, 32768]),
+        burst=random.choice([1, 2, 16, 256]),
+        max_task_restarts=random.choice([MANY_RESTARTS, MANY_RESTARTS, MANY_RESTARTS, 3]),
+        trace_sample_rate=random.choice([0.0, 0.0, 1.0]),
+        seed=random.getrandbits(32),
+    )
+
+
+def _fault(random: Random, components: tuple[SpoutPlan | BoltPlan, ...], ackers: int, horizon: float, *, calm: bool) -> Fault | None:
+    """One fault; None where the one that was drawn does not fit."""
+    component = random.choice(components)
+    secs = random.uniform(0, random.choice([0.01, 0.1, 1, horizon]))
+    kind = random.choice(["kill", "kill", "kill", "acker", "acker", "kill at call", "raise", "raise early", "drop", "delay"])
+    if kind == "kill":
+        return KillTask(component.component_id, random.randrange(component.tasks), at_secs=secs)
+    if kind == "acker":
+        return KillTask(ACKER, random.randrange(ackers), at_secs=secs) if ackers else None
+    if kind == "kill at call":
+        counted = random.choice(components).component_id
+        return KillTask(component.component_id, random.randrange(component.tasks), at_call=random.randint(1, 40), of=counted)
+    if kind == "raise":
+        return RaiseError(component.component_id, at_call=random.randint(1, 40))
+    if kind == "raise early":
+        method = "open" if isinstance(component, SpoutPlan) else "prepare"
+        return RaiseError(component.component_id, at_call=random.randint(1, 4), method=method)
+    if isinstance(component, SpoutPlan) or component.kind == "threads" or (kind == "drop" and calm):
+        return None
+    link, number = (random.choice(component.inputs)[0], component.component_id), random.randint(1, 20)
+    return DropTuple(*link, number) if kind == "drop" else DelayTuple(*link, number, random.uniform(0, 3))

@@ -1,0 +1,179 @@
+"""One simulated run: a random topology with random faults under the virtual clock."""
+
+import asyncio
+import logging
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from engine import ComponentError, Run, Spout, Topology, TopologyBuilder
+from engine.testing import ACKER, Finished, KillTask, LeftoverTaskWarning, RunUnfinished, Schedule, VirtualLoopError, run_topology
+from tests.simulation.components import BOLTS, SOURCES, Scatter, generator_of, inlet_of, send_all
+from tests.simulation.judge import Judge
+from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan
+from tests.simulation.world import SourceBook, World
+
+LIMIT_SECS = 3000.0
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """What one simulated run showed."""
+
+    seed: int
+    state: str
+    roots: int
+    replaced: int
+    """Instances that another followed, for whatever reason."""
+    killed: tuple[str, ...]
+    """Of each injected death: spout, bolt or acker."""
+    faults: int
+    secs: float
+    violations: tuple[str, ...]
+    trace: tuple[Any, ...]
+
+    def describe(self) -> str:
+        """The violations, and the command that replays the run."""
+        lines = "\n".join(f"  - {violation}" for violation in self.violations)
+        return f"seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.simulation {self.seed}"
+
+
+def simulate(seed: int, *, quiet: bool = True) -> Simulated:
+    """Run what a seed says, and judge it; `quiet` keeps the engine's log of all the errors shut."""
+    plan = draw_plan(seed)
+    world = World(seed, plan.config.message_timeout_secs)
+    judge = Judge(world)
+    with _overheard(world, quiet=quiet):
+        finished = _run(plan, world, judge)
+        judge.judge(finished)
+        trace = tuple(world.trace)
+        judge.judge_memory()  # inside: it has what was never awaited complain
+    strikes = finished.strikes if finished else ()
+    components = finished.snapshot.components.values() if finished else ()
+    return Simulated(
+        seed=seed,
+        state=finished.state if finished else "failed",
+        roots=world.roots,
+        replaced=sum(component.restarts for component in components),
+        killed=tuple(_kind(strike.fault.component_id) for strike in strikes if isinstance(strike.fault, KillTask)),
+        faults=len(strikes),
+        secs=finished.secs if finished else 0.0,
+        violations=tuple(world.violations),
+        trace=trace,
+    )
+
+
+def _kind(component_id: str) -> str:
+    return "acker" if component_id == ACKER else component_id.rstrip("0123456789")
+
+
+def build(plan: Plan, world: World) -> Topology:
+    """The topology of a plan."""
+    builder = TopologyBuilder(f"simulation {plan.seed}")
+    for spout in plan.spouts:
+        _set_spout(builder, spout, plan.hops, world)
+    for bolt in plan.bolts:
+        _set_bolt(builder, bolt, world)
+    return builder.build()
+
+
+def _set_spout(builder: TopologyBuilder, plan: SpoutPlan, hops: int, world: World) -> None:
+    make: Callable[[], Spout]
+    if plan.kind == "inlet":
+        make = inlet_of(world)
+    elif plan.kind in SOURCES:
+        make = partial(SOURCES[plan.kind], world, plan, hops)
+        for index in range(plan.tasks):
+            world.books[plan.component_id, index] = SourceBook(deque(range(plan.tuples)))
+    else:
+        make = generator_of(world, plan, hops)
+    builder.set_spout(plan.component_id, make, plan.tasks, on_error=plan.on_error, max_spout_pending=plan.max_pending)
+
+
+def _set_bolt(builder: TopologyBuilder, plan: BoltPlan, world: World) -> None:
+    settings: dict[str, Any] = {"on_error": plan.on_error, "concurrency": plan.concurrency, "tick_tuple_freq_secs": plan.tick_secs}
+    if plan.kind == "threads":
+        settings["threads"] = 2
+    declarer = builder.set_bolt(plan.component_id, partial(BOLTS[plan.kind], world, plan), plan.tasks, **settings)
+    for source, grouping in plan.inputs:
+        if grouping in ("fields", "partial_key"):
+            getattr(declarer, f"{grouping}_grouping")(source, "label")
+        elif grouping == "custom":
+            declarer.custom_grouping(source, Scatter)
+        elif grouping == "direct":
+            declarer.direct_grouping(source, "direct")
+        else:
+            getattr(declarer, f"{grouping}_grouping")(source)
+
+
+def _run(plan: Plan, world: World, judge: Judge) -> Finished | None:
+    """Run it; None where a component failed for good, which a plan with few restarts may bring about."""
+
+    async def script(run: Run) -> None:
+        judge.watch(run)
+        inlets = [spout for spout in plan.spouts if spout.kind == "inlet"]
+        await asyncio.gather(_end(plan, run), *(send_all(world, spout, plan.hops, run.inlet(spout.component_id)) for spout in inlets))
+
+    try:
+        topology = build(plan, world)
+        limits: Schedule = {"shuffle": True, "limit_secs": LIMIT_SECS, "real_limit_secs": 120}
+        return run_topology(topology, plan.config, during=script, faults=plan.faults, **limits)
+    except ComponentError as error:
+        if not plan.may_fail:
+            world.violated(f"the run failed: {error}")
+    except (RunUnfinished, VirtualLoopError) as error:
+        world.violated(f"the run did not end: {error}")
+    return None
+
+
+async def _end(plan: Plan, run: Run) -> None:
+    """Let the run complete, or end or interrupt it."""
+    if plan.ending == "complete":
+        return
+    await asyncio.sleep(plan.ending_secs)
+    if run.state != "running":
+        return
+    if plan.ending == "stop":
+        await run.stop()
+    elif plan.ending == "drain":
+        await run.drain(timeout_secs=500)
+    else:
+        await run.deactivate()
+        await asyncio.sleep(3)
+        if run.state == "running":
+            await run.activate()
+
+
+@contextmanager
+def _overheard(world: World, *, quiet: bool) -> Iterator[None]:
+    """Note what asyncio and Python complain about: tasks left over, exceptions that nobody took, coroutines never awaited."""
+    handler = _Complaints(world)
+    logger = logging.getLogger("asyncio")
+    logger.addHandler(handler)
+    engine = logging.getLogger("engine")
+    level = engine.level
+    if quiet:
+        engine.setLevel(logging.CRITICAL)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            yield
+        finally:
+            logger.removeHandler(handler)
+            engine.setLevel(level)
+    for warning in caught:
+        if issubclass(warning.category, (RuntimeWarning, ResourceWarning, LeftoverTaskWarning)):
+            world.violated(f"{warning.category.__name__}: {warning.message}")
+
+
+class _Complaints(logging.Handler):
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.world.violated(f"asyncio: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")

@@ -1,0 +1,118 @@
+"""Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
+
+    python -m tests.soak --minutes 10     as many as fit
+    python -m tests.soak --full           1,000 simulated runs, and 12,000 random DAGs, once, with their figures
+    python -m tests.soak --seed 42 ...    the same again
+"""
+
+import argparse
+import gc
+import logging
+import random
+import sys
+import time
+import traceback
+
+from tests.model.proofs import PROOFS, prove
+from tests.simulation.simulate import simulate
+from tests.soak.figures import Figures
+
+FULL_SIMULATIONS = 1000
+FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
+ROUND_SIMULATIONS = 40
+ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
+BATCH = 250
+LINE_EVERY_SECS = 10.0
+MOST_VIOLATIONS = 20
+
+
+class Soak:
+    """One soak: what was done, and when it is over."""
+
+    def __init__(self, seed: int, minutes: float | None) -> None:
+        self.draws = random.Random(seed)
+        self.figures = Figures()
+        self.began = self.next_line = time.monotonic()
+        self.told = 0
+        self.ends = None if minutes is None else self.began + 60 * minutes
+
+    @property
+    def is_over(self) -> bool:
+        """True when the time is up, or more than enough has gone wrong."""
+        late = self.ends is not None and time.monotonic() >= self.ends
+        return late or len(self.figures.violations) >= MOST_VIOLATIONS
+
+    def run_full(self) -> None:
+        """The full counts, once."""
+        self.prove(FULL_PROGRAMS)
+        self.simulate(FULL_SIMULATIONS)
+
+    def run_rounds(self) -> None:
+        """Rounds of everything until it is over."""
+        while not self.is_over:
+            self.simulate(ROUND_SIMULATIONS)
+            self.prove(ROUND_PROGRAMS)
+
+    def simulate(self, runs: int) -> None:
+        """Simulate so many runs, each of a new seed."""
+        for _ in range(runs):
+            if self.is_over:
+                return
+            self.figures.add(simulate(self.draws.getrandbits(40)))
+            self.tell()
+
+    def prove(self, counts: dict[str, int]) -> None:
+        """Run each proof with so many programs, in batches of their own seeds."""
+        for name, count in counts.items():
+            for first in range(0, count, BATCH):
+                if self.is_over:
+                    return
+                self.prove_batch(name, min(BATCH, count - first))
+                self.tell()
+
+    def prove_batch(self, name: str, count: int) -> None:
+        """Run one proof with so many programs; a counterexample is shrunk and noted."""
+        seed = self.draws.getrandbits(32)
+        try:
+            prove(name, count, seed=seed)
+        except Exception:
+            replay = f'python -c "from tests.model.proofs import prove; prove({name!r}, {count}, seed={seed})"'
+            self.figures.violations.append(f"{name}, seed {seed}:\n{traceback.format_exc()}\nReplay: {replay}")
+        self.figures.programs[name] += count
+
+    def tell(self) -> None:
+        """Print violations at once, and a line of progress now and then."""
+        for violation in self.figures.violations[self.told :]:
+            print(violation, flush=True)
+        self.told = len(self.figures.violations)
+        now = time.monotonic()
+        if now >= self.next_line:
+            self.next_line = now + LINE_EVERY_SECS
+            print(self.figures.line(now - self.began), flush=True)
+
+
+def main() -> int:
+    """Soak; status 1 where a promise was broken."""
+    parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Long random faults.")
+    parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
+    counts = f"{FULL_SIMULATIONS:,} runs and {sum(FULL_PROGRAMS.values()):,} DAGs"
+    parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
+    parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
+    arguments = parser.parse_args()
+    assert set(PROOFS) == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
+    span = counts if arguments.full else f"{arguments.minutes:g} minutes"
+    print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)
+    logging.getLogger("engine").setLevel(logging.CRITICAL)
+    gc.freeze()  # each run collects its garbage; what was imported is none
+    soak = Soak(seed, None if arguments.full else arguments.minutes)
+    try:
+        soak.run_full() if arguments.full else soak.run_rounds()
+    except KeyboardInterrupt:
+        print("interrupted")
+    print(f"\nafter {time.monotonic() - soak.began:.0f} s, seed {seed}:\n{soak.figures.summary()}")
+    return 1 if soak.figures.violations else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

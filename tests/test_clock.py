@@ -1,0 +1,45 @@
+"""Which time a run has."""
+
+import asyncio
+import time
+
+from engine.clock import Clock
+
+
+class _VirtualLoop(asyncio.SelectorEventLoop):
+    """A loop whose time stands where a test puts it."""
+
+    virtual_time = True
+
+    def time(self) -> float:
+        return 12.5
+
+    def wall(self) -> float:
+        return 1_700_000_000.0
+
+
+def test_the_clock_of_a_real_loop_is_the_machines() -> None:
+    loop = asyncio.new_event_loop()
+    try:
+        clock = Clock.of(loop)
+    finally:
+        loop.close()
+
+    assert clock.now is time.monotonic
+    assert clock.wall is time.time
+
+
+def test_the_clock_of_a_virtual_loop_is_the_loops() -> None:
+    loop = _VirtualLoop()
+    try:
+        clock = Clock.of(loop)
+    finally:
+        loop.close()
+
+    assert (clock.now(), clock.wall()) == (12.5, 1_700_000_000.0)
+
+
+def test_a_clock_can_be_made_of_any_two_callables() -> None:
+    clock = Clock(now=lambda: 1.0, wall=lambda: 2.0)
+
+    assert (clock.now(), clock.wall()) == (1.0, 2.0)

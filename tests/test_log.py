@@ -1,0 +1,93 @@
+"""What a log line carries, and that only `configure` touches the logging of the process."""
+
+import json
+import logging
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from engine.log import JsonFormatter, PlainFormatter, TaskLogger, configure
+
+
+@pytest.fixture
+def root() -> Iterator[logging.Logger]:
+    logger = logging.getLogger()
+    handlers, level = list(logger.handlers), logger.level
+    yield logger
+    logger.handlers[:] = handlers
+    logger.setLevel(level)
+
+
+def _record(message: str, *arguments: object, **extra: object) -> logging.LogRecord:
+    record = logging.LogRecord("engine.executor", logging.WARNING, __file__, 1, message, arguments, None)
+    record.created, record.msecs = 1_700_000_000.25, 250.0
+    vars(record).update(extra)
+    return record
+
+
+def test_a_task_logger_adds_component_and_task(caplog: pytest.LogCaptureFixture) -> None:
+    TaskLogger(logging.getLogger("engine.executor"), "count", 7).warning("restarted %d times", 3, extra={"deaths": 2})
+
+    (record,) = caplog.records
+    assert record.getMessage() == "restarted 3 times"
+    assert (vars(record)["component"], vars(record)["task"], vars(record)["deaths"]) == ("count", 7, 2)
+
+
+def test_a_plain_line_names_the_component_and_the_task() -> None:
+    line = PlainFormatter().format(_record("restarted", component="count", task=7))
+
+    assert line.endswith(" WARNING engine.executor ['count' task 7]: restarted")
+    assert PlainFormatter().format(_record("ready")).endswith(" WARNING engine.executor: ready")
+
+
+def test_a_json_line_carries_everything() -> None:
+    line = json.loads(JsonFormatter().format(_record("restarted %d times", 3, component="count", task=7, roots={1})))
+
+    assert line == {
+        "time": "2023-11-14T22:13:20.250+00:00",
+        "level": "warning",
+        "logger": "engine.executor",
+        "message": "restarted 3 times",
+        "component": "count",
+        "task": 7,
+        "roots": "{1}",
+    }
+
+
+def test_a_json_line_is_one_line_with_its_traceback() -> None:
+    record = _record("died")
+    try:
+        raise ValueError("bad\nline")
+    except ValueError:
+        record.exc_info = sys.exc_info()
+
+    text = JsonFormatter().format(record)
+
+    assert "\n" not in text
+    assert json.loads(text)["exception"].endswith("ValueError: bad\nline")
+
+
+def test_configure_sends_everything_to_standard_error(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info", json_lines=True)
+    logging.getLogger("engine.x").info("one")
+    logging.getLogger("users.own").info("two")
+    logging.getLogger("engine.x").debug("unseen")
+
+    written = capsys.readouterr().err.splitlines()
+    assert [json.loads(line)["message"] for line in written] == ["one", "two"]
+
+
+def test_configure_again_replaces_the_first(root: logging.Logger, capsys: pytest.CaptureFixture[str]) -> None:
+    configure("info")
+    configure("ERROR", json_lines=True)
+    logging.getLogger("engine.x").info("unseen")
+    logging.getLogger("engine.x").error("seen")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert json.loads(line)["message"] == "seen"
+
+
+@pytest.mark.guarantee("RUN-5")
+def test_importing_the_engine_adds_no_handler() -> None:
+    assert logging.getLogger("engine").handlers == []

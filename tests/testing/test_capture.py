@@ -1,0 +1,72 @@
+"""`Capture`: keeps what came in, and leaves the settling to the test."""
+
+import asyncio
+
+import pytest
+
+from engine import Config, Run, Topology, TopologyBuilder, UsageError
+from engine.testing import Capture, Feeder, run_topology
+
+
+def topology(feeder: Feeder, sink: Capture, tasks: int = 1) -> Topology:
+    builder = TopologyBuilder("captured")
+    builder.set_spout("feed", feeder)
+    builder.set_bolt("sink", sink, parallelism=tasks).shuffle_grouping("feed")
+    return builder.build()
+
+
+def fed(count: int) -> Feeder:
+    feeder = Feeder("number")
+    feeder.feed_all([(number,) for number in range(count)])
+    feeder.close()
+    return feeder
+
+
+def test_arrivals_tell_task_and_time() -> None:
+    sink = Capture()
+    run_topology(topology(fed(4), sink, tasks=2))
+    assert sorted(sink.values) == [(0,), (1,), (2,), (3,)]
+    assert {arrival.task_id for arrival in sink.arrivals} == {2, 3}
+    assert all(arrival.secs < 1 for arrival in sink.arrivals)
+    assert sink.unsettled == []
+
+
+def test_a_test_settles_by_hand_in_any_order() -> None:
+    feeder, sink = fed(3), Capture(settles=False)
+
+    async def script(run: Run) -> None:
+        await sink.arrived(3)
+        first, second, third = sink.tuples
+        sink.ack(third)
+        sink.fail(first)
+        assert sink.unsettled == [second]
+        assert feeder.verdicts == []
+        await feeder.settled(1, 3)
+        assert feeder.open == [2]
+        sink.ack(second)
+
+    run_topology(topology(feeder, sink), during=script)
+    assert feeder.acked == [3, 2]
+    assert [message_id for message_id, _ in feeder.failed] == [1]
+
+
+def test_a_reset_restarts_the_clock() -> None:
+    feeder, sink = fed(1), Capture(settles=False)
+
+    async def script(run: Run) -> None:
+        await sink.arrived(1)
+        for _ in range(5):
+            sink.reset_timeout(sink.tuples[0])
+            await asyncio.sleep(20)
+        sink.ack(sink.tuples[0])
+
+    finished = run_topology(topology(feeder, sink), Config(message_timeout_secs=30), during=script)
+    assert finished.secs > 90
+    assert feeder.acked == [1]
+
+
+def test_what_is_acked_already_cannot_be_settled_by_hand() -> None:
+    sink = Capture()
+    run_topology(topology(fed(1), sink))
+    with pytest.raises(UsageError, match="settles=False"):
+        sink.ack(sink.tuples[0])

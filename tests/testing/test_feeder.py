@@ -1,0 +1,148 @@
+"""`Feeder`: what a test feeds is emitted, tracked, retried, and its verdicts are kept."""
+
+import asyncio
+
+import pytest
+
+from engine import Config, Failure, Fields, Run, Topology, TopologyBuilder, UsageError
+from engine.testing import Capture, Feeder, run_topology
+
+
+def topology(feeder: Feeder, sink: Capture, spouts: int = 1) -> Topology:
+    builder = TopologyBuilder("fed")
+    builder.set_spout("feed", feeder, parallelism=spouts)
+    declarer = builder.set_bolt("sink", sink)
+    for stream in feeder.output_fields:
+        declarer.shuffle_grouping("feed", stream)
+    return builder.build()
+
+
+def test_what_is_fed_is_emitted_in_order_and_acked() -> None:
+    feeder, sink = Feeder("a", "b"), Capture()
+    assert feeder.feed_all([(1, 2), (3, 4)]) == [1, 2]
+    assert feeder.feed((5, 6), message_id="mine") == "mine"
+    feeder.close()
+    run_topology(topology(feeder, sink))
+    assert sink.values == [(1, 2), (3, 4), (5, 6)]
+    assert feeder.acked == [1, 2, "mine"]
+    assert feeder.failed == []
+    assert feeder.unsettled == feeder.open == []
+
+
+def test_an_untracked_tuple_has_no_verdict() -> None:
+    feeder, sink = Feeder("a"), Capture()
+    assert feeder.feed((1,), tracked=False) is None
+    feeder.close()
+    run_topology(topology(feeder, sink))
+    assert sink.values == [(1,)]
+    assert feeder.verdicts == []
+
+
+def test_several_streams() -> None:
+    feeder, sink = Feeder(streams={"default": Fields("a"), "late": Fields("a", "hours")}), Capture()
+    feeder.feed((1,))
+    feeder.feed((2, 24), "late")
+    feeder.close()
+    run_topology(topology(feeder, sink))
+    assert [(tup.stream, tup.values) for tup in sink.tuples] == [("default", (1,)), ("late", (2, 24))]
+
+
+def test_a_fail_is_kept_with_its_reason() -> None:
+    feeder, sink = Feeder("a"), Capture(settles=False)
+    feeder.feed((1,))
+    feeder.close()
+
+    async def script(run: Run) -> None:
+        await sink.arrived(1)
+        sink.fail(sink.tuples[0])
+
+    run_topology(topology(feeder, sink), during=script)
+    assert feeder.failed == [(1, Failure("failed", "sink", 2))]
+    assert feeder.acked == []
+
+
+def test_a_failed_tuple_is_emitted_again_up_to_max_retries() -> None:
+    feeder, sink = Feeder("a", max_retries=2), Capture(settles=False)
+    feeder.feed((1,))
+    feeder.close()
+
+    async def script(run: Run) -> None:
+        for number in range(3):
+            await sink.arrived(number + 1)
+            sink.fail(sink.tuples[number])
+        await feeder.settled(1)
+
+    finished = run_topology(topology(feeder, sink), during=script)
+    assert finished.state == "complete"
+    assert len(feeder.failed) == 3
+    assert sink.values == [(1,)] * 3
+
+
+def test_a_timeout_is_a_fail() -> None:
+    feeder, sink = Feeder("a"), Capture(settles=False)
+    feeder.feed((1,))
+    feeder.close()
+    run_topology(topology(feeder, sink), Config(message_timeout_secs=30))
+    [verdict] = feeder.verdicts
+    assert verdict.failure is not None
+    assert verdict.failure.reason == "timeout"
+    assert 30 <= verdict.secs <= 1.25 * 30
+
+
+@pytest.mark.guarantee("ACK-13")
+def test_what_was_open_when_its_spout_died_is_lost_and_retried() -> None:
+    feeder, sink = Feeder("a", max_retries=1), Capture(settles=False)
+    feeder.feed((1,))
+    feeder.close()
+
+    async def script(run: Run) -> None:
+        await sink.arrived(1)
+        run.kill_task(1)
+        await sink.arrived(2)
+        sink.ack(sink.tuples[0])
+        sink.ack(sink.tuples[1])
+
+    run_topology(topology(feeder, sink), during=script)
+    assert feeder.lost == [1]
+    assert feeder.acked == [1]
+
+
+def test_several_tasks_take_from_one_queue() -> None:
+    feeder, sink = Feeder("a"), Capture()
+
+    async def script(run: Run) -> None:
+        for number in range(10):
+            feeder.feed((number,))
+            await asyncio.sleep(0.1)
+        feeder.close()
+
+    run_topology(topology(feeder, sink, spouts=3), during=script)
+    assert sink.values == [(number,) for number in range(10)]
+    assert len(feeder.acked) == 10
+
+
+def test_a_fed_tuple_leaves_at_once() -> None:
+    feeder, sink = Feeder("a"), Capture()
+    delays: list[float] = []
+
+    async def script(run: Run) -> None:
+        loop = asyncio.get_running_loop()
+        for _ in range(3):
+            await asyncio.sleep(100)
+            began = loop.time()
+            await feeder.settled(feeder.feed((1,)))
+            delays.append(loop.time() - began)
+        feeder.close()
+
+    run_topology(topology(feeder, sink), during=script)
+    assert max(delays) < 0.01
+
+
+def test_misuse_is_refused() -> None:
+    feeder = Feeder("a")
+    feeder.feed((1,), message_id=7)
+    with pytest.raises(UsageError, match="fed already"):
+        feeder.feed((2,), message_id=7)
+    feeder.close()
+    with pytest.raises(UsageError, match="closed"):
+        feeder.feed((3,))

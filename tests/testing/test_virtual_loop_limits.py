@@ -1,0 +1,152 @@
+"""What the virtual loop raises where a real loop would hang, and when a limit is passed."""
+
+import asyncio
+import math
+import socket
+import threading
+import time
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+
+from engine.errors import EngineError
+from engine.testing.loop_errors import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded
+from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
+
+
+def loop_of_this_test() -> VirtualTimeLoop:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, VirtualTimeLoop)
+    return loop
+
+
+async def wait_for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def ticks(secs: float) -> AsyncIterator[float]:
+    while True:
+        yield asyncio.get_running_loop().time()
+        await asyncio.sleep(secs)
+
+
+@pytest.mark.parametrize("waiting", [wait_for_ever, lambda: asyncio.sleep(math.inf)])
+def test_a_deadlock_is_raised_and_names_who_waits_where(waiting: Callable[[], object]) -> None:
+    ended: list[str] = []
+
+    async def main() -> None:
+        await asyncio.sleep(12)
+        stuck = asyncio.create_task(wait_for_ever(), name="stuck")
+        try:
+            await asyncio.wait([stuck])
+        finally:
+            ended.append("cleaned up")
+
+    with pytest.raises(LoopDeadlock, match=r"virtual time 12") as caught:
+        run_virtual(main)
+    assert "stuck: wait_for_ever (test_virtual_loop_limits.py:" in str(caught.value)
+    assert "hold_time" in str(caught.value)
+    assert isinstance(caught.value, EngineError)
+    assert ended == ["cleaned up"]
+
+
+def test_a_sleep_without_end_is_a_deadlock() -> None:
+    with pytest.raises(LoopDeadlock, match="no timer is set"):
+        run_virtual(lambda: asyncio.sleep(math.inf))
+
+
+def test_a_deadlock_names_at_most_twenty_tasks() -> None:
+    async def main() -> None:
+        await asyncio.gather(*(wait_for_ever() for _ in range(50)))
+
+    with pytest.raises(LoopDeadlock, match="and 31 more"):
+        run_virtual(main)
+
+
+def test_a_cleanup_that_never_ends_is_a_deadlock_too() -> None:
+    async def main() -> None:
+        try:
+            await wait_for_ever()
+        except asyncio.CancelledError:
+            await wait_for_ever()
+
+    with pytest.raises(LoopDeadlock):
+        run_virtual(main)
+
+
+def test_the_limit_of_virtual_time_ends_what_repeats_for_ever_and_leaves_time_to_clean_up() -> None:
+    ended: list[float] = []
+
+    async def main() -> None:
+        try:
+            async for _ in ticks(1):
+                pass
+        finally:
+            await asyncio.sleep(5)
+            ended.append(asyncio.get_running_loop().time())
+
+    with pytest.raises(VirtualTimeExceeded, match=r"more than its 10 s .* it goes on at 111[\s\S]*main"):
+        run_virtual(main, start=100, limit_secs=10)
+    assert ended == [115.0]
+
+
+def test_advance_does_not_pass_the_limit_unseen() -> None:
+    async def main() -> None:
+        loop_of_this_test().advance(11)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    with pytest.raises(VirtualTimeExceeded):
+        run_virtual(main, limit_secs=10)
+
+
+def test_a_program_that_never_rests_ends_at_the_limit_of_real_time() -> None:
+    async def main() -> None:
+        async for _ in ticks(0):
+            pass
+
+    with pytest.raises(RealTimeExceeded, match=r"0\.05 s of real time.* turns something was ready"):
+        run_virtual(main, real_limit_secs=0.05)
+
+
+def test_a_thread_that_waits_for_virtual_time_is_named_and_burns_no_cpu() -> None:
+    released = threading.Event()
+
+    def wait_in_thread() -> None:
+        released.wait(20)
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(1, released.set)
+        await asyncio.to_thread(wait_in_thread)
+
+    begun = time.process_time()
+    try:
+        with pytest.raises(RealTimeExceeded, match=r"time stands still for .*wait_in_thread[\s\S]*Fix: A thread") as caught:
+            run_virtual(main, real_limit_secs=0.3)
+        assert time.process_time() - begun < 0.2
+        assert caught.value.__context__ is None  # the end of the run did not wait for the thread once more
+    finally:
+        released.set()
+
+
+@pytest.mark.parametrize("secs", [1, math.inf])
+def test_a_hold_that_is_never_released_is_named_and_burns_no_cpu(secs: float) -> None:
+    async def main() -> None:
+        with loop_of_this_test().hold_time("the device"):
+            await asyncio.sleep(secs)
+
+    begun = time.process_time()
+    with pytest.raises(RealTimeExceeded, match="time stands still for the device"):
+        run_virtual(main, real_limit_secs=0.3)
+    assert time.process_time() - begun < 0.2
+
+
+def test_a_socket_that_stays_silent_ends_at_the_limit_of_real_time() -> None:
+    async def main() -> None:
+        left, right = socket.socketpair()
+        with left, right:
+            right.setblocking(False)
+            await asyncio.get_running_loop().sock_recv(right, 1)
+
+    with pytest.raises(RealTimeExceeded, match="1 sockets are open"):
+        run_virtual(main, real_limit_secs=0.05)

@@ -1,0 +1,110 @@
+"""What stands in for an executor here: a collector and a context that record."""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from engine.errors import Failure
+from engine.names import DEFAULT_STREAM
+from engine.topology import Spout, SpoutExhausted
+
+
+class RecordingCollector:
+    """A spout's collector that keeps what was emitted: (values, message id)."""
+
+    def __init__(self) -> None:
+        self.emitted: list[tuple[tuple[object, ...], Any]] = []
+        self.errors: list[BaseException] = []
+        self.refuses: Exception | None = None
+
+    def emit(self, values: Any, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
+        if self.refuses is not None:
+            raise self.refuses
+        self.emitted.append((values, message_id))
+
+    def emit_many(self, rows: Sequence[Any], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
+        for row, message_id in zip(rows, message_ids or [None] * len(rows), strict=True):
+            self.emit(row, message_id, stream)
+
+    def emit_direct(self, task: int, values: Any, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
+        self.emit(values, message_id, stream)
+
+    def report_error(self, error: BaseException) -> None:
+        self.errors.append(error)
+
+    async def ready(self) -> None:
+        return None
+
+    @property
+    def values(self) -> list[tuple[object, ...]]:
+        return [values for values, _ in self.emitted]
+
+
+class RecordingContext:
+    """The part of a TaskContext that the spouts of this package use."""
+
+    def __init__(self, component_id: str = "source", task_id: int = 1) -> None:
+        self.component_id = component_id
+        self.task_id = task_id
+        self.failure: Failure | None = None
+        self.aio_tasks: list[asyncio.Task[Any]] = []
+        self._woken = asyncio.Event()
+
+    def wake(self) -> None:
+        self._woken.set()
+
+    async def woken(self) -> None:
+        """Wait for the next `wake`, as an executor that found nothing does."""
+        await self._woken.wait()
+        self._woken.clear()
+
+    def create_task(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
+        self.aio_tasks.append(asyncio.create_task(coroutine))
+        return self.aio_tasks[-1]
+
+
+class Driver:
+    """Drives one spout by hand."""
+
+    def __init__(self, spout: Spout, task_id: int = 1) -> None:
+        self.spout = spout
+        self.collector = RecordingCollector()
+        self.context = RecordingContext(task_id=task_id)
+        spout.collector = self.collector
+        spout.context = self.context  # type: ignore[assignment]
+        spout.open()
+
+    def poll(self) -> bool:
+        """Call `next_tuple`; False once it raises SpoutExhausted."""
+        try:
+            self.spout.next_tuple()
+        except SpoutExhausted:
+            return False
+        return True
+
+    def poll_to_end(self) -> list[tuple[object, ...]]:
+        """Poll until the spout is exhausted; what it has emitted in all."""
+        while self.poll():
+            assert len(self.collector.emitted) < 10_000
+        return self.collector.values
+
+    async def poll_and_wait(self) -> list[tuple[object, ...]]:
+        """Poll until the spout is exhausted, waiting for its wake where it emits nothing."""
+        while True:
+            before = len(self.collector.emitted)
+            if not self.poll():
+                return self.collector.values
+            if len(self.collector.emitted) == before:
+                await self.context.woken()
+
+    def fail(self, message_id: object, failure: Failure) -> None:
+        self.context.failure = failure
+        self.spout.fail(message_id)
+        self.context.failure = None
+
+    async def close(self) -> None:
+        """End it as an executor does: background work is cancelled, then the spout is closed."""
+        for aio_task in self.context.aio_tasks:
+            aio_task.cancel()
+        await asyncio.gather(*self.context.aio_tasks, return_exceptions=True)
+        self.spout.close()

@@ -1,0 +1,394 @@
+"""Every fault that `build()` reports, in its exact words (GRP-5)."""
+
+import pytest
+
+from engine.config import Config
+from engine.errors import TopologyError
+from engine.topology import BasicBolt, Bolt, Fields, Spout, TopologyBuilder, validate_run
+
+pytestmark = pytest.mark.guarantee("GRP-5")
+
+
+class Words(Spout):
+    output_fields = Fields("word")
+
+    def next_tuple(self) -> None:
+        pass
+
+
+class Split(Bolt):
+    output_fields = {"default": Fields("word", "length"), "late": Fields("word"), "chosen": Fields("word", direct=True)}
+
+    def execute(self, tup) -> None:
+        pass
+
+
+class Sink(Bolt):
+    def execute(self, tup) -> None:
+        pass
+
+
+class AsyncSink(Bolt):
+    async def execute(self, tup) -> None:
+        pass
+
+
+class AsyncBasic(BasicBolt):
+    async def execute(self, tup) -> None:
+        pass
+
+
+class NeedsPath(Spout):
+    output_fields = Fields("line")
+
+    def __init__(self, path) -> None:
+        self.path = path
+
+    def next_tuple(self) -> None:
+        pass
+
+
+class Unfinished(Bolt):
+    pass
+
+
+class NoChoice:
+    pass
+
+
+def words_and(config: Config | None = None) -> TopologyBuilder:
+    builder = TopologyBuilder("test", config)
+    builder.set_spout("words", Words)
+    return builder
+
+
+def faults_of(builder: TopologyBuilder) -> list[str]:
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    return list(raised.value.faults)
+
+
+def bolt_with(subscribe) -> TopologyBuilder:
+    builder = words_and()
+    builder.set_bolt("split", Split).shuffle_grouping("words")
+    subscribe(builder.set_bolt("count", Sink))
+    return builder
+
+
+@pytest.mark.parametrize(
+    ("subscribe", "fault"),
+    [
+        (
+            lambda bolt: bolt.shuffle_grouping("wrods"),
+            "bolt 'count': there is no component 'wrods' (there are: words, split, count). Did you mean 'words'?",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping("x"),
+            "bolt 'count': there is no component 'x' (there are: words, split, count). Fix shuffle_grouping() or declare 'x'.",
+        ),
+        (
+            lambda bolt: bolt.all_grouping("split", "lat"),
+            "bolt 'count': 'split' has no stream 'lat' (it has: default, late, chosen). Fix all_grouping() or Split.output_fields.",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping("count"),
+            "bolt 'count': 'count' has no stream 'default' (it declares none). Fix shuffle_grouping() or Sink.output_fields.",
+        ),
+        (
+            lambda bolt: bolt.fields_grouping("words", "wrod"),
+            "bolt 'count': stream 'default' of 'words' has no field 'wrod' (it has: word). Fix fields_grouping() or Words.output_fields.",
+        ),
+        (
+            lambda bolt: bolt.partial_key_grouping("split", "word", "length", stream="late"),
+            "bolt 'count': stream 'late' of 'split' has no field 'length' (it has: word). "
+            "Fix partial_key_grouping() or Split.output_fields.",
+        ),
+        (
+            lambda bolt: bolt.fields_grouping("words"),
+            "bolt 'count': fields_grouping('words') names no field. Name at least one.",
+        ),
+        (
+            lambda bolt: bolt.fields_grouping("words", 0),
+            "bolt 'count': fields_grouping() names a field by 0 (int). Name it by a str.",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping(["words"]),
+            "bolt 'count': shuffle_grouping() names a component by ['words'] (list). Name it by a str.",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping("words", None),
+            "bolt 'count': shuffle_grouping() names a stream by None (NoneType). Name it by a str.",
+        ),
+        (
+            lambda bolt: bolt.direct_grouping("words"),
+            "bolt 'count': direct_grouping() on stream 'default' of 'words', which is not direct. "
+            "Fix the grouping, or declare Fields(..., direct=True).",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping("split", "chosen"),
+            "bolt 'count': shuffle_grouping() on stream 'chosen' of 'split', which is direct. "
+            "Use direct_grouping(), or declare it without direct=True.",
+        ),
+        (
+            lambda bolt: bolt.custom_grouping("words", NoChoice),
+            "bolt 'count': custom_grouping() was given NoChoice, which has no choose_tasks(). Define it.",
+        ),
+        (
+            lambda bolt: bolt.custom_grouping("words", 3),
+            "bolt 'count': custom_grouping() was given 3, which has no choose_tasks() and makes nothing. "
+            "Pass a CustomGrouping, its class, or a callable that returns one.",
+        ),
+        (
+            lambda bolt: bolt.shuffle_grouping("words").fields_grouping("words", "word"),
+            "bolt 'count': subscribes to stream 'default' of 'words' twice (shuffle, fields(word)), so it would get each tuple twice. "
+            "Keep one grouping.",
+        ),
+    ],
+)
+def test_a_wrong_input(subscribe, fault) -> None:
+    assert faults_of(bolt_with(subscribe)) == [fault]
+
+
+def test_a_spout_with_inputs() -> None:
+    builder = words_and()
+    builder.set_spout("more", Words).shuffle_grouping("words")
+    assert faults_of(builder) == ["spout 'more': a spout takes no input, but it subscribes to 'words'. Remove that, or write a bolt."]
+
+
+def test_no_spout() -> None:
+    assert faults_of(TopologyBuilder("empty")) == ["no spout: nothing would ever be emitted. Add one with set_spout()."]
+
+
+def test_a_duplicate_id() -> None:
+    builder = words_and()
+    builder.set_bolt("words", Sink)
+    assert faults_of(builder) == ["bolt 'words': its id is taken by an earlier spout. Rename one of them."]
+
+
+@pytest.mark.parametrize("reserved", ["__acker", "$checkpoint"])
+def test_a_reserved_id(reserved) -> None:
+    builder = words_and()
+    builder.set_bolt(reserved, Sink).shuffle_grouping("words")
+    assert faults_of(builder) == [f"bolt {reserved!r}: ids that begin with '__' or '$' are the engine's own. Rename it."]
+
+
+@pytest.mark.parametrize("wrong", ["", None, 3, ["a"]])
+def test_an_id_that_is_no_name(wrong) -> None:
+    builder = words_and()
+    builder.set_bolt(wrong, Sink).shuffle_grouping("words")
+    assert faults_of(builder) == [f"bolt {wrong!r}: an id must be a non-empty str. Fix set_bolt()."]
+
+
+@pytest.mark.parametrize("wrong", [0, -1, 1.5, "2", True, None])
+def test_a_wrong_parallelism(wrong) -> None:
+    builder = TopologyBuilder("test")
+    builder.set_spout("words", Words, parallelism=wrong)
+    assert faults_of(builder) == [f"spout 'words': parallelism must be an integer of at least 1, not {wrong!r}. Fix set_spout()."]
+
+
+@pytest.mark.parametrize(
+    ("factory", "settings", "fault"),
+    [
+        (AsyncSink, {"concurency": 4}, "'concurency' is not a setting of a bolt. Did you mean 'concurrency'?"),
+        (AsyncSink, {"max_spout_pending": 4}, "'max_spout_pending' is not a setting of a bolt. It is one of a spout; remove it here."),
+        (AsyncSink, {"concurrency": 0}, "concurrency must be an integer of at least 1, not 0. Fix set_bolt(..., concurrency=...)."),
+        (AsyncSink, {"on_error": "explode"}, "on_error must be 'restart' or 'fail', not 'explode'. Fix set_bolt(..., on_error=...)."),
+        (
+            AsyncSink,
+            {"tick_tuple_freq_secs": -1},
+            "tick_tuple_freq_secs must be a number of seconds above 0, not -1. Fix set_bolt(..., tick_tuple_freq_secs=...).",
+        ),
+        (
+            Sink,
+            {"concurrency": 4},
+            "concurrency=4 needs an `async def execute`, and that of Sink is a plain def. "
+            "Write it async, raise the parallelism, or use threads of a BasicBolt.",
+        ),
+        (Sink, {"threads": 4}, "threads=4 needs a BasicBolt, and Sink is none. Derive it from BasicBolt."),
+        (
+            AsyncBasic,
+            {"threads": 4},
+            "threads=4 needs a plain `def execute`, and that of AsyncBasic is an async def. Use concurrency instead.",
+        ),
+    ],
+)
+def test_a_wrong_setting(factory, settings, fault) -> None:
+    builder = words_and()
+    builder.set_bolt("count", factory, **settings).shuffle_grouping("words")
+    assert faults_of(builder) == [f"bolt 'count': {fault}"]
+
+
+def test_a_wrong_class_attribute_is_named() -> None:
+    class Ticking(Sink):
+        tick_tuple_freq_secs = "often"
+
+    builder = words_and()
+    builder.set_bolt("count", Ticking).shuffle_grouping("words")
+    assert faults_of(builder) == [
+        "bolt 'count': tick_tuple_freq_secs must be a number of seconds above 0, not 'often'. Fix Ticking.tick_tuple_freq_secs."
+    ]
+
+
+async def make_async():
+    return Words()
+
+
+def count_words(tup):
+    yield (tup["word"],)
+
+
+@pytest.mark.parametrize(
+    ("factory", "fault"),
+    [
+        (NeedsPath, "NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path) with their values."),
+        (Words(), "was given an instance of Words, and each task needs its own. Pass Words itself, or lambda: Words(...)."),
+        (3, "was given 3 (int), which is no factory. Pass a class, or lambda: Name(...)."),
+        (Sink, "Sink is a bolt. Use set_bolt()."),
+        (dict, "class dict is no spout. Derive it from Spout."),
+        (lambda: None, "its factory returned None, not a spout. Return a new Spout at each call."),
+        (lambda: 3, "its factory returned 3 (int), not a spout. Return a new Spout at each call."),
+        (lambda: Words, "its factory returned the class Words, not an instance. Pass Words itself."),
+        (lambda: Sink(), "its factory returned Sink, a bolt. Use set_bolt()."),
+        (lambda: count_words(None), 'its factory returned a generator. Put @spout("field", ...) above its function.'),
+        (make_async, "its factory is async. Make it a plain function, and wait in open() or prepare()."),
+    ],
+)
+def test_a_wrong_factory(factory, fault) -> None:
+    builder = TopologyBuilder("test")
+    builder.set_spout("source", factory)
+    assert faults_of(builder) == [f"spout 'source': {fault}"]
+
+
+def test_a_function_in_place_of_its_factory() -> None:
+    builder = words_and()
+    builder.set_bolt("count", count_words).shuffle_grouping("words")
+    assert faults_of(builder) == [
+        "bolt 'count': its factory count_words() needs arguments: tup. Pass lambda: count_words(...); or if it is the bolt's own function, "
+        'put @bolt("field", ...) above it.'
+    ]
+
+
+def test_a_class_without_execute() -> None:
+    builder = words_and()
+    builder.set_bolt("count", Unfinished).shuffle_grouping("words")
+    assert faults_of(builder) == ["bolt 'count': Unfinished has no execute(). Define it."]
+
+
+def test_a_factory_that_raises_names_the_place() -> None:
+    def broken():
+        raise OSError("no such book")
+
+    builder = TopologyBuilder("test")
+    builder.set_spout("lines", broken)
+    line = broken.__code__.co_firstlineno + 1
+    assert faults_of(builder) == [
+        f"spout 'lines': its factory raised OSError: no such book ({__file__}:{line}). "
+        "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+    ]
+
+
+def test_wrong_output_fields() -> None:
+    class Wrong(Words):
+        output_fields = 3
+
+    builder = TopologyBuilder("test")
+    builder.set_spout("words", Wrong)
+    assert faults_of(builder) == [
+        "spout 'words': output_fields of stream 'default' must be Fields, not 3 (int). "
+        'Write output_fields = Fields("word"), or {"default": Fields("word"), "late": Fields("word")}.'
+    ]
+
+
+def cycle(config: Config | None = None, **settings) -> TopologyBuilder:
+    builder = TopologyBuilder("test", config)
+    builder.set_spout("words", Words, **settings)
+    builder.set_spout("aside", Words)
+    builder.set_bolt("split", Split).shuffle_grouping("words").shuffle_grouping("again", "late")
+    builder.set_bolt("again", Split).shuffle_grouping("split")
+    builder.set_bolt("sink", Sink).shuffle_grouping("again").shuffle_grouping("aside")
+    return builder
+
+
+UNBOUNDED = (
+    "spout 'words': feeds the cycle 'split' → 'again' → 'split' without max_spout_pending, so nothing bounds the tuples in it. "
+    "Fix set_spout('words', ..., max_spout_pending=1000) or Config(max_spout_pending=1000)."
+)
+
+
+@pytest.mark.guarantee("BP-5")
+def test_a_cycle_without_max_spout_pending() -> None:
+    assert faults_of(cycle()) == [UNBOUNDED]
+    assert faults_of(cycle(Config())) == [UNBOUNDED]
+
+
+@pytest.mark.guarantee("BP-5")
+def test_a_cycle_that_is_bounded_by_the_component_or_by_the_config() -> None:
+    assert cycle(max_spout_pending=100).build().components["words"].settings.max_spout_pending == 100
+    assert cycle(Config(max_spout_pending=100)).build().config == Config(max_spout_pending=100)
+
+
+@pytest.mark.guarantee("BP-5")
+def test_a_cycle_without_ackers() -> None:
+    assert faults_of(cycle(Config(acker_executors=0, max_spout_pending=5))) == [
+        "cycle 'split' → 'again' → 'split': with acker_executors=0 nothing bounds the tuples in it. "
+        "Set Config(acker_executors=1), or take the cycle out."
+    ]
+
+
+def test_a_run_judges_again_by_its_own_config() -> None:
+    topology = cycle(Config(max_spout_pending=100)).build()
+    validate_run(topology, Config(max_spout_pending=7))
+    with pytest.raises(TopologyError) as raised:
+        validate_run(topology, Config())
+    assert raised.value.faults == (UNBOUNDED,)
+    assert raised.value.topology_name == "test"
+
+
+def test_parallelism_above_key_groups_behind_a_fields_grouping() -> None:
+    builder = words_and()
+    builder.set_bolt("count", Sink, parallelism=129).fields_grouping("words", "word")
+    builder.set_bolt("free", Sink, parallelism=129).shuffle_grouping("words")
+    assert faults_of(builder) == [
+        "bolt 'count': parallelism 129 is above key_groups (128), so behind its fields grouping some tasks would get nothing. "
+        "Lower it, or set Config(key_groups=129) or more."
+    ]
+    builder.config = Config(key_groups=129)
+    assert builder.build()
+
+
+@pytest.mark.parametrize(
+    ("builder", "fault"),
+    [
+        (TopologyBuilder(""), "the name of a topology must be a non-empty str, not ''. Fix TopologyBuilder(...)."),
+        (
+            TopologyBuilder("test", {"burst": 1}),  # type: ignore[arg-type]
+            "config must be a Config, not {'burst': 1}. Fix TopologyBuilder(..., config=Config(...)).",
+        ),
+    ],
+)
+def test_a_wrong_name_or_config(builder, fault) -> None:
+    builder.set_spout("words", Words)
+    assert faults_of(builder) == [fault]
+
+
+def test_all_faults_are_reported_at_once_in_the_order_of_declaration() -> None:
+    builder = TopologyBuilder("many")
+    builder.set_spout("words", Words, parallelism=0, concurrency=3)
+    builder.set_spout("lines", NeedsPath)
+    builder.set_bolt("__count", Sink, parallelism="2").fields_grouping("words", "wrod").shuffle_grouping("lines").all_grouping("nobody")
+    builder.set_bolt("words", Sink)
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    assert list(raised.value.faults) == [
+        "spout 'words': parallelism must be an integer of at least 1, not 0. Fix set_spout().",
+        "spout 'words': 'concurrency' is not a setting of a spout. It is one of a bolt; remove it here.",
+        "spout 'lines': NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path) with their values.",
+        "bolt '__count': ids that begin with '__' or '$' are the engine's own. Rename it.",
+        "bolt '__count': parallelism must be an integer of at least 1, not '2'. Fix set_bolt().",
+        "bolt 'words': its id is taken by an earlier spout. Rename one of them.",
+        "bolt '__count': stream 'default' of 'words' has no field 'wrod' (it has: word). Fix fields_grouping() or Words.output_fields.",
+        "bolt '__count': there is no component 'nobody' (there are: words, lines, __count). "
+        "Fix all_grouping() or declare 'nobody'.",
+    ]
+    assert str(raised.value).startswith("topology 'many', 8 faults:\n  - spout 'words': parallelism")
+    assert raised.value.exit_status == 2
