@@ -4,7 +4,6 @@ A run has one seed. Each user of randomness names itself and gets a stream of it
 depends on how often another did, and a seed replays a run.
 """
 
-import hashlib
 import os
 import random
 from typing import Final
@@ -28,12 +27,10 @@ class RunRandom:
 
     def stream(self, *names: str | int) -> random.Random:
         """Return a new generator for this path of names, at its start."""
-        return random.Random(int.from_bytes(self._digest(names, 32), "big"))
+        # ascii() keeps ("a", "b") apart from ("ab",) and 1 from "1", and, unlike repr(), is the same in every Python; so is the
+        # generator that a text seeds, by its SHA-512.
+        return random.Random(ascii((self.seed, *names)))
 
     def uint64(self, *names: str | int) -> int:
         """Return the 64-bit number of this path of names (0 is possible), to seed a generator written in C."""
-        return int.from_bytes(self._digest(names, 8), "big")
-
-    def _digest(self, names: tuple[str | int, ...], size: int) -> bytes:
-        # ascii() keeps ("a", "b") apart from ("ab",) and 1 from "1", and, unlike repr(), is the same in every Python.
-        return hashlib.blake2b(ascii((self.seed, *names)).encode(), digest_size=size).digest()
+        return self.stream(*names).getrandbits(64)

@@ -7,7 +7,7 @@ import inspect
 import threading
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent import futures  # loads its thread pools when one is made
 from contextlib import aclosing
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
@@ -32,7 +32,7 @@ class BoltCalls:
         self._bolt: Any = None
         self._is_basic = False
         self._width = 1
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: futures.ThreadPoolExecutor | None = None
         self._tasks: dict[asyncio.Task[None], Tuple] = {}
         self._failures: deque[tuple[BaseException, Tuple]] = deque()
         self._alone = 0
@@ -53,7 +53,7 @@ class BoltCalls:
         self.one_by_one = call_kind(bolt.execute).is_async or settings.threads > 0
         self._failures.clear()
         if settings.threads > 0 and self._pool is None:
-            self._pool = ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{self._executor.place.component_id}")
+            self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{self._executor.place.component_id}")
 
     @property
     def in_flight(self) -> int:

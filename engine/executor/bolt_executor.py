@@ -244,4 +244,3 @@ class BoltExecutor(Executor):
             f"bolt {self.place.component_id!r}: execute() returned {result!r} ({type(result).__name__})",
             hint="A Bolt emits by self.collector.emit(...) and returns None; a BasicBolt yields or returns tuples of values.",
         )
-

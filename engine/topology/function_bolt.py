@@ -74,7 +74,10 @@ def bolt(
     """
     fields = decorated_fields("bolt", output_fields)
     settings: dict[str, object] = {
-        "concurrency": concurrency, "threads": threads, "on_error": on_error, "tick_tuple_freq_secs": tick_tuple_freq_secs,
+        "concurrency": concurrency,
+        "threads": threads,
+        "on_error": on_error,
+        "tick_tuple_freq_secs": tick_tuple_freq_secs,
     }
 
     def decorate(function: BoltCallable) -> BoltFunction:

@@ -25,8 +25,10 @@ def wrong_values(where: str, values: object, fields: Fields | None = None) -> Us
         )
     names = "" if fields is None else f" ({', '.join(fields.names)})"
     wanted = "another number" if fields is None else str(len(fields))
-    return UsageError(f"{where} {shown}: {len(values)} value{'' if len(values) == 1 else 's'} where {wanted} must stand{names}",
-                      hint="Emit one value for each field, or change output_fields.")
+    return UsageError(
+        f"{where} {shown}: {len(values)} value{'' if len(values) == 1 else 's'} where {wanted} must stand{names}",
+        hint="Emit one value for each field, or change output_fields.",
+    )
 
 
 def shorten(value: object) -> str:
