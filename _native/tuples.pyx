@@ -3,18 +3,43 @@
 A tuple belongs to no tree (root 0), to one (root and edge stand in the tuple) or to several (a Roots block, by several anchors).
 Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
 """
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject, destructor
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 from libc.stdlib cimport free, malloc, realloc
 cimport cython
 
+cdef extern from *:
+    """
+    /* A spare tuple has no objects to let go of and needs no type: what Cython does for a new instance is mostly for nothing. */
+    #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
+    #define fill_spare(tup, its_values, its_origin) (Py_INCREF(its_values), Py_INCREF(its_origin), (tup)->values = (its_values), (tup)->origin = (its_origin))
+    """
+    PyObject* revive(PyObject* raw)
+    void fill_spare(Tuple tup, tuple values, Source origin)
+
+cdef enum:
+    MOST_SPARE = 2048
+
 NO_ROOTS = ()
+
+cdef PyObject* spare[MOST_SPARE]     # memory of tuples that are gone, without their values and origin
+cdef Py_ssize_t spare_count = 0
 
 
 cdef Tuple new_tuple(tuple values, Source origin):
-    cdef Tuple tup = Tuple.__new__(Tuple)
-    tup.values = values
-    tup.origin = origin
+    global spare_count
+    cdef Tuple tup
+    if spare_count == 0:
+        tup = Tuple.__new__(Tuple)
+        tup.values, tup.origin = values, origin
+        return tup
+    spare_count -= 1
+    tup = <Tuple>revive(spare[spare_count])
+    Py_DECREF(tup)       # revive gave it the reference that `tup` has taken again
+    fill_spare(tup, values, origin)
+    tup.root = tup.edge = tup.ack_value = 0
+    tup.state, tup.flags = WAITING, 0
     return tup
 
 
@@ -83,7 +108,6 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
 # tuple itself is therefore never collected; through anything else it is, because that else is tracked.
 @cython.final
 @cython.no_gc
-@cython.freelist(2048)
 cdef class Tuple:
     """One message, as its receiving task sees it. Made by the engine, never by users.
 
@@ -167,6 +191,30 @@ cdef class Tuple:
         if len(values) > 200:
             values = values[:197] + "..."
         return f"<Tuple {values} from {self.origin.component_id}[{self.origin.task_id}] on {self.origin.stream}>"
+
+
+cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
+
+
+cdef void dealloc_tuple(PyObject* raw) noexcept:
+    """The common end of a tuple: settled, of one tree at most. Its memory waits for the next one."""
+    global spare_count
+    cdef PyObject* values
+    cdef PyObject* origin
+    if (<Tuple>raw).state == TAKEN or (<Tuple>raw).flags & MANY_ROOTS or spare_count == MOST_SPARE:
+        dealloc_whole(raw)
+        return
+    values, origin = <PyObject*>(<Tuple>raw).values, <PyObject*>(<Tuple>raw).origin
+    Py_DECREF(<object>values)     # may run anything, which may make and end tuples
+    Py_DECREF(<object>origin)
+    if spare_count == MOST_SPARE:
+        (<PyTypeObject*>Tuple).tp_free(raw)
+        return
+    spare[spare_count] = raw
+    spare_count += 1
+
+
+(<PyTypeObject*>Tuple).tp_dealloc = dealloc_tuple
 
 
 cdef class TakenList:
