@@ -27,16 +27,22 @@ cdef class BoltEmitter:
             raise self.core.misuse("retired")
         self.core.emit(values, anchors, stream)
 
-    def ack(self, Tuple tup not None):
+    def ack(self, tup):
         if not self.retired:
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="ack", given=tup)
             check_thread(self.core)
-            self.core.ack_tuple(tup)
+            self.core.ack_tuple(<Tuple>tup)
 
-    def fail(self, Tuple tup not None):
+    def fail(self, tup):
         if not self.retired:
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="fail", given=tup)
             check_thread(self.core)
-            self.core.fail_tuple(tup, self.core.failed_reason)
+            self.core.fail_tuple(<Tuple>tup, self.core.failed_reason)
 
-    def reset_timeout(self, Tuple tup not None):
+    def reset_timeout(self, tup):
         if not self.retired:
-            self.core.reset_timeout(tup)
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="reset_timeout", given=tup)
+            self.core.reset_timeout(<Tuple>tup)

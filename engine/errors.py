@@ -36,6 +36,8 @@ class Failure:
         >>> Failure("error", "count", 7, "KeyError: 'word'").describe()
         "'count' (task 7) raised: KeyError: 'word'"
         """
+        if self.reason == TASK_DIED and self.error and self.component_id is None and self.task_id is None:
+            return self.error
         sentence = _SENTENCES[self.reason].format(where=self._where())
         return f"{sentence}: {self.error}" if self.error else sentence
 

@@ -94,6 +94,6 @@ def configure(level: str, *, json_lines: bool = False) -> None:
 
 def _where(record: logging.LogRecord) -> str:
     component, task = getattr(record, "component", None), getattr(record, "task", None)
-    if component is None:
+    if component is None or record.getMessage().startswith(f"{component!r}"):      # a message that names it itself
         return ":"
     return f" [{component!r}]:" if task is None else f" [{component!r} task {task}]:"

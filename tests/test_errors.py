@@ -95,6 +95,7 @@ def test_a_failure_describes_as_much_as_is_known() -> None:
     assert Failure(errors.TIMEOUT).describe() == "timed out; an unknown task still owes an ack"
     assert Failure(errors.TASK_DIED, "count").describe() == "'count' died"
     assert Failure(errors.TASK_DIED, task_id=3).describe() == "task 3 died"
+    assert Failure(errors.TASK_DIED, error="the run ended (stopped)").describe() == "the run ended (stopped)"
 
 
 @pytest.mark.guarantee("ACK-16")

@@ -39,6 +39,8 @@ def test_a_plain_line_names_the_component_and_the_task() -> None:
 
     assert line.endswith(" WARNING engine.executor ['count' task 7]: restarted")
     assert PlainFormatter().format(_record("ready")).endswith(" WARNING engine.executor: ready")
+    named = PlainFormatter().format(_record("'count' (task 7) raised KeyError", component="count", task=7))
+    assert named.endswith(" WARNING engine.executor: 'count' (task 7) raised KeyError")
 
 
 def test_a_json_line_carries_everything() -> None:

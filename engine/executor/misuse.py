@@ -89,6 +89,12 @@ class Misuse:
         text = f"{self._where} settled {what['tuple']!r}, which another task was given"
         return UsageError(text, hint="Settle the inputs of this task only.")
 
+    def not_a_tuple(self, what: Mapping[str, Any]) -> EngineError:
+        return UsageError(
+            f"{self._where} called {what['method']}({what['given']!r}), which is no tuple that it was given",
+            hint=f"Pass the tuple itself: {what['method']}(tup).",
+        )
+
     def thread(self, what: Mapping[str, Any]) -> EngineError:
         return UsageError(
             f"{self._where} used its collector from another thread than its loop's",
@@ -97,7 +103,7 @@ class Misuse:
 
     def retired(self, what: Mapping[str, Any]) -> EngineError:
         return UsageError(
-            f"{self._where}: an instance that was replaced after an error used its collector",
+            f"{self._where}: an instance that was replaced after an error, or whose run has ended, used its collector",
             hint="End background work in cleanup(), or start it by context.create_task(), which cancels it.",
         )
 

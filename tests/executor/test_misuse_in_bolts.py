@@ -46,7 +46,7 @@ def test_a_replaced_instance_can_emit_no_more_and_its_settles_are_ignored() -> N
     builder.set_spout("feed", feeder)
     builder.set_bolt("dies", Dies).shuffle_grouping("feed")
     finished = run_topology(builder.build())
-    assert told == ["bolt 'dies': an instance that was replaced after an error used its collector"] * 2
+    assert told == ["bolt 'dies': an instance that was replaced after an error, or whose run has ended, used its collector"] * 2
     assert feeder.acked == [3]
     assert {message_id: failure.reason for message_id, failure in feeder.failed} == {1: "task_died", 2: "error"}
     assert finished.snapshot.components["dies"].settled_twice == 0
@@ -127,3 +127,13 @@ def test_a_tick_has_no_fields_and_says_so() -> None:
     builder.set_bolt("one", Ticked).shuffle_grouping("feed")
     run_topology(builder.build(), until=1.5)
     assert told == ["Fields() has no field 'word'"]
+
+
+@pytest.mark.parametrize("method", ["ack", "fail", "reset_timeout"])
+def test_what_is_no_tuple_cannot_be_settled(method: str) -> None:
+    class Settles(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            getattr(self.collector, method)(5)
+
+    [report] = run_one(Settles).errors
+    assert report.text.startswith(f"UsageError: bolt 'one' called {method}(5), which is no tuple that it was given. Pass the tuple itself")
