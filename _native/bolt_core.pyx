@@ -301,12 +301,13 @@ cdef class BoltCore(BoltDispatch):
 
     cdef int forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:    # (ACK-15)
         cdef Py_ssize_t i
-        cdef bint wakes = self.lost.parked
-        if self.closing or root == 0:
+        cdef bint wakes
+        if self.closing or root == 0 or self.lost is None:     # the last: the garbage collector has cleared the core
             return 0
         self.forgotten_tuples += 1
         if not self.fails_forgotten:
             return 0
+        wakes = self.lost.parked
         if wakes:
             self.lost.unpark()       # so that nothing runs between here and the last signal
         for i in range(1 if many == NULL else many.count):

@@ -41,17 +41,16 @@ cdef class BoltDispatch(TaskCore):
         outlet = stream.only
         if outlet is None and stream.direct:
             raise self.misuse("direct_stream", stream=stream.origin.stream)
-        self.emitted += 1
         if outlet is not None:
             i = pick(self, outlet, values)
+            self.emitted += 1
             return deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
-        for outlet in stream.outlets:
-            if outlet.picks_one:
-                i = pick(self, outlet, values)
+        chosen = [(pick(self, outlet, values),) if outlet.picks_one else self.targets_of(outlet, values)
+                  for outlet in stream.outlets]     # may raise: then nothing is sent
+        self.emitted += 1
+        for outlet, targets in zip(stream.outlets, chosen):
+            for i in targets:
                 deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
-            else:
-                for i in self.targets_of(outlet, values):
-                    deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
         return 0
 
     cdef int anchor_to(self, Tuple child, Tuple anchor) except -1:

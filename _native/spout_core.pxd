@@ -27,6 +27,7 @@ cdef class SpoutCore(SpoutDispatch):
     cdef double other_usual_call
     cdef uint64_t emits_seen
     cdef bint awaits_poll                     # `returned` is a poll's
+    cdef readonly uint64_t handed_out         # verdicts whose ack or fail has returned
     cdef readonly LatencyHistogram complete_latency
 
     cdef int settle(self, Signal* verdict) except -1

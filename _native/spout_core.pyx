@@ -143,6 +143,10 @@ cdef class SpoutCore(SpoutDispatch):
         """Count the time that an async method took."""
         self.busy_secs += secs
 
+    def note_returned(self):
+        """An awaited method has returned: a verdict is handed out, unless it was a poll."""
+        self.handed_out += not self.awaits_poll
+
     def polled_in_vain(self):
         """True when the awaited call was a poll that emitted nothing."""
         return self.awaits_poll and self.emitted == self.emits_seen
@@ -160,6 +164,7 @@ cdef class SpoutCore(SpoutDispatch):
                     if result is not None:
                         self.returned = result
                         return 1
+                self.handed_out += 1
         finally:
             if done < len(waiting):
                 self.acked_now = waiting[done:] + self.acked_now
@@ -176,12 +181,14 @@ cdef class SpoutCore(SpoutDispatch):
                 self.acked += 1
                 if self.on_ack is not None:
                     self.returned = call_one(self.on_ack, message_id)
+                self.handed_out += self.returned is None
         elif got.kind == FAILED:
             failure = self.verdicts.objects.popleft()
             message_id = self.take_tree(got.root, False)
             if message_id is not self:
                 self.failed += 1
                 self.returned = self.on_fail(message_id, failure)
+                self.handed_out += self.returned is None
         elif got.kind == ACKER_DIED:
             self.acker_died(got.value)
         elif got.kind == SETTLED_AT:

@@ -84,11 +84,12 @@ cdef class SpoutDispatch(TaskCore):
         cdef Outlet outlet
         cdef uint64_t root = 0, edges = 0
         cdef Py_ssize_t i
+        chosen = [self.chosen(outlet, values, direct_task) for outlet in out.outlets]     # may raise: then nothing is sent
         self.emitted += 1
         if message_id is not None and self.acker_count and out.outlets:
             root = self.new_root()
-        for outlet in out.outlets:
-            for i in self.chosen(outlet, values, direct_task):
+        for outlet, targets in zip(out.outlets, chosen):
+            for i in targets:
                 edges ^= self.send(outlet, i, values, out, root)
         if root != 0:
             self.open_tree(root, edges, message_id)

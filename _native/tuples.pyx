@@ -25,13 +25,16 @@ NO_ROOTS = ()
 
 cdef PyObject* spare[MOST_SPARE]     # memory of tuples that are gone, without their values and origin
 cdef Py_ssize_t spare_count = 0
+cdef bint making = False             # True while the engine makes a tuple: nobody else may
 
 
 cdef Tuple new_tuple(tuple values, Source origin):
-    global spare_count
+    global spare_count, making
     cdef Tuple tup
     if spare_count == 0:
+        making = True
         tup = Tuple.__new__(Tuple)
+        making = False
         tup.values, tup.origin = values, origin
         return tup
     spare_count -= 1
@@ -113,6 +116,10 @@ cdef class Tuple:
 
     `tup[0]`, `tup["word"]`, `len(tup)`, iteration over values. Equality is identity.
     """
+
+    def __cinit__(self):
+        if not making:
+            raise TypeError("tuples are made by the engine; a bolt is given them, and a test feeds values by engine.testing.Feeder")
 
     def __dealloc__(self):
         cdef TakenList taken

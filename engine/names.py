@@ -15,6 +15,9 @@ ACKER_COMPONENT: Final = "__acker"
 SYSTEM_COMPONENT: Final = "__system"
 """The source of what no component emits, ticks among it."""
 
+POOL_NAME: Final = "stormcell"
+"""How the names of the threads of a bolt's pool begin; its component follows."""
+
 TICK_STREAM: Final = "$tick"
 """The stream of ticks."""
 

@@ -11,6 +11,8 @@ from typing import Any, Final, Self
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 PATIENCE: Final = 2
 """So many signals are asked for politely."""
+HELD_LOOP_SECS: Final = 1.0
+"""After the second signal: where the loop has not taken it up by then, a component holds it, and the process ends."""
 STOPPED: Final = 130
 """The exit status after the second signal."""
 
@@ -54,6 +56,14 @@ class Interrupts:
         if self._loop is None or self._taken_up < self.count - 1:
             raise KeyboardInterrupt
         self._loop.call_soon_threadsafe(self._take_up)
+        if self.count == PATIENCE:
+            watch = threading.Timer(HELD_LOOP_SECS, self._leave_if_held)
+            watch.daemon = True
+            watch.start()
+
+    def _leave_if_held(self) -> None:
+        if self._taken_up < PATIENCE and self._loop is not None:
+            _leave()
 
     def _take_up(self) -> None:
         step = self._steps[self._taken_up]

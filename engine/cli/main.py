@@ -3,15 +3,19 @@
 import importlib
 import os
 import sys
+import threading
 from typing import Final
 
 import click
 
+from engine.clock import Clock
 from engine.errors import EngineError
+from engine.names import POOL_NAME
 from engine.version import __version__
 
 _COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "bench")}
 _INTERRUPTED: Final = 130
+_THREAD_PATIENCE_SECS: Final = 1.0
 
 _HELP: Final = """\
 A stream engine with Storm's guarantees: every tuple tracked to its end.
@@ -70,10 +74,22 @@ def stormcell() -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit status (RUN-4)."""
     status = run_command_line(arguments)
-    if status == _INTERRUPTED:  # at once: an exit would first wait for threads, and one of a component's may never return
+    if status == _INTERRUPTED or _left_behind():  # at once: an exit would first wait for threads, and one may never return
         sys.stdout.flush()
         os._exit(status)
     sys.exit(status)
+
+
+def _left_behind() -> bool:
+    """Tell, also the user, of calls in pool threads that have not returned; nothing can end them but the end of the process."""
+    deadline = Clock().now() + _THREAD_PATIENCE_SECS
+    pools = [thread for thread in threading.enumerate() if thread.name.startswith(f"{POOL_NAME} ")]
+    for thread in pools:
+        thread.join(max(0.0, deadline - Clock().now()))
+    stuck = sorted({thread.name.removeprefix(f"{POOL_NAME} ").rpartition("_")[0] for thread in pools if thread.is_alive()})
+    for component_id in stuck:
+        print(f"a call of bolt {component_id!r} in a pool thread did not return; the process ends without it", file=sys.stderr)
+    return bool(stuck)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:

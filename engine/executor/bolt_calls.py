@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from engine.executor.bolt_collector import CURRENT_CALL, Call
 from engine.executor.ending import end_all, is_cancelled_from_outside
 from engine.kernel import StepTimer, Tuple
-from engine.names import DEFAULT_STREAM
+from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, ComponentSettings, call_kind
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ class BoltCalls:
         self.one_by_one = call_kind(bolt.execute).is_async or settings.threads > 0
         self._failures.clear()
         if settings.threads > 0 and self._pool is None:
-            self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{self._executor.place.component_id}")
+            self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{POOL_NAME} {self._executor.place.component_id}")
 
     @property
     def in_flight(self) -> int:

@@ -1,6 +1,7 @@
 """A bolt's executor: takes tuples up in bursts, or, where a call takes time, one by one."""
 
 import asyncio
+import contextlib
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ from engine.executor.bolt_calls import BoltCalls
 from engine.executor.bolt_collector import ExecutorBasicCollector, ExecutorBoltCollector
 from engine.executor.bolt_port import ExecutorBoltPort
 from engine.executor.ending import is_cancelled_from_outside
-from engine.executor.error_report import error_text
+from engine.executor.error_report import error_text, failure_text
 from engine.executor.executor import Executor
 from engine.executor.misuse import Misuse
 from engine.executor.surroundings import RunSurroundings, TaskPlace
@@ -190,7 +191,7 @@ class BoltExecutor(Executor):
         if isinstance(error, FailTuple):
             if error.report:
                 self.reporter.report(error, tup=tup, next_step="the input fails")
-            self._fail_input(tup, Failure(FAILED, self.place.component_id, self.place.task_id, str(error) or None))
+            self._fail_input(tup, Failure(FAILED, self.place.component_id, self.place.task_id, failure_text(error)))
         elif self.keeps_instance:
             self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
             self._fail_input(tup, self.failure_of(error))
@@ -211,8 +212,10 @@ class BoltExecutor(Executor):
 
     def _lost_from_anywhere(self) -> None:
         """A deallocation outside of a burst queued a forgotten tuple, on any thread."""
-        if not self.around.loop.is_closed():
-            self.around.loop.call_soon_threadsafe(self._flush_lost)
+        around = getattr(self, "around", None)  # the garbage collector may have cleared a run that nobody left
+        if around is not None and not around.loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # closed by another thread just now
+                around.loop.call_soon_threadsafe(self._flush_lost)
 
     def _flush_lost(self) -> None:
         self.core.flush_lost()

@@ -89,11 +89,19 @@ def error_text(error: BaseException) -> str:
     """Return `KeyError: 'word'`, with the hint of an error of the engine."""
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {error.message}. {error.hint}", 2000)
+    return shorten(f"{type(error).__name__}: {_own_text(error)}".rstrip(": "), 2000)
+
+
+def failure_text(error: BaseException) -> str | None:
+    """Return what a FailTuple says; None where it says nothing."""
+    return shorten(_own_text(error), 2000) or None
+
+
+def _own_text(error: BaseException) -> str:
     try:
-        text = str(error)
+        return str(error)
     except Exception as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
-        text = f"its text cannot be shown, {type(second).__name__}"
-    return shorten(f"{type(error).__name__}: {text}".rstrip(": "), 2000)
+        return f"its text cannot be shown, {type(second).__name__}"
 
 
 def shown(tup: object, most: int = 500) -> str:

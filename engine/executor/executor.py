@@ -187,6 +187,7 @@ class Executor(ABC):
             finally:
                 self._is_retiring = False
         if not self.core.closing:
+            await asyncio.sleep(0)  # an instance that dies at once must not keep others from their turn
             await self.begin()
 
     async def _retire_instance(self, *, call_close: bool) -> None:

@@ -91,6 +91,10 @@ class SpoutExecutor(Executor):
             self._switches.pop()[1].set_result(None)
         self.core.drop_instance()  # its message ids may lead back to the run, which no garbage collector sees
 
+    def _settled(self) -> int:
+        """A spout that dies of each verdict gets no further."""
+        return self.core.handed_out
+
     def _fail_instance(self, failure: Failure) -> None:
         """The trees of a dead instance are dropped; its source replays them (ACK-13)."""
         self.core.drop_instance()
@@ -188,6 +192,7 @@ class SpoutExecutor(Executor):
         self._in_call = True
         try:
             await self._timed(_awaited(returned))
+            core.note_returned()
         finally:
             self._in_call = False
             timer.cancel()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
-from engine.errors import FAILED, EngineError, Failure, UsageError
+from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments
 from engine.topology.fields import Fields
 from engine.topology.settings import check_count
@@ -79,7 +79,7 @@ class _FromGenerator(Spout, Generic[Source]):
         """Emit what failed and waits, else the next item of the generator."""
         if self._waiting:
             message_id = self._waiting.popleft()
-            self.collector.emit(self._open[message_id], message_id)
+            self._emit(self._open[message_id], message_id)
             return
         if self._ended:
             raise SpoutExhausted
@@ -89,20 +89,30 @@ class _FromGenerator(Spout, Generic[Source]):
                 return
             if item is not _END:
                 row = item if type(item) is tuple and len(item) == self._width else self._checked(item)
-                new_id = self._last_id + 1
-                self._open[new_id] = row
-                self.collector.emit(row, new_id)
-                self._last_id = new_id
-                return
+                self._last_id += 1
+                self._open[self._last_id] = row
         except SpoutExhausted:  # raised by the generator itself, in place of its return
             self._ended = True
             raise
-        except Exception as error:
-            self._open.pop(self._last_id + 1, None)
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
             self._break(error)
             raise
-        self._ended = True
-        raise SpoutExhausted
+        if item is _END:
+            self._ended = True
+            raise SpoutExhausted
+        self._emit(row, self._last_id)
+
+    def _emit(self, row: Row, message_id: object) -> None:
+        """Emit one row; one that cannot be sent (a key that is none, a custom grouping that raises) fails alone."""
+        try:
+            self.collector.emit(row, message_id)
+        except Exception as error:  # noqa: BLE001 - reported; it is this row's, not the generator's
+            self.ack(message_id)
+            self.collector.report_error(error)
+            if self._options.on_give_up is not None:
+                self._give_up(row, Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}"))
 
     def ack(self, message_id: object) -> None:
         """Forget a tree that is done."""
@@ -140,16 +150,17 @@ class _FromGenerator(Spout, Generic[Source]):
             return tuple(item)
         raise wrong_values(f"spout function {self._name}() yielded", item, self._options.fields)
 
-    def _break(self, error: Exception) -> None:
+    def _break(self, error: BaseException) -> None:
         """Begin anew where that is allowed, else raise GeneratorBroken."""
         if self._options.restartable:
             self._start_again()
             return
         self._ended = True
-        raise GeneratorBroken(
-            f"spout function {self._name}() cannot go on: {type(error).__name__}: {error}",
-            hint="Catch the error inside the generator, or declare it @spout(..., restartable=True) if it may start from its beginning.",
-        ) from error
+        hint = "Catch the error inside the generator, or declare it @spout(..., restartable=True) if it may start from its beginning."
+        text = str(error)
+        if isinstance(error, UsageError):
+            text, hint = error.message, error.hint or hint
+        raise GeneratorBroken(f"spout function {self._name}() cannot go on: {type(error).__name__}: {text}", hint=hint) from error
 
 
 class GeneratorSpout(_FromGenerator[Iterable[Values]]):
@@ -177,7 +188,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         """Begin to pull."""
         self._buffer: deque[object] = deque()
         self._has_room = asyncio.Event()
-        self._error: Exception | None = None
+        self._error: BaseException | None = None
         self._is_done = False
         self._pull = self._take
         self._begin()
@@ -194,8 +205,13 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
                 if len(self._buffer) >= BUFFER_TUPLES:
                     self._has_room.clear()
                     await self._has_room.wait()
-        except Exception as error:  # noqa: BLE001 - `next_tuple` raises it, behind what was yielded before
-            self._error = error
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            aio_task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+                raise  # the pulling is to end; another CancelledError is the generator's own
+            self._error = error  # `next_tuple` raises it, behind what was yielded before
         finally:
             aclose = getattr(source, "aclose", None)
             if aclose is not None:

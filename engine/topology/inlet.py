@@ -4,7 +4,7 @@ import asyncio
 from collections import deque
 from typing import Final, cast
 
-from engine.errors import FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
+from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
 from engine.topology.fields import Fields
 from engine.topology.settings import check_count
 from engine.topology.spout import Spout, SpoutExhausted
@@ -176,6 +176,10 @@ class Inlet(Spout):
             self.collector.emit(send.values, send)
         except UsageError as error:
             send.settle(error)
+        except BaseException as error:
+            failure = Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}")
+            send.settle(TupleFailed(failure))
+            raise
         else:
             self.in_flight.add(send)
 

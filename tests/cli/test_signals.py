@@ -59,6 +59,13 @@ class Last(Bolt):
         while True:
             pass
 """
+HOLDS_THE_LOOP_AT_THE_END = """\
+class Last(Take):
+    def cleanup(self):
+        say('closing')
+        while True:
+            pass
+"""
 
 
 class Running:
@@ -145,6 +152,29 @@ def test_the_second_signal_reaches_a_component_that_holds_the_loop(running: Any,
     run = running(HOLDS_THE_LOOP, "-c", f"event_loop={loop}")
     assert run.wait_for("end")["exit_status"] == 130
     assert run.status() == 130
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_the_second_signal_ends_a_component_that_holds_the_loop_while_it_closes(running: Any) -> None:
+    run = running(HOLDS_THE_LOOP_AT_THE_END, "-c", "drain_timeout_secs=0.1")
+    run.wait_for("start")
+    run.send(signal.SIGTERM)
+    run.wait_for("closing")
+    run.send(signal.SIGTERM)
+
+    assert run.status() == 130
+
+
+@pytest.mark.guarantee("RUN-3", "RUN-4")
+def test_a_drain_does_not_wait_for_a_thread_that_never_returns(running: Any) -> None:
+    run = running(IN_A_THREAD, "-c", "drain_timeout_secs=0.1")
+    run.wait_for("start")
+    run.send(signal.SIGINT)
+
+    assert run.wait_for("end")["exit_status"] == 0
+    _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
+    assert run.process.returncode == 0
+    assert "a call of bolt 'last' in a pool thread did not return; the process ends without it" in errors
 
 
 @pytest.mark.guarantee("RUN-3")

@@ -6,7 +6,19 @@ from typing import Any
 import pytest
 import uvloop
 
-from engine import BasicBolt, Bolt, ComponentError, Fields, Inlet, InletClosed, TopologyBuilder, Tuple, TupleFailed, UsageError
+from engine import (
+    BasicBolt,
+    Bolt,
+    ComponentError,
+    CustomGrouping,
+    Fields,
+    Inlet,
+    InletClosed,
+    TopologyBuilder,
+    Tuple,
+    TupleFailed,
+    UsageError,
+)
 from tests.executor.stage import Keeper, Sink, chain, loop, play, running, strict
 
 
@@ -208,6 +220,53 @@ def test_what_cannot_be_emitted_is_raised_at_its_sender() -> None:
                 await inlet.send("ab")  # type: ignore[arg-type]
             await inlet.send(("fine",))
             assert run.snapshot().components["in"].restarts == 0
+
+    play(main)
+
+
+class Choosy(CustomGrouping):
+    """Chooses no task for a bad value: it raises."""
+
+    def prepare(self, context: Any, stream: str, targets: Any) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Any) -> Any:
+        if values[0] == "bad":
+            raise ValueError("no task for it")
+        return [self.targets[0]]
+
+
+@pytest.mark.guarantee("ACK-12")
+def test_an_emit_that_raises_fails_its_sender_and_gives_its_place_back() -> None:
+    async def main() -> None:
+        builder = TopologyBuilder("choosy")
+        builder.set_spout("in", lambda: Inlet("key", max_waiting=1), on_error="fail")
+        builder.set_bolt("sink", Sink).custom_grouping("in", Choosy)
+        async with running(builder.build()) as run:
+            inlet = run.inlet("in")
+            with pytest.raises(TupleFailed, match="no task for it"):
+                await inlet.send(("bad",))
+            await inlet.send(("fine",))
+            assert inlet.waiting == 0
+
+    play(main)
+
+
+@pytest.mark.guarantee("GRP-3", "ACK-1")
+def test_an_emit_to_several_subscribers_goes_to_all_or_to_none() -> None:
+    async def main() -> None:
+        builder = TopologyBuilder("all or none")
+        builder.set_spout("in", lambda: Inlet("key"))
+        sinks = [Sink(), Sink()]
+        builder.set_bolt("first", lambda: sinks[0]).shuffle_grouping("in")
+        builder.set_bolt("second", lambda: sinks[1]).fields_grouping("in", "key")
+        async with running(builder.build()) as run:
+            with pytest.raises(UsageError):
+                await run.inlet("in").send((object(),))
+            await run.inlet("in").send((5,))
+            snapshot = run.snapshot()
+        assert [sink.got for sink in sinks] == [[5], [5]]
+        assert snapshot.components["__acker"].pending == 0
 
     play(main)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, Spout, Tuple
+from engine import Bolt, Config, Spout, Tuple
 from engine.topology import Fields
 from tests.executor.dying import ends_with_component_error
 from tests.executor.stage import Numbers, Sink, chain, play_run
@@ -97,5 +97,38 @@ def test_a_spout_that_always_raises_ends_the_run() -> None:
             raise OSError("gone")
 
     error = ends_with_component_error(chain(Raises, Sink))
+    assert error.component_id == "source"
+    assert isinstance(error.error, OSError)
+
+
+@pytest.mark.parametrize("ackers", [0, 1])
+@pytest.mark.parametrize("method", ["ack", "async ack", "fail"])
+def test_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
+    """Its death must not count as a step ahead because the tree in hand was settled."""
+
+    class Raises(Spout):
+        output_fields = Fields("number")
+
+        def next_tuple(self) -> None:
+            self.collector.emit((1,), 1)
+
+        def ack(self, message_id: Any) -> None:
+            raise OSError("gone")
+
+        def fail(self, message_id: Any) -> None:
+            raise OSError("gone")
+
+    class AsyncRaises(Raises):
+        async def ack(self, message_id: Any) -> None:  # type: ignore[override]
+            raise OSError("gone")
+
+    class Settle(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            (self.collector.fail if method == "fail" else self.collector.ack)(tup)
+
+    if method == "fail" and ackers == 0:
+        return
+    topology = chain(AsyncRaises if method == "async ack" else Raises, Settle)
+    error = ends_with_component_error(topology, Config(acker_executors=ackers, max_spout_pending=5))
     assert error.component_id == "source"
     assert isinstance(error.error, OSError)

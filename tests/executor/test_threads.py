@@ -41,7 +41,7 @@ def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
     assert sorted(sink.got) == [number * 2 for number in range(100)]
     assert sorted(spout.acked) == list(range(100))
     assert bolt.most <= 3
-    assert all(name.startswith("bolt1") for name in bolt.names)
+    assert all(name.startswith("stormcell bolt1") for name in bolt.names)
 
 
 def test_so_many_calls_run_side_by_side() -> None:

@@ -179,6 +179,26 @@ def test_the_age_of_a_taken_tuple_is_by_the_clock_that_is_given() -> None:
     spout, bolt = stage.spout(), stage.bolt()
     wire(spout.core, to(bolt))
     spout.emit(("to",))
-    stage.secs = 4_294_967.0    # 0.3 s before the milliseconds no longer fit 32 bits
+    stage.secs = 4_294_967.0  # 0.3 s before the milliseconds no longer fit 32 bits
     tup = taken(bolt)
     assert bolt.taken_age_ms(tup, stage.secs + 2.5) == 2500
+
+
+def test_nobody_but_the_engine_makes_a_tuple() -> None:
+    with pytest.raises(TypeError, match="made by the engine"):
+        type(make_tuple((1,), source()))()
+    assert make_tuple((2,), source()).values == (2,)
+
+
+def test_memory_of_ended_tuples_is_used_again_and_carries_nothing_over() -> None:
+    class Value:
+        pass
+
+    values = [Value() for _ in range(5000)]
+    tuples = [make_tuple((value,), source()) for value in values]
+    counted = [sys.getrefcount(value) for value in values]
+    del tuples
+    assert [sys.getrefcount(value) for value in values] == [count - 1 for count in counted]
+    again = [make_tuple((number,), source()) for number in range(5000)]
+    assert [tup.values for tup in again] == [(number,) for number in range(5000)]
+    assert not any(tup.is_settled or tup.is_control or tup.is_tick or tup.roots for tup in again)

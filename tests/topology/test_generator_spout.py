@@ -232,13 +232,21 @@ def test_a_list_is_taken_as_values() -> None:
     assert open_spout(listed).poll_to_end() == [(1, 2)]
 
 
-def test_an_emit_that_is_refused_breaks_the_source() -> None:
-    driver = open_spout(numbers(2))
-    driver.collector.refuses = UsageError("unhashable key")
-    with pytest.raises(GeneratorBroken, match="unhashable key"):
-        driver.poll()
+def test_an_emit_that_is_refused_fails_that_row_alone() -> None:
+    given_up = []
+
+    @spout("number", on_give_up=lambda values, failure: given_up.append((values, failure.reason, failure.error)))
+    def counting():
+        yield from ((number,) for number in range(3))
+
+    driver = open_spout(counting)
+    refused = driver.collector.refuses = UsageError("unhashable key")
+    driver.poll()
     driver.collector.refuses = None
-    assert driver.poll_to_end() == []
+
+    assert given_up == [((0,), "error", "UsageError: unhashable key")]
+    assert driver.collector.errors == [refused]
+    assert driver.poll_to_end() == [(1,), (2,)]
 
 
 def test_a_generator_may_end_as_a_spout_does() -> None:
