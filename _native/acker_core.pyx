@@ -76,9 +76,11 @@ cdef class AckerCore:
         elif kind == OWN_CLOCK:
             secs = self.inbox.objects.popleft()
             self.ledger.set_own_clock(root)
-            self.own_clocks[root] = [secs, self.now() + secs]
+            self.own_clocks[root] = [secs, self.now() + secs, task]
         elif kind == DROP:
             self.ledger.drop_task(task)
+            if self.own_clocks:
+                self.own_clocks = {root: clock for root, clock in self.own_clocks.items() if clock[2] != task}
         elif kind == ROTATE:
             self.rotations += 1
             self.ledger.start_sweep()
@@ -123,7 +125,7 @@ cdef class AckerCore:
         """Close the trees whose own clock ran out: (root, spout task) of each."""
         at = self.now()
         over = []
-        for root in [root for root, (_, deadline) in self.own_clocks.items() if deadline <= at]:
+        for root in [root for root, (_, deadline, _) in self.own_clocks.items() if deadline <= at]:
             del self.own_clocks[root]
             if self.ledger.fail(root) == TREE_FAILED:
                 over.append((root, self.ledger.task))
@@ -138,4 +140,4 @@ cdef class AckerCore:
     @property
     def next_deadline(self):
         """The earliest deadline of a tree with its own clock, in seconds of the run's clock; None without one."""
-        return min([deadline for _, deadline in self.own_clocks.values()], default=None)
+        return min([deadline for _, deadline, _ in self.own_clocks.values()], default=None)

@@ -31,7 +31,7 @@ cdef class BoltCore(BoltDispatch):
     cdef readonly KeptAcks kept      # acks that wait for a commit (DEFERS)
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
-    cdef PyObject* sample            # the tuple whose process latency is measured, compared only
+    cdef PyObject* sample            # the last tuple whose process latency is measured, compared only
     cdef double sample_start
     cdef readonly LatencyHistogram process_latency
 
@@ -46,6 +46,7 @@ cdef class BoltCore(BoltDispatch):
     cdef int ack_rare(self, Tuple tup) except -1
     cdef int fail_tuple(self, Tuple tup, object reason) except -1
     cdef bint is_mine(self, Tuple tup) except -1
-    cdef int count_ack(self, Tuple tup) except -1
+    cdef void take_sample(self, Tuple tup, double at) noexcept
+    cdef int end_sample(self, Tuple tup) except -1
     cdef int report_settle(self, Tuple tup) except -1
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1

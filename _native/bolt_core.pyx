@@ -16,7 +16,7 @@ from _native.holdback cimport Aside, KeptAcks
 from _native.mailbox cimport ACK, FAIL, RESET, SETTLED_AT, SignalKind, SignalRing, drained_to_half, post, signal, signal_with, take
 from _native.method cimport Method, call_one
 from _native.task_core cimport DEFERS, HOLDS, TRACES, TaskCore, check_thread, ring_for, tell_acker
-from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, REPORTS_SETTLE, SETTLED, TAKEN, WAITING, Roots, Tuple,
+from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING, Roots, Tuple,
                              let_go, take_up)
 
 cdef type GeneratorType = _GeneratorType
@@ -74,7 +74,7 @@ cdef class BoltCore(BoltDispatch):
                 if not self.current.flags & IS_TICK:
                     take_up(self, self.current)
                 if calls == 0:
-                    self.sample, self.sample_start = raw, self.lap_start
+                    self.take_sample(self.current, self.lap_start)
                 calls += 1
                 if self.call(self.current):
                     outcome = RETURNED
@@ -176,7 +176,7 @@ cdef class BoltCore(BoltDispatch):
             self.tick_waits = False
         elif not tup.flags & IS_CONTROL:
             take_up(self, tup)
-            self.sample, self.sample_start = raw, self.turn_start
+            self.take_sample(tup, self.turn_start)
         if not tup.flags & IS_CONTROL:
             self.executed += 1
         return tup
@@ -211,8 +211,8 @@ cdef class BoltCore(BoltDispatch):
                 return 0
         let_go(self, tup, SETTLED)
         self.acked += 1
-        if <PyObject*>tup == self.sample:
-            self.count_ack(tup)
+        if tup.flags & SAMPLED:
+            self.end_sample(tup)
         if self.rare & (DEFERS | TRACES) or tup.flags & (MANY_ROOTS | REPORTS_SETTLE):
             return self.ack_rare(tup)
         if tup.root != 0:
@@ -238,9 +238,13 @@ cdef class BoltCore(BoltDispatch):
             signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
         return 0
 
-    cdef int count_ack(self, Tuple tup) except -1:
-        self.sample = NULL
-        record(self.process_latency, self.now() - self.sample_start)
+    cdef void take_sample(self, Tuple tup, double at) noexcept:     # exact until the next sample, then by the tuple's ms
+        tup.flags |= SAMPLED
+        self.sample, self.sample_start = <PyObject*>tup, at
+
+    cdef int end_sample(self, Tuple tup) except -1:
+        cdef double now = self.now()
+        record(self.process_latency, now - self.sample_start if <PyObject*>tup == self.sample else self.taken_age_ms(tup, now) / 1000.0)
         return 0
 
     cdef int report_settle(self, Tuple tup) except -1:
@@ -256,8 +260,8 @@ cdef class BoltCore(BoltDispatch):
             return 0
         let_go(self, tup, SETTLED)
         self.failed += 1
-        if <PyObject*>tup == self.sample:
-            self.sample = NULL
+        if tup.flags & SAMPLED:
+            self.end_sample(tup)
         if self.rare & TRACES and tup.root != 0:
             self.trace("failed", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -307,6 +311,7 @@ cdef class BoltCore(BoltDispatch):
         self.forgotten_tuples += 1
         if not self.fails_forgotten:
             return 0
+        self.failed += 1
         wakes = self.lost.parked
         if wakes:
             self.lost.unpark()       # so that nothing runs between here and the last signal
@@ -322,7 +327,6 @@ cdef class BoltCore(BoltDispatch):
         while self.lost.head != self.lost.tail:
             root = self.lost.ring[self.lost.head & self.lost.mask].root
             self.lost.head += 1
-            self.failed += 1
             signal_with(ring_for(self, root), FAIL, root, self.task_id, self.forgotten_reason)
         self.lost.run_empty()
         if not self.in_burst:
@@ -338,7 +342,6 @@ cdef class BoltCore(BoltDispatch):
             if self.rare & TRACES and tup.root != 0:
                 self.trace("failed", tup.roots, self.task_id)
             self.signal_roots(tup, FAIL, reason)
-        self.sample = NULL
         return len(taken)
 
     def lose(self, Tuple tup not None):
@@ -368,8 +371,8 @@ cdef class BoltCore(BoltDispatch):
     # What only waits does not time out (ACK-8)
 
     def refresh_waiting(self, Py_ssize_t position, Py_ssize_t limit):
-        """Send a reset for the roots of up to limit tuples from position on in mailbox and deferral; the next position, -1 at the end."""
-        cdef Py_ssize_t head = self.mailbox.head, tail = self.mailbox.tail, kept
+        """Send a reset for the roots of up to limit tuples from position on in the mailbox; the next position, -1 at the end."""
+        cdef Py_ssize_t head = self.mailbox.head, tail = self.mailbox.tail
         if position < head:
             position = head
         while position < tail and limit > 0:

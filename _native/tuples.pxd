@@ -12,6 +12,7 @@ cdef enum TupleFlag:
     MANY_ROOTS = 1         # `root` points to a Roots block
     IS_TICK = 2
     IS_CONTROL = 4         # a barrier or a batch report: goes to the executor, never to execute
+    SAMPLED = 16           # its process latency is measured
     REPORTS_SETTLE = 8     # its spout task hears when this task settled it (flow control)
 
 cdef struct RootEdge:

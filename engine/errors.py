@@ -57,6 +57,16 @@ _SENTENCES: Final[dict[FailureReason, str]] = {
 }
 
 
+def with_hint(message: str, hint: str | None) -> str:
+    """Return a message and what to do as one text, with one end of a sentence between them.
+
+    >>> with_hint("no field 'lien'. Did you mean 'line'?", "Fix it.")
+    "no field 'lien'. Did you mean 'line'? Fix it."
+    """
+    end = "" if message.endswith((".", "?", "!")) else "."
+    return f"{message}{end} {hint}" if hint else message
+
+
 class EngineError(Exception):
     """The root of all errors of the engine; survives pickling with its attributes."""
 

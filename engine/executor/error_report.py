@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from engine.clock import Clock
-from engine.errors import EngineBug, EngineError
+from engine.errors import EngineBug, EngineError, with_hint
 from engine.log import TaskLogger
 
 LOGGER: Final = logging.getLogger("engine.executor")
@@ -88,7 +88,7 @@ class ErrorReporter:
 def error_text(error: BaseException) -> str:
     """Return `KeyError: 'word'`, with the hint of an error of the engine."""
     if isinstance(error, EngineError) and error.hint:
-        return shorten(f"{type(error).__name__}: {error.message}. {error.hint}", 2000)
+        return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
     return shorten(f"{type(error).__name__}: {_own_text(error)}".rstrip(": "), 2000)
 
 

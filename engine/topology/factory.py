@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
-from engine.errors import UsageError
+from engine.errors import UsageError, with_hint
 from engine.topology.bolt import BoltBase
 from engine.topology.calls import function_name, missing_arguments
 from engine.topology.spec import Kind
@@ -68,7 +68,7 @@ class Factory:
             except FactoryFault:
                 raise
             except UsageError as error:
-                raise FactoryFault(f"{error.message}. {error.hint or ''}".rstrip()) from error
+                raise FactoryFault(with_hint(error.message, error.hint)) from error
             except Exception as error:
                 raise FactoryFault(_raised(error)) from error
         return self._first

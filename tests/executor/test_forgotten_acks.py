@@ -9,6 +9,7 @@ import pytest
 
 from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
 from engine.kernel import BoltCore, Signal
+from engine.testing import Feeder, run_topology
 from tests.executor.stage import Keeper, LogLines, Numbers, Sink, chain, loop, play, play_run, running
 from tests.native.stage import fed, taken, told
 
@@ -293,3 +294,33 @@ def test_an_untracked_tuple_may_be_forgotten() -> None:
         run = play_run(chain(lambda: Untracked(5), Forgets))
     assert run.snapshot().components["bolt1"].forgotten == 0
     assert not log.having("let go")
+
+
+def test_a_forgotten_tuple_of_several_trees_is_one_failed_tuple() -> None:
+    class Join(Bolt):
+        output_fields = Fields("number")
+
+        def prepare(self) -> None:
+            self.kept: list[Tuple] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.kept.append(tup)
+            if len(self.kept) == 3:
+                self.collector.emit((1,), self.kept)
+                while self.kept:
+                    self.collector.ack(self.kept.pop())
+
+    class Forget(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            return None
+
+    feeder, builder = Feeder("number"), TopologyBuilder("several")
+    feeder.feed_all([(number,) for number in range(3)])
+    feeder.close()
+    builder.set_spout("feed", feeder)
+    builder.set_bolt("join", Join).shuffle_grouping("feed")
+    builder.set_bolt("forget", Forget).shuffle_grouping("join")
+    forget = run_topology(builder.build()).snapshot.components["forget"]
+
+    assert (forget.executed, forget.failed, forget.forgotten) == (1, 1, 1)
+    assert len(feeder.failed) == 3

@@ -156,6 +156,20 @@ def test_what_comes_late_is_forgotten_in_time() -> None:
 
 
 @pytest.mark.guarantee("ACK-8")
+@pytest.mark.parametrize("slots", [1, 7, 65536])
+def test_a_sweep_finds_an_old_tree_that_a_deletion_moved_over_the_end_of_the_table(slots: int) -> None:
+    ledger = AckLedger()
+    first, alive, last = (root_at(-2, number) for number in range(3))  # in the last two slots, and over the end in the first
+    for root in (first, alive, last):
+        ledger.on_init(root, 1, 1)
+    for _ in range(LIFETIME - 1):
+        assert not ledger.rotate(slots)
+    ledger.on_reset(alive)
+
+    assert set(ledger.rotate(slots)) == {(first, 1), (last, 1)}
+
+
+@pytest.mark.guarantee("ACK-8")
 @pytest.mark.parametrize("rotations", [0, 1, 250, 255, 256, 300, 511])
 def test_a_tree_dies_on_exactly_the_last_rotation_of_its_life(rotations: int) -> None:
     ledger = AckLedger()

@@ -1,6 +1,7 @@
 """An acker: signals in, one verdict for each tree out."""
 
 import itertools
+import weakref
 from typing import Any
 
 import pytest
@@ -165,6 +166,38 @@ def test_a_tree_with_its_own_clock_is_acked_and_failed_like_others() -> None:
     acker.tell(Signal.FAIL, 8, carried="why")
     assert acker.verdicts() == [(Signal.ACKED, 7, None), (Signal.FAILED, 8, "why")]
     assert acker.core.next_deadline is None
+
+
+@pytest.mark.guarantee("ACK-13")
+def test_the_own_clock_of_a_dropped_tree_goes_with_it() -> None:
+    acker = Acker()
+    for task in (3, 5):
+        acker.tell(Signal.OWN_CLOCK, task, task=task, carried=10.0)
+        acker.tell(Signal.INIT, task, 3, task=task)
+    acker.tell(Signal.DROP, 0, task=3)
+    assert not acker.verdicts()
+
+    acker.secs = 11.0
+    assert acker.core.overdue() == [(5, 5)]
+    assert len(acker.core.ledger) == 0
+
+
+class Reason:
+    """Why a tree failed, as an object that can be watched."""
+
+
+def test_a_failure_whose_init_never_comes_is_let_go_of_in_time() -> None:
+    acker, reason = Acker(), Reason()
+    watch = weakref.ref(reason)
+    acker.tell(Signal.FAIL, 7, carried=reason)
+    del reason
+    assert not acker.verdicts()
+    assert watch() is not None
+    for _ in range(LIFETIME + 1):
+        acker.tell(Signal.ROTATE, 0)
+        assert not acker.verdicts()
+        acker.core.sweep()
+    assert watch() is None
 
 
 # Turns

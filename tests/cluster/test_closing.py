@@ -1,0 +1,42 @@
+"""While a run closes, nobody executes any more."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Bolt, Fields, Spout, TopologyBuilder, Tuple
+from engine.testing import run_topology
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> None:
+    executed: list[float] = []
+
+    class Endless(Spout):
+        output_fields = Fields("number")
+
+        def next_tuple(self) -> None:
+            self.collector.emit((1,), 1)
+
+        async def close(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(3)
+
+    class Slow(Bolt):
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(0.5)
+            executed.append(self.context.clock.now())
+            self.collector.ack(tup)
+
+    stopped: list[float] = []
+
+    async def stop(run: Any) -> None:
+        await asyncio.sleep(5.2)
+        stopped.append(asyncio.get_running_loop().time())
+        await run.stop()
+
+    builder = TopologyBuilder("closing")
+    builder.set_spout("endless", Endless, max_spout_pending=100)
+    builder.set_bolt("slow", Slow).shuffle_grouping("endless")
+    run_topology(builder.build(), during=stop)
+    assert len([at for at in executed if at > stopped[0]]) <= 1, "more than the call that was in flight"
