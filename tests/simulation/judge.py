@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 from engine import Run
+from engine.names import POOL_NAME
 from engine.testing import ACKER, Finished, KillTask
 from tests.simulation.world import World
 
@@ -89,7 +90,7 @@ class Judge:
         self.world.kept.clear()
         references = (*self.world.instances, *self.references)
         for thread in threading.enumerate():
-            if thread.name.startswith("bolt"):  # of a pool that is shut down; it holds its last call until it has ended
+            if thread.name.startswith(POOL_NAME):  # of a pool that is shut down; it holds its last call until it has ended
                 thread.join(5)
         for _ in range(2):
             gc.collect()
