@@ -111,15 +111,12 @@ cdef class BoltCore(BoltDispatch):
                     continue
                 Py_INCREF(tup)
                 return <PyObject*>tup
-            if not self.aside.held:
+            if not self.aside.held and self.aside.gated is None:
                 self.rare &= ~<uint32_t>HOLDS
             raw = take(self.mailbox)
-            if raw == NULL or not self.aside.held:
+            if raw == NULL or not self.aside.puts_aside(<Tuple>raw):
                 return raw
-            tup = <Tuple>raw
-            if not self.aside.puts_aside(tup):
-                return raw
-            Py_DECREF(tup)
+            Py_DECREF(<object>raw)
 
     cdef int call(self, Tuple tup) except -1:
         """Execute tup; 1 when `returned` has to be looked at."""
@@ -189,8 +186,7 @@ cdef class BoltCore(BoltDispatch):
 
     def forget_current(self):
         """Let go of the last call's input."""
-        self.current = None
-        self.returned = None
+        self.current = self.returned = None
 
     # Settle
 
@@ -349,8 +345,7 @@ cdef class BoltCore(BoltDispatch):
         if tup.state == TAKEN and tup.owner == <PyObject*>self:
             let_go(self, tup, FAILED_WITH_TASK)
 
-    def leave_burst(self):
-        """The executor stops calling for a while: nobody has to give way to this bolt."""
+    def leave_burst(self):     # the executor stops calling for a while: nobody has to give way to this bolt
         self.set_behind(False)
 
     # Rare ways (task_port)
@@ -363,6 +358,10 @@ cdef class BoltCore(BoltDispatch):
     def release(self, int32_t source_task):
         """Take what was put aside before anything else, in order, and let the task go on."""
         self.aside.release(source_task, self.upstream[source_task])
+
+    def gate(self, bint closed):     # put all data aside from now on, or let it in, in order
+        self.aside.set_gate(closed)
+        self.rare |= HOLDS
 
     def defer_settles(self, bint on):
         """Keep acks as (root, value) in `kept` from now on."""
@@ -387,8 +386,8 @@ cdef class BoltCore(BoltDispatch):
             self.signal_roots(<Tuple>tup, RESET, None)
 
     def post_tick(self, Tuple tick):
-        """Put a tick into the mailbox unless one waits there; it stops nobody and belongs to no tree."""
-        if not self.tick_waits:
+        """Put a tick into the mailbox unless one waits there or the gate is closed; it stops nobody and belongs to no tree."""
+        if not self.tick_waits and self.aside.gated is None:
             self.tick_waits = True
             tick.flags |= IS_TICK
             post(self.mailbox, tick, NULL)

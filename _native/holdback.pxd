@@ -8,6 +8,7 @@ from _native.tuples cimport Tuple
 cdef class Aside:
     cdef dict held                   # source task -> list of tuples put aside
     cdef object released             # deque: put aside before, next in line
+    cdef object gated                # deque: what came while the gate is closed, of all sources; None while it is open
 
     cdef bint puts_aside(self, Tuple tup) except -1
 
@@ -15,5 +16,6 @@ cdef class KeptAcks:
     cdef TaskCore core
     cdef SignalRing deferred         # (root, value) of acks since the last prepare
     cdef SignalRing prepared         # those that wait for a commit
+    cdef readonly uint64_t released  # roots whose acks were sent, since the task began
 
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1

@@ -9,12 +9,12 @@ cimport cython
 
 from _native.mailbox cimport ACK, FAIL, RESET, SignalRing, signal, signal_with
 from _native.task_core cimport TaskCore, ring_for
-from _native.tuples cimport Tuple
+from _native.tuples cimport IS_CONTROL, Tuple
 
 
 @cython.final
 cdef class Aside:
-    """Tuples put aside by source task, in order, outside the mailbox's bound; their sender is stopped meanwhile."""
+    """Tuples put aside, in order, outside the mailbox's bound: of held sources, which are stopped meanwhile, or of all, while the gate is closed."""
 
     def __init__(self):
         self.held = {}
@@ -35,8 +35,25 @@ cdef class Aside:
             self.released.extend(aside)
             feeder.emitter.resume()
 
+    def set_gate(self, bint closed):
+        """Put aside what comes from anywhere, but for control tuples, and stop nobody; or put it next in line, in order."""
+        if closed and self.gated is None:
+            self.gated = deque()
+        elif not closed and self.gated is not None:
+            self.released.extend(self.gated)
+            self.gated = None
+
+    @property
+    def is_gated(self):
+        return self.gated is not None
+
     cdef bint puts_aside(self, Tuple tup) except -1:
-        """Keep tup if its source is held."""
+        """Keep tup if the gate is closed, or its source is held."""
+        if self.gated is not None:
+            if tup.flags & IS_CONTROL:
+                return False
+            self.gated.append(tup)
+            return True
         aside = self.held.get(tup.origin.task_id)
         if aside is None:
             return False
@@ -45,15 +62,16 @@ cdef class Aside:
 
     def tuples(self):
         """All that is held or released."""
-        return [tup for aside in (*self.held.values(), self.released) for tup in aside]
+        return [tup for aside in (*self.held.values(), self.gated or (), self.released) for tup in aside]
 
     def clear(self):
         """Let go of all of it, at the end of a run."""
         self.held.clear()
         self.released.clear()
+        self.gated = None
 
     def __len__(self):
-        return sum(len(aside) for aside in self.held.values()) + len(self.released)
+        return sum(len(aside) for aside in self.held.values()) + len(self.released) + len(self.gated or ())
 
 
 @cython.final
@@ -95,6 +113,7 @@ cdef class KeptAcks:
             root, value = ring.ring[ring.head & ring.mask].root, ring.ring[ring.head & ring.mask].value
             ring.head += 1
             if reason is None:
+                self.released += 1
                 signal(ring_for(self.core, root), ACK, root, value, self.core.task_id)
             else:
                 signal_with(ring_for(self.core, root), FAIL, root, self.core.task_id, reason)

@@ -13,6 +13,7 @@ from engine.errors import (
     EngineBug,
     EngineError,
     Failure,
+    StateError,
     TopologyError,
     TopologyFileError,
     TupleFailed,
@@ -43,14 +44,17 @@ from engine.topology import (
 from engine.version import __version__
 
 if TYPE_CHECKING:
+    from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt
     from engine.cluster.local_cluster import Run, run
     from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+    from engine.state import KeyValueState, StateProvider
 
 __all__ = [
     "BasicBolt",
     "BasicCollector",
     "Bolt",
     "BoltCollector",
+    "CheckpointSnapshot",
     "ComponentError",
     "ComponentSnapshot",
     "Config",
@@ -64,12 +68,17 @@ __all__ = [
     "Inlet",
     "InletClosed",
     "InletHandle",
+    "KeyValueState",
     "OutputCollector",
     "Run",
     "Snapshot",
     "Spout",
     "SpoutCollector",
     "SpoutExhausted",
+    "StateError",
+    "StateProvider",
+    "StatefulBasicBolt",
+    "StatefulBolt",
     "TaskContext",
     "TaskSnapshot",
     "Topology",
@@ -86,9 +95,14 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "CheckpointSnapshot": "engine.checkpoint",
     "ComponentSnapshot": "engine.cluster.snapshot",
+    "KeyValueState": "engine.state",
     "Run": "engine.cluster.local_cluster",
     "Snapshot": "engine.cluster.snapshot",
+    "StateProvider": "engine.state",
+    "StatefulBasicBolt": "engine.checkpoint",
+    "StatefulBolt": "engine.checkpoint",
     "TaskSnapshot": "engine.cluster.snapshot",
     "run": "engine.cluster.local_cluster",
 }

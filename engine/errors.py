@@ -149,6 +149,18 @@ class UsageError(EngineError):
     """A component or a host uses the API wrongly: an unknown stream, a wrong number of values, an unhashable key, a wrong state."""
 
 
+class StateError(EngineError):
+    """The state of a topology cannot be kept, read or found: a wrong key or value, a damaged store, another layout, another process."""
+
+
+class StateUnavailable(StateError):
+    """A store cannot be reached just now; what was asked of it may be asked again."""
+
+
+class StateFenced(StateError):
+    """Another process has taken the state over; this one may write no more."""
+
+
 class TupleFailed(EngineError):
     """The tree of a tuple failed; `failure` says why."""
 

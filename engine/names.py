@@ -12,6 +12,12 @@ RESERVED_PREFIXES: Final = ("__", "$")
 ACKER_COMPONENT: Final = "__acker"
 """The component whose tasks keep the ledgers."""
 
+CHECKPOINT_COMPONENT: Final = "__checkpoint"
+"""The spout that drives the checkpoints of a run with state."""
+
+CHECKPOINT_STREAM: Final = "$checkpoint"
+"""The stream of its barriers."""
+
 SYSTEM_COMPONENT: Final = "__system"
 """The source of what no component emits, ticks among it."""
 

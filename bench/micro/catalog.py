@@ -12,6 +12,16 @@ OPERATIONS = {
     "emit": ("emit to one mailbox", {"untracked": "spout, untracked", "tracked": "spout, tracked", "anchored": "bolt, anchored"}),
     "execute": ("take up, execute, ack", {"ack": "execute is the ack", "function_ack": "execute is a function that acks"}),
     "acker": ("an acker's signals", {"tree": "init, ack, verdict"}),
+    "state": (
+        "state of a bolt",
+        {
+            "put": "put, a changed key",
+            "get": "get, a changed key",
+            "get_committed": "get, an unchanged key",
+            "checkpoint_memory": "checkpoint, memory, per key",
+            "checkpoint_sqlite": "checkpoint, SQLite, per key",
+        },
+    ),
     "grouping": (
         "choose one of four tasks",
         {name: name.replace("_", "-") for name in ("shuffle", "fields", "all", "global", "partial_key", "load_aware", "custom")},

@@ -3,7 +3,7 @@
 import json
 import sys
 
-from bench.micro import cores, native
+from bench.micro import cores, native, state
 
 RUN = {
     "edge-ids": native.edge_ids,
@@ -15,6 +15,7 @@ RUN = {
     "execute": cores.execute,
     "acker": cores.acker,
     "grouping": native.groupings,
+    "state": state.state,
 }
 
 

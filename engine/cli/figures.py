@@ -53,6 +53,25 @@ def headline(before: Snapshot | None, now: Snapshot) -> str:
     return f"{now.topology_name} · {now.state} · {duration_text(now.uptime_secs)} · {speeds}"
 
 
+def checkpoint_text(now: Snapshot) -> str | None:
+    """Return how the checkpoints go, and what holds the one under way up; None in a run without state."""
+    found = now.checkpoint
+    if found is None:
+        return None
+    parts = [f"txid {found.txid}" if found.txid >= 0 else "none yet"]
+    if found.last_ms is not None:
+        parts.append(f"{ms_text(found.last_ms)} ms, {count_text(found.last_keys)} keys, {count_text(found.last_bytes)} bytes")
+        parts.append(f"alignment {ms_text(found.last_alignment_ms)} ms")
+    if found.step != "idle":
+        parts.append(f"{found.step} for {duration_text(found.step_secs)}")
+        parts += found.waits_for[:2]
+    if found.recoveries:
+        parts.append(f"{count_text(found.recoveries)} recoveries")
+    if found.trouble:
+        parts.append(found.trouble)
+    return "checkpoint " + " · ".join(parts)
+
+
 def emitted_by_spouts(snapshot: Snapshot) -> int:
     """Return how many emits came from outside: those of the spouts."""
     return sum(spout.emitted for spout in snapshot.spouts)

@@ -149,7 +149,9 @@ def render(before: Snapshot | None, now: Snapshot, width: int) -> "Group":
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(figures.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
     blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
-    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *errors, blank)
+    checkpoint = figures.checkpoint_text(now)
+    state = [blank, Text(checkpoint, no_wrap=True, overflow="ellipsis")] if checkpoint else []
+    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *state, *errors, blank)
 
 
 def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Table":

@@ -55,6 +55,9 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     busiest = max(((capacity(before, now, component_id) or 0.0, component_id) for component_id in now.components), default=None)
     fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
+    checkpoint = figures.checkpoint_text(now)
+    if checkpoint:
+        parts.append(checkpoint)
     errors = figures.errors_of(now)
     return " | ".join([*parts, *([f"errors {count_text(errors)}"] if errors else [])])
 

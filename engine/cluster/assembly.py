@@ -13,7 +13,7 @@ from engine.executor.surroundings import RunSurroundings
 from engine.executor.ticks import Ticker
 from engine.executor.wiring import wire_task
 from engine.kernel import SignalRing
-from engine.names import ACKER_COMPONENT
+from engine.names import ACKER_COMPONENT, is_reserved
 
 
 @dataclass(slots=True)
@@ -28,8 +28,13 @@ class Assembly:
     plan: Plan
 
     @property
+    def user_spouts(self) -> tuple[SpoutExecutor, ...]:
+        """The spouts without the engine's own."""
+        return tuple(spout for spout in self.spouts if not is_reserved(spout.place.component_id))
+
+    @property
     def tasks(self) -> tuple[SpoutExecutor | BoltExecutor, ...]:
-        """The executors of the user's tasks."""
+        """The executors of spouts and bolts."""
         return (*self.spouts, *self.bolts)
 
     def set_trace(self, trace: Trace | None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self
 
+from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.cluster.assembly import Assembly, assemble
 from engine.cluster.observe import observe
@@ -14,6 +15,7 @@ from engine.cluster.plan import plan_tasks
 from engine.cluster.run_port import ClusterRunPort
 from engine.cluster.snapshot import Snapshot
 from engine.cluster.supervisor import RunState, Supervisor
+from engine.cluster.system_topology import state_places, with_checkpoints
 from engine.config import Config
 from engine.errors import ComponentError, UsageError
 from engine.executor.error_report import ErrorReport
@@ -23,6 +25,7 @@ from engine.kernel import Pulse, Tuple
 from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
+from engine.state import provider_of
 from engine.topology import InletHandle, Topology, validate_run
 
 RECENT_ERRORS: Final = 20
@@ -53,6 +56,7 @@ class Run:
         self._metrics = UserMetrics()
         self._assembly: Assembly | None = None
         self._supervisor: Supervisor | None = None
+        self._checkpoints: Checkpoints | None = None
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
@@ -66,10 +70,25 @@ class Run:
         self._began = self._clock.now()
         random = RunRandom(self.config.seed)
         self.seed = random.seed
-        plan = plan_tasks(self.topology, self.config)
+        places = state_places(self.topology, self.config)
+        if not places:
+            await self._begin(self.topology, random, loop)
+            return self
+        provider = provider_of(self.config.state_provider)
+        checkpoints = self._checkpoints = Checkpoints(self.topology.name, provider, self.config, self._clock, places)
+        await checkpoints.open()
+        try:
+            await self._begin(with_checkpoints(self.topology, checkpoints, self.config), random, loop)
+        except BaseException:
+            await checkpoints.close(fold=False)
+            raise
+        return self
+
+    async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        plan = plan_tasks(topology, self.config)
         port = ClusterRunPort()
         around = RunSurroundings(
-            topology=self.topology,
+            topology=topology,
             config=self.config,
             clock=self._clock,
             random=random,
@@ -83,12 +102,13 @@ class Run:
             came_to_rest=self._came_to_rest,
         )
         self._assembly = assemble(plan, around)
-        port.spouts = self._assembly.spouts
-        self._supervisor = Supervisor(self._assembly, self.config)
+        port.spouts = self._assembly.user_spouts
+        self._supervisor = Supervisor(self._assembly, self.config, self._checkpoints)
+        if self._checkpoints is not None:
+            self._checkpoints.join(port, plan.component_of, self._give_up)
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
         await self._supervisor.start()
-        return self
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
         await self.stop()
@@ -194,6 +214,7 @@ class Run:
             state=self.state,
             uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
             components=observe(self._assembly) if self._assembly is not None else {},
+            checkpoint=self._checkpoints.snapshot() if self._checkpoints is not None else None,
             errors=tuple(self._errors),
             user_metrics=self._metrics.read(),
         )

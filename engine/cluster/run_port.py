@@ -7,7 +7,7 @@ from engine.topology.task_port import SpoutStatus
 
 
 class ClusterRunPort:
-    """The run's port; the spouts are named once they are made."""
+    """The run's port; the user's spouts are named once they are made."""
 
     def __init__(self) -> None:
         self.spouts: Sequence[SpoutExecutor] = ()
@@ -19,6 +19,10 @@ class ClusterRunPort:
 
     def on_checkpoint_request(self, begin: Callable[[], None]) -> None:
         self._begin_checkpoint = begin
+
+    def hold_spouts(self, *, on: bool) -> None:
+        for spout in self.spouts:
+            spout.hold_back(on=on)
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         return {spout.place.task_id: spout.status for spout in self.spouts}

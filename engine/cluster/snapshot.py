@@ -6,11 +6,13 @@ was measured yet. Counts are since the run began, through restarts of the instan
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from engine.checkpoint.status import CheckpointSnapshot
 from engine.metrics import Distribution, UserMetric
+from engine.names import is_reserved
 
 if TYPE_CHECKING:
     from engine.executor.error_report import ErrorReport
@@ -175,11 +177,13 @@ class Snapshot:
     errors: "tuple[ErrorReport, ...]" = ()
     """The latest ones, the newest last."""
     user_metrics: tuple[UserMetric, ...] = field(default=())
+    checkpoint: CheckpointSnapshot | None = None
+    """How the checkpoints go, in a run with state."""
 
     @property
     def spouts(self) -> tuple[ComponentSnapshot, ...]:
-        """The spouts, in the order of declaration."""
-        return tuple(component for component in self.components.values() if component.kind == "spout")
+        """The user's spouts, in the order of declaration."""
+        return tuple(each for each in self.components.values() if each.kind == "spout" and not is_reserved(each.component_id))
 
     def to_dict(self) -> dict[str, Any]:
         """Return all of it as what `json.dumps` takes."""
@@ -190,6 +194,7 @@ class Snapshot:
             "components": {component_id: _component_dict(component) for component_id, component in self.components.items()},
             "errors": [error_dict(report) for report in self.errors],
             "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
+            "checkpoint": None if self.checkpoint is None else asdict(self.checkpoint),
         }
 
 

@@ -6,6 +6,7 @@ import logging
 from collections import Counter
 from typing import Final, Literal, TypeAlias
 
+from engine.checkpoint import Checkpoints
 from engine.cluster.assembly import Assembly
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure
@@ -25,8 +26,11 @@ _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_
 class Supervisor:
     """Starts, watches and ends the actors of one run. `state` says how far it is."""
 
-    def __init__(self, assembly: Assembly, config: Config) -> None:
+    def __init__(self, assembly: Assembly, config: Config, checkpoints: Checkpoints | None = None) -> None:
+        """Take the actors, and the checkpoints of a run with state: the last one comes before the end."""
         self._assembly = assembly
+        self._checkpoints = checkpoints
+        self._finishing: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
@@ -98,7 +102,7 @@ class Supervisor:
             self._loop.call_soon(self._look)
 
     def _may_be_over(self) -> bool:
-        spouts = self._assembly.spouts
+        spouts = self._assembly.user_spouts
         return self.state == "draining" or any(spout.broken for spout in spouts) or all(spout.exhausted for spout in spouts)
 
     def _broken(self) -> ComponentError | None:
@@ -115,19 +119,37 @@ class Supervisor:
                 self._breaking = self._loop.create_task(self._end_broken(broken), name="end of a broken run")
                 self.state = "draining"
             elif self._is_complete():
-                self.end("complete")
+                self._complete()
 
     def _is_quiet(self) -> bool:
         """No tree is open, and no tuple is anywhere (RUN-2)."""
         assembly = self._assembly
         return (
-            all(spout.is_empty for spout in assembly.spouts)
+            all(spout.is_empty for spout in assembly.user_spouts)
+            and not any(spout.core.pending for spout in assembly.spouts)
             and all(bolt.is_empty for bolt in assembly.bolts)
             and all(acker.is_empty for acker in assembly.ackers)
         )
 
     def _is_complete(self) -> bool:
-        return all(spout.is_done for spout in self._assembly.spouts) and self._is_quiet()
+        return all(spout.is_done for spout in self._assembly.user_spouts) and self._is_quiet()
+
+    def _complete(self) -> None:
+        """End the run; with state after a last checkpoint, and another look: a tree may have failed meanwhile."""
+        if self._checkpoints is None:
+            self.end("complete")
+        elif self._finishing is None:
+            self._finishing = self._loop.create_task(self._commit_and_complete(self._checkpoints), name="last checkpoint")
+
+    async def _commit_and_complete(self, checkpoints: Checkpoints) -> None:
+        try:
+            await checkpoints.commit_all()
+        finally:
+            self._finishing = None
+        if self.state == "running" and self._is_complete():
+            self.end("complete")
+        else:
+            self.came_to_rest()
 
     # End
 
@@ -179,12 +201,14 @@ class Supervisor:
 
     async def _settle_open_trees(self, timeout_secs: float) -> None:
         self.state = "draining"
-        for spout in self._assembly.spouts:
+        for spout in self._assembly.user_spouts:
             spout.stop_polling()
             spout.doorbell.ring()
         try:
             async with asyncio.timeout(timeout_secs):
                 await self._at_rest.wait()
+                if self._checkpoints is not None and self._closing is None:
+                    await self._checkpoints.commit_all()
         except TimeoutError:
             left = self._left_over()
             LOGGER.warning("drain: not finished after %g s (%s); open trees are for their sources to replay", timeout_secs, left)
@@ -217,13 +241,17 @@ class Supervisor:
             if spout.inlet is not None:
                 spout.inlet.abandon(self._why_ended(state))
         try:
-            await end_all(each for each in (self._starting, self._breaking, self._tree_clock) if each is not None and not each.done())
+            await end_all(
+                each for each in (self._starting, self._breaking, self._finishing, self._tree_clock) if each is not None and not each.done()
+            )
             actors: tuple[Executor | AckerExecutor, ...] = (*assembly.spouts, *self._bolts_from_sources_on(), *assembly.ackers)
             for actor in actors:
                 try:
                     await actor.close()
                 except Exception as error:
                     LOGGER.error("task %d of %r could not be closed", actor.place.task_id, actor.place.component_id, exc_info=error)
+            if self._checkpoints is not None:
+                await self._checkpoints.close(fold=state in ("complete", "drained"))
         finally:
             self.state = state
             self._at_rest.set()

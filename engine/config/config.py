@@ -74,6 +74,21 @@ class Config:
     key_groups: int = setting(
         128, minimum=1, maximum=32768, help="Groups that keys hash to; the greatest parallelism behind a fields grouping."
     )
+    state_provider: str = setting(
+        "memory://",
+        help="Where stateful bolts keep their state: memory://, sqlite:///path, redis://host:port/db, or package.module:function.",
+    )
+    state_codec: Literal["msgpack", "pickle"] = setting(
+        "msgpack", help="How keys and values are stored. pickle takes any object, and runs code when it reads one."
+    )
+    state_checkpoint_interval_ms: float = setting(
+        1000.0, minimum=100, help="Milliseconds between two checkpoints; three times that must fit message_timeout_secs."
+    )
+    checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that one step of a checkpoint gets before the run recovers.")
+    state_timeout_secs: float = setting(
+        60.0, minimum=0, help="Seconds for which a store that cannot be reached is tried again before the run ends."
+    )
+    state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task keeps in memory of a state that is read from disk (SQLite).")
     seed: int | None = setting(
         None, minimum=0, maximum=2**64 - 1, help="Seed of all randomness of the run; none draws one from the operating system."
     )

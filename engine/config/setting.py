@@ -47,6 +47,8 @@ class Setting:
             fits = isinstance(value, str) and value in self.choices
         elif self.kind is bool:
             fits = isinstance(value, bool)
+        elif self.kind is str:
+            fits = isinstance(value, str) and bool(value.strip())
         else:
             fits = self._is_number(value) and self._in_range(value)
         if not fits:
@@ -65,6 +67,8 @@ class Setting:
             if folded in _TRUE or folded in _FALSE:
                 return folded in _TRUE
             raise SettingFault(f"must be {self.expected()}, not {text!r}")
+        if self.kind is str:
+            return self.check(stripped)
         try:
             number = self.kind(stripped)
         except ValueError:
@@ -77,6 +81,8 @@ class Setting:
             words = " or ".join(map(repr, self.choices))
         elif self.kind is bool:
             words = "true or false"
+        elif self.kind is str:
+            words = "a text"
         else:
             words = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
         return f"{words}, or none" if self.optional else words

@@ -46,6 +46,7 @@ class BoltExecutor(Executor):
         self.calls = BoltCalls(self)
         self._warned_of_forgotten = self._warned_of_double = False
         self._died_before = False
+        self._handles_control: Callable[[Tuple], Any] | None = None
         self._controls: list[Tuple] = []
         """Control tuples that the instance was handed and has not settled; they fail with it."""
 
@@ -59,14 +60,24 @@ class BoltExecutor(Executor):
         is_basic = isinstance(bolt, BasicBolt)
         if is_basic:
             bolt.collector = ExecutorBasicCollector(self._collector, self.core, self.place.component_id, self._report_from_anywhere)
-        if isinstance(bolt, BoltPortUser):
-            bolt.port = self.port
-            if self._died_before:
-                bolt.on_restart()
+        await self._attend(bolt)
         self.component = bolt
         self.calls.serve(bolt, self.spec.settings)
         self.core.bind(bolt.execute, basic=is_basic)
         await self.call(bolt.prepare)
+
+    async def _attend(self, bolt: Any) -> None:
+        """Give the port to whoever handles control tuples: the attendant that the topology asks for, or the bolt itself."""
+        self._handles_control = None
+        if self.spec.attendant is not None:
+            attendant = self.spec.attendant(bolt, bolt.context, self.port, self.around.task_ids)
+            await attendant.begin(restarted=self._died_before)
+            self._handles_control = attendant.on_control
+        elif isinstance(bolt, BoltPortUser):
+            bolt.port = self.port
+            if self._died_before:
+                bolt.on_restart()
+            self._handles_control = bolt.on_control
 
     async def _halt(self) -> None:
         self._tell_of_ends(*await self.calls.end())
@@ -82,6 +93,10 @@ class BoltExecutor(Executor):
         self.core.aside.clear()
         while self.core.mailbox.take() is not None:
             pass
+
+    def _settled(self) -> int:
+        """With state, only what a checkpoint has committed is a step ahead: a task that dies at each checkpoint makes none."""
+        return self.core.kept.released if self.spec.keeps_state else super()._settled()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -171,13 +186,13 @@ class BoltExecutor(Executor):
         except BaseException as error:
             self.core.settle_control(tup, Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error)))
             raise
-        component = self.component
-        if not isinstance(component, BoltPortUser):
+        handle = self._handles_control
+        if handle is None:
             self.core.settle_control(tup)
             return
         self._controls = [*(each for each in self._controls if not each.is_settled), tup]
         try:
-            await self.call(component.on_control, tup)
+            await self.call(handle, tup)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
                 raise

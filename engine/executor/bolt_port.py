@@ -34,6 +34,13 @@ class ExecutorBoltPort:
         self._executor.core.release(source_task)
         self._executor.doorbell.ring()
 
+    def close_gate(self) -> None:
+        self._executor.core.gate(True)
+
+    def open_gate(self) -> None:
+        self._executor.core.gate(False)
+        self._executor.doorbell.ring()
+
     def emit_control(self, values: Values, anchor: AnyTuple | None = None, stream: str = DEFAULT_STREAM) -> None:
         assert anchor is None or isinstance(anchor, Tuple)
         self._executor.core.emit_control(values, stream, anchor)
@@ -47,6 +54,10 @@ class ExecutorBoltPort:
 
     def defer_settles(self, *, on: bool = True) -> None:
         self._executor.core.defer_settles(on)
+
+    @property
+    def deferred_settles(self) -> int:
+        return len(self._executor.core.kept)
 
     def prepare_settles(self) -> int:
         return self._executor.core.kept.prepare()

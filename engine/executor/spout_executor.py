@@ -54,7 +54,7 @@ class SpoutExecutor(Executor):
         self._pause_secs = FIRST_PAUSE_SECS
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
-        self._in_call = False
+        self._in_call = self._held_back = False
         self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.note_slow)
 
     # The instance
@@ -115,7 +115,7 @@ class SpoutExecutor(Executor):
         return result
 
     def _set_polling(self) -> None:
-        self.core.polling = self.active and not self.exhausted
+        self.core.polling = self.active and not self.exhausted and not self._held_back
 
     # Activity
 
@@ -127,6 +127,12 @@ class SpoutExecutor(Executor):
         self._switches.append((active, done))
         self.doorbell.ring()
         await done
+
+    def hold_back(self, *, on: bool) -> None:
+        """Poll not, or again, whatever the activity; for a recovery of the state."""
+        self._held_back = on
+        self._set_polling()
+        self.doorbell.ring()
 
     def stop_polling(self) -> None:
         """Poll no more, at once; for a drain."""

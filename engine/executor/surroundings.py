@@ -10,6 +10,7 @@ from engine.errors import ComponentError
 from engine.executor.error_report import ErrorReport
 from engine.kernel import Pulse
 from engine.metrics import UserMetrics
+from engine.names import is_reserved
 from engine.randomness import RunRandom
 from engine.topology import ComponentSpec, InletHandle, Topology
 from engine.topology.task_port import RunPort
@@ -48,8 +49,13 @@ class RunSurroundings:
     """The service's end of each component that is an Inlet: one for all of its tasks and their instances."""
 
     def sources_of(self, spec: ComponentSpec) -> tuple[int, ...]:
-        """The tasks that a component's inputs come from, ascending."""
+        """The tasks that a component's inputs come from, ascending; the engine's own among them."""
         return tuple(sorted({task for subscription in spec.subscriptions for task in self.task_ids[subscription.source]}))
+
+    def user_sources_of(self, spec: ComponentSpec) -> tuple[int, ...]:
+        """The same without the engine's own tasks."""
+        own = {task for component_id, tasks in self.task_ids.items() if is_reserved(component_id) for task in tasks}
+        return tuple(task for task in self.sources_of(spec) if task not in own)
 
     def targets_of(self, component_id: str, stream: str) -> tuple[int, ...]:
         """The tasks that subscribe to a stream, ascending."""

@@ -108,7 +108,7 @@ class ExecutorContext:
             raise UsageError(text, hint=hint) from None
 
     def sources(self) -> Sequence[int]:
-        return self._around.sources_of(self._spec)
+        return self._around.user_sources_of(self._spec)
 
     def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         if stream not in self._spec.streams:

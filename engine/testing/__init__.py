@@ -7,6 +7,7 @@ from engine.testing.feeder import Feeder, FeederSpout, Verdict
 from engine.testing.loop_errors import LeftoverTaskWarning, LoopDeadlock, RealTimeExceeded, VirtualLoopError, VirtualTimeExceeded
 from engine.testing.replaced import replaced
 from engine.testing.run_topology import Finished, RunUnfinished, Schedule, run_topology, run_topology_async
+from engine.testing.state_provider_suite import StateProviderSuite
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 
 __all__ = [
@@ -29,6 +30,7 @@ __all__ = [
     "RealTimeExceeded",
     "RunUnfinished",
     "Schedule",
+    "StateProviderSuite",
     "Strike",
     "Verdict",
     "VirtualLoopError",

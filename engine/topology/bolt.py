@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from engine.topology.collector import BasicCollector, BoltCollector, Tuple
 from engine.topology.context import TaskContext
@@ -29,6 +29,9 @@ class BoltBase(ABC):
     """None: as `Config.on_error` says (`restart`)."""
     tick_tuple_freq_secs: float | None = None
     """`execute` gets a tick (`tup.is_tick`) this often; None: never."""
+
+    keeps_state: ClassVar[bool] = False
+    """True for stateful bolts, which have a state and checkpoints (CP-1)."""
 
     context: TaskContext
     """Set before `prepare`."""

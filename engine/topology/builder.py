@@ -149,6 +149,7 @@ def _judge(declaration: _Declaration) -> _Judged:
         tuple(declaration.subscriptions),
         settings,
         _declared_at(declared),
+        keeps_state=declaration.kind == "bolt" and getattr(declared, "keeps_state", False) is True,
     )
     return _Judged(spec, faults + setting_faults, streams is not None)
 

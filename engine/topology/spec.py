@@ -10,6 +10,7 @@ from engine.topology.stream import Streams
 
 if TYPE_CHECKING:
     from engine.config import Config
+    from engine.topology.task_port import MakesAttendant
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -54,6 +55,10 @@ class ComponentSpec:
     settings: ComponentSettings
     fields_declared_at: str = "its output_fields"
     """Where a person changes `streams`, for errors: `Words.output_fields`."""
+    keeps_state: bool = False
+    """True for stateful bolts (CP-1)."""
+    attendant: "MakesAttendant | None" = None
+    """Who handles the control tuples of the bolt's tasks, in a run that has any."""
 
 
 Edge: TypeAlias = tuple[str, str]

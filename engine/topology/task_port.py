@@ -4,12 +4,14 @@ Checkpoints, transactions, flow control and the Kafka spout stand on this contra
 that derives from `PortUser` gets its port before `open` or `prepare`; it costs nothing where nobody derives from it.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from engine.errors import Failure
 from engine.names import DEFAULT_STREAM
 from engine.topology.collector import Tuple
+from engine.topology.context import TaskContext
 from engine.topology.values import Values
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
@@ -25,6 +27,9 @@ class RunPort(Protocol):
 
     def on_checkpoint_request(self, begin: Callable[[], None]) -> None:
         """Name who begins one: the checkpoint spout."""
+
+    def hold_spouts(self, *, on: bool) -> None:
+        """Have the user's spouts not be polled, or go on."""
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return what each of the user's spout tasks does, by task id."""
@@ -65,6 +70,12 @@ class BoltPort(Protocol):
     def release(self, source_task: int) -> None:
         """Take what was put aside before anything else, and let that task go on."""
 
+    def close_gate(self) -> None:
+        """Put aside, in order and outside the bound, all that comes but control tuples, and stop nobody; no ticks come meanwhile."""
+
+    def open_gate(self) -> None:
+        """Take what was put aside by the gate before anything else."""
+
     def emit_control(self, values: Values, anchor: Tuple | None = None, stream: str = DEFAULT_STREAM) -> None:
         """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too."""
 
@@ -76,6 +87,10 @@ class BoltPort(Protocol):
 
     def defer_settles(self, *, on: bool = True) -> None:
         """Keep the task's acks as (root, value) from now on. They outlive the instance."""
+
+    @property
+    def deferred_settles(self) -> int:
+        """How many roots wait for `release_settles`, prepared or not."""
 
     def prepare_settles(self) -> int:
         """Let what was acked so far wait for `release_settles` or `fail_prepared`; return how many roots do."""
@@ -113,3 +128,19 @@ class BoltPortUser:
 
     def on_restart(self) -> None:
         """Learn, on a fresh instance before `prepare`, that an instance of this task died; the port keeps what it kept."""
+
+
+class BoltAttendant(ABC):
+    """Stands beside one instance of a user's bolt and handles its control tuples; the bolt is called as it would be without."""
+
+    @abstractmethod
+    async def begin(self, *, restarted: bool) -> None:
+        """Get ready, before the bolt's `prepare`; `restarted`: an instance of this task has died. The port keeps what it kept."""
+
+    @abstractmethod
+    async def on_control(self, tup: Tuple) -> None:
+        """Handle a control tuple, once every input taken before it has returned; settle it by `port.settle_control`."""
+
+
+MakesAttendant: TypeAlias = Callable[[Any, TaskContext, BoltPort, Mapping[str, tuple[int, ...]]], BoltAttendant]
+"""(bolt, its context, its port, task ids by component) -> its attendant; for each instance a new one."""

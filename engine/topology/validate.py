@@ -47,8 +47,30 @@ def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: unbounded cycles, and more tasks than key groups."""
-    return [*_key_group_faults(topology, config), *_cycle_faults(topology, config)]
+    """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, what state does not go with."""
+    return [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
+
+
+def _state_faults(topology: Topology, config: Config) -> Iterator[str]:
+    """Yield what a topology with stateful bolts may not have (GRP-5, CP-3)."""
+    stateful = [spec for spec in topology.bolts if spec.keeps_state]
+    if not stateful:
+        return
+    names = ", ".join(repr(spec.component_id) for spec in stateful)
+    if config.acker_executors == 0:
+        yield f"{_where(stateful[0])}: state needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+    if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
+        yield (
+            f"stateful bolts ({names}): state_checkpoint_interval_ms={config.state_checkpoint_interval_ms:g} is more than a third of "
+            f"message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
+            "Lower the one, or raise the other."
+        )
+    for edge in sorted(topology.closing_edges()):
+        cycle = _path(topology, edge[1], edge[0])
+        yield f"stateful bolts ({names}): a barrier cannot pass the cycle {_arrows(cycle)}. Take the cycle out, or keep no state."
+    for spec in stateful:
+        if spec.settings.concurrency != 1 or spec.settings.threads:
+            yield f"{_where(spec)}: a stateful bolt takes one input at a time. Remove concurrency= or threads=."
 
 
 def _input_faults(spec: ComponentSpec, components: Mapping[str, ComponentSpec], unknown: Collection[str]) -> Iterator[str]:

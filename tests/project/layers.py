@@ -27,6 +27,7 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "rich": ("engine.cli",),
     "uvloop": ("engine.cli",),
     "aiokafka": ("engine.kafka",),
+    "msgpack": ("engine.state",),
     "redis": ("engine.state", "engine.transactional"),
     "asyncpg": ("engine.state", "engine.transactional"),
     "kazoo": ("engine.state", "engine.transactional"),

@@ -25,10 +25,15 @@ NAMES = [
     "Fields",
     "Inlet",
     "InletClosed",
+    "KeyValueState",
     "OutputCollector",
     "Spout",
     "SpoutCollector",
     "SpoutExhausted",
+    "StateError",
+    "StateProvider",
+    "StatefulBasicBolt",
+    "StatefulBolt",
     "TaskContext",
     "Topology",
     "TopologyBuilder",
@@ -42,10 +47,8 @@ NAMES = [
     "spout",
 ]
 
-# With the package that brings them: State, Transactions.
+# With the package that brings them: Transactions.
 LATER = {
-    "StatefulBolt": "engine.checkpoint",
-    "KeyValueState": "engine.state",
     "TransactionalTopologyBuilder": "engine.transactional",
     "BatchBolt": "engine.transactional",
 }

@@ -1,0 +1,191 @@
+"""A task's part of a checkpoint: it stands beside the user's instance and handles its barriers (CP-1, CP-2, CP-4).
+
+Both kinds wait for a barrier from all of their sources and send it on. A stateless bolt does no more; a stateful one does its step.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from engine.checkpoint.alignment import Alignment, Barrier
+from engine.checkpoint.stateful_bolt import KeepsState
+from engine.errors import ROLLBACK, TASK_DIED, Failure, UsageError
+from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
+from engine.state import LayeredState, StatePlace
+from engine.topology import TaskContext, Tuple
+from engine.topology.task_port import BoltAttendant, BoltPort
+
+if TYPE_CHECKING:
+    from engine.checkpoint.checkpoints import Checkpoints
+
+
+class BarrierForwarder(BoltAttendant):
+    """The attendant of a stateless bolt, and the half that both kinds have in common."""
+
+    def __init__(self, checkpoints: "Checkpoints", context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
+        """Take the task ids from which each barrier must come."""
+        self._checkpoints = checkpoints
+        self._context = context
+        self._port = port
+        self._alignment = Alignment(sources)
+        self._barriers: list[Tuple] = []
+        """The control tuples of the current round; its tree is open until they are settled."""
+        self._held: set[int] = set()
+        self._aligning_since = 0.0
+
+    async def begin(self, *, restarted: bool) -> None:
+        """Get ready, before `prepare`; `restarted`: an instance of this task has died."""
+        if restarted:
+            for source in self._alignment.sources:
+                self._port.release(source)
+
+    async def on_control(self, tup: Tuple) -> None:
+        """Handle one barrier, or the checkpoint spout's notice of one."""
+        barrier = Barrier(*tup.values)
+        before = self._alignment.current
+        verdict, ended = self._alignment.arrives(barrier, tup.source_task)
+        if ended:
+            self._release()
+        if self._alignment.current is not before:
+            self._settle(self._barriers)
+            self._barriers = []
+            self._aligning_since = self._context.clock.now()
+        if verdict == "old":
+            self._port.settle_control(tup)
+            return
+        self._barriers.append(tup)
+        if self._alignment.holds(tup.source_task) and tup.source_component != CHECKPOINT_COMPONENT:  # whose next barrier must come through
+            self._held.add(tup.source_task)
+            self._port.hold(tup.source_task)
+        self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
+        if verdict == "complete":
+            self._checkpoints.note_aligned(self._context.clock.now() - self._aligning_since if self._held else 0.0)
+            barriers, self._barriers = self._barriers, []
+            await self._act(barrier, barriers)
+
+    async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        """All barriers of the round have come."""
+        self._forward(barrier, barriers)
+        self._release()
+        self._settle(barriers)
+
+    def _forward(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        self._port.emit_control(tuple(barrier), barriers[-1], CHECKPOINT_STREAM)
+
+    def _release(self) -> None:
+        for source in self._held:
+            self._port.release(source)
+        self._held.clear()
+
+    def _settle(self, barriers: list[Tuple], failure: Failure | None = None) -> None:
+        for each in barriers:
+            self._port.settle_control(each, failure)
+
+
+class StateKeeper(BarrierForwarder):
+    """The attendant of a stateful bolt: its state, its deferred acks, its hooks."""
+
+    def __init__(
+        self, checkpoints: "Checkpoints", bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
+    ) -> None:
+        super().__init__(checkpoints, context, port, sources)
+        self._bolt = bolt
+        self._place: Final = place
+        self._key_of = None if type(bolt).key_of is KeepsState.key_of else bolt.key_of
+        self._state: LayeredState[Any, Any] | None = None
+        """Set once the instance is initialised."""
+
+    async def begin(self, *, restarted: bool) -> None:
+        """Take data only after INITSTATE. What a dead instance changed and acked since the last PREPARE is lost with it."""
+        await super().begin(restarted=restarted)
+        self._checkpoints.attend(self._place, self)
+        self._port.close_gate()
+        self._port.defer_settles()
+        if restarted:
+            state = self._checkpoints.state_if_loaded(self._place)
+            if state is not None:
+                state.lose_changes()
+            await self._port.fail_settles(self._failure(TASK_DIED), prepared=False)
+            self._checkpoints.task_lost()
+
+    @property
+    def has_work(self) -> bool:
+        """True while the task has changes or acks that no checkpoint has committed."""
+        return self._port.deferred_settles > 0 or (self._state is not None and self._state.has_changes)
+
+    async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        match barrier.action:
+            case "prepare":
+                await self._prepare(barrier, barriers)
+            case "commit":
+                await self._commit(barrier, barriers)
+            case "rollback":
+                await self._roll_back(barrier, barriers)
+            case "initstate":
+                await self._initialise(barrier, barriers)
+
+    async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        """Set the changes aside, send the barrier on, and write them while the next tuples are taken (CP-7)."""
+        state = self._state
+        if state is None:
+            self._release()
+            self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
+            return
+        await self._hook(self._bolt.pre_prepare, barrier.txid)
+        keys = state.freeze(barrier.txid, barrier.round)
+        self._port.prepare_settles()
+        self._forward(barrier, barriers)
+        self._release()
+        self._context.create_task(self._write(state, keys, barriers))
+
+    async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
+        await self._checkpoints.patiently(state.write_frozen)
+        self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
+        self._settle(barriers)
+
+    async def _commit(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        """What is prepared counts: hand the acks on that it was made of."""
+        state = self._state
+        if state is not None:
+            await self._hook(self._bolt.pre_commit, barrier.txid)
+        self._forward(barrier, barriers)
+        stored = state or await self._checkpoints.state_of(self._place, self._key_of)
+        await self._checkpoints.patiently(lambda: stored.commit(barrier.txid))
+        await self._port.release_settles()
+        self._settle(barriers)
+
+    async def _roll_back(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        """Everything since the last commit never was: its tuples fail, for their source to replay."""
+        state = self._state
+        if state is not None:
+            await self._hook(self._bolt.pre_rollback)
+        stored = state or await self._checkpoints.state_of(self._place, self._key_of)
+        await stored.rollback()
+        failure = self._failure(ROLLBACK)
+        self._port.fail_taken(failure)
+        await self._port.fail_settles(failure, prepared=True)
+        self._forward(barrier, barriers)
+        self._release()
+        self._settle(barriers)
+
+    async def _initialise(self, barrier: Barrier, barriers: list[Tuple]) -> None:
+        """Hand the instance its state, the first time; then the tuples that waited for it."""
+        if self._state is None:
+            state = await self._checkpoints.state_of(self._place, self._key_of)
+            await self._hook(self._bolt.init_state, state)
+            self._state = state
+            self._port.open_gate()
+        self._forward(barrier, barriers)
+        self._settle(barriers)
+
+    async def _hook(self, hook: Callable[..., Any], *args: Any) -> None:
+        result = hook(*args)
+        if inspect.isawaitable(result):
+            await result
+        elif result is not None:
+            raise UsageError(
+                f"bolt {self._place.component_id!r}: {hook.__name__}() returned {result!r}", hint="It must return None, or be async def."
+            )
+
+    def _failure(self, reason: Any, error: str | None = None) -> Failure:
+        return Failure(reason, self._context.component_id, self._context.task_id, error)

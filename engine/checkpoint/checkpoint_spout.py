@@ -1,0 +1,111 @@
+"""The checkpoint spout: the shell of the machine. It saves, sends a barrier, waits for what comes of it, and goes on (CP-3)."""
+
+import asyncio
+from types import MappingProxyType
+from typing import Final
+
+from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.machine import Event, Step
+from engine.names import CHECKPOINT_STREAM
+from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
+from engine.topology.task_port import SpoutPortUser
+
+BARRIER_FIELDS: Final = Fields("round", "txid", "action")
+LEAST_INTERVAL_SECS: Final = 0.1
+LONGEST_PAUSE_SECS: Final = 5.0
+"""Between two tries of a recovery that fails again and again; the first follows at once."""
+EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
+
+
+class CheckpointSpout(Spout, SpoutPortUser):
+    """Drives the checkpoints of a run. Polled for nothing: its barriers are control tuples of a coroutine of its own."""
+
+    output_fields: OutputFields = MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS})
+
+    def __init__(self, checkpoints: Checkpoints) -> None:
+        self._checkpoints = checkpoints
+        self._verdict: asyncio.Future[Event] | None = None
+        self._wanted = asyncio.Event()
+
+    def open(self) -> None:
+        self.port.run.on_checkpoint_request(self._wanted.set)
+        self.context.create_task(self._drive())
+
+    def next_tuple(self) -> None:
+        raise SpoutExhausted
+
+    def ack(self, message_id: object) -> None:
+        self._judge(message_id, Event.DONE)
+
+    def fail(self, message_id: object) -> None:
+        self._judge(message_id, Event.FAILED)
+
+    def _judge(self, round_: object, event: Event) -> None:
+        """Take the verdict on the barrier under way; one on an older round says nothing."""
+        if round_ == self._checkpoints.machine.record.round and self._verdict is not None and not self._verdict.done():
+            self._verdict.set_result(event)
+
+    async def _drive(self) -> None:
+        checkpoints, machine = self._checkpoints, self._checkpoints.machine
+        event = Event.BEGIN if machine.step is Step.IDLE and not checkpoints.begun else Event.FAILED
+        checkpoints.begun = True
+        failures = 0
+        while True:
+            before = machine.step
+            machine.on(event)
+            checkpoints.note_event()
+            failures = failures + 1 if event is Event.FAILED else 0
+            if event is Event.FAILED:
+                checkpoints.note_recovery()
+                await self._pause(failures)
+            self.port.run.hold_spouts(on=machine.recovers)
+            await checkpoints.save()
+            if before is Step.COMMIT and event is Event.DONE:
+                checkpoints.note_committed()
+            checkpoints.note_step()
+            event = await (self._wait_until_due() if machine.step is Step.IDLE else self._send())
+
+    async def _pause(self, failures: int) -> None:
+        """Let the first recovery begin at once, further ones after a pause that doubles."""
+        if failures > 1:
+            await asyncio.sleep(min(LEAST_INTERVAL_SECS * 2 ** (failures - 2), LONGEST_PAUSE_SECS))
+
+    async def _send(self) -> Event:
+        """Send the barrier of the step; wait until its tree is settled, or a task dies."""
+        checkpoints, machine = self._checkpoints, self._checkpoints.machine
+        checkpoints.lost.clear()
+        self._verdict = asyncio.get_running_loop().create_future()
+        record = machine.record
+        self.port.emit_control(
+            (record.round, record.txid, machine.action),
+            record.round,
+            CHECKPOINT_STREAM,
+            timeout_secs=self.context.config.checkpoint_timeout_secs,
+        )
+        lost = asyncio.get_running_loop().create_task(checkpoints.lost.wait())
+        lost.add_done_callback(lambda _: self._judge(record.round, Event.FAILED))
+        try:
+            return await self._verdict
+        finally:
+            lost.cancel()
+
+    async def _wait_until_due(self) -> Event:
+        """Wait for the interval, or less: when a checkpoint is asked for, or all user spouts wait for one."""
+        checkpoints = self._checkpoints
+        interval = self.context.config.state_checkpoint_interval_ms / 1000
+        waited = 0.0
+        while (waited < interval or not checkpoints.has_work) and not checkpoints.lost.is_set():
+            pause = LEAST_INTERVAL_SECS if waited >= interval else min(LEAST_INTERVAL_SECS, interval - waited)
+            await asyncio.sleep(pause)
+            waited += pause
+            if checkpoints.machine.record.txid < 0 or self._wanted.is_set() or (self._all_wait() and checkpoints.has_work):
+                break
+        if checkpoints.lost.is_set():
+            checkpoints.lost.clear()
+            return Event.FAILED
+        self._wanted.clear()
+        return Event.DUE
+
+    def _all_wait(self) -> bool:
+        statuses = self.port.run.spout_status().values()
+        return bool(statuses) and EARLY.issuperset(statuses)

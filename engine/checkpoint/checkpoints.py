@@ -1,0 +1,311 @@
+"""The checkpoints of one run: its provider, its record, the states of its tasks, and how it goes.
+
+Opened before the tasks begin, closed after them.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, Final, Protocol, TypeVar, cast
+
+from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.status import CheckpointSnapshot
+from engine.clock import Clock
+from engine.config import Config
+from engine.errors import ComponentError, StateError, StateFenced, StateUnavailable
+from engine.names import CHECKPOINT_COMPONENT
+from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts
+from engine.topology.task_port import RunPort
+
+LEDGER: Final = "$checkpoint"
+LOGGER: Final = logging.getLogger("engine.checkpoint")
+_T = TypeVar("_T")
+
+
+class Checkpoints:
+    """What the checkpoint spout and the attendants of a run share. Only the loop's thread uses it."""
+
+    def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
+        """Take the places of all stateful tasks of the run."""
+        self._topology_name = topology_name
+        self._provider = provider
+        self._config = config
+        self._clock = clock
+        self._places = places
+        self._ledger: Ledger | None = None
+        self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
+        self._locks: dict[tuple[str, int], asyncio.Lock] = {}
+        self._patience = Patience(config.state_timeout_secs, self._note_trouble)
+        self.machine = Machine(Record())
+        self.lost = asyncio.Event()
+        """Set when a stateful task died: recovery begins at once."""
+        self.begun = False
+        """True once the machine has begun: a fresh checkpoint spout goes on with it."""
+        self._keepers: dict[tuple[str, int], HasWork] = {}
+        self._idle: list[asyncio.Future[None]] = []
+        self._port: RunPort | None = None
+        self._give_up: Callable[[ComponentError], None] | None = None
+        self._component_of: Mapping[int, str] = {}
+        self._is_idle = self._is_closed = False
+        self._trouble: str | None = None
+        self._waiting: dict[int, Collection[int]] = {}
+        self._step_began = self._prepare_began = 0.0
+        self._committed = self._recoveries = 0
+        self._keys = self._bytes = 0
+        self._alignment_secs = 0.0
+        self._last = (None, 0, 0, 0.0)  # type: tuple[float | None, int, int, float]
+
+    # The beginning and the end
+
+    async def open(self) -> None:
+        """Take the store, decide what an interrupted checkpoint comes to, and fold what counts, before any task runs (CP-7)."""
+        await self._provider.open(self._topology_name)
+        try:
+            await self._begin()
+        except BaseException:
+            await self._provider.close()
+            raise
+
+    async def _begin(self) -> None:
+        ledger = self._ledger = self._provider.ledger(LEDGER)
+        await self.patiently(ledger.claim)
+        entries = await self.patiently(ledger.read)
+        codec = codec_named(self._config.state_codec)
+        self._check_codec(entries, codec.name, codec.format)
+        record = _record_of(entries.get("record"))
+        layouts = _layouts_of(entries)
+        for place in self._places:
+            _check_layout(place, layouts.get(place.component_id), self._topology_name)
+        settled = settled_at_start(record)
+        for place in layouts.values():
+            for index in range(place.tasks):
+                of_task = StatePlace(place.component_id, index, place.tasks, place.keyed, place.key_groups)
+                await self.patiently(partial(fold_what_counts, self._provider, codec, of_task, record.counts, settled.txid))
+        written: dict[str, object] = {"record": _entry_of(settled), "codec": [codec.name, codec.format]}
+        for place in self._places:
+            written[f"layout:{place.component_id}"] = [place.keyed, place.tasks, place.key_groups]
+        await self.patiently(lambda: ledger.write(written))
+        self.machine = Machine(settled)
+
+    def _check_codec(self, entries: Mapping[str, object], name: str, format_: int) -> None:
+        stored = entries.get("codec")
+        if stored is None:
+            return
+        stored_name, stored_format = cast(tuple[str, int], stored)
+        if stored_name != name:
+            raise StateError(
+                f"the state of topology {self._topology_name!r} was written with state_codec={stored_name!r}, and this run has {name!r}",
+                hint=f"Run it with Config(state_codec={stored_name!r}), or begin with an empty state.",
+            )
+        if stored_format > format_:
+            raise StateError(
+                f"the state of topology {self._topology_name!r} was written by a newer version of the engine",
+                hint="Install that version; nothing was changed.",
+            )
+
+    def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
+        """Take the run's port, before its tasks begin: no spout is polled before every state is there."""
+        self._port, self._component_of, self._give_up = port, component_of, give_up
+        port.hold_spouts(on=True)
+
+    async def close(self, *, fold: bool) -> None:
+        """Let go of the store; with `fold`, leave the next start nothing to do. Without effect the second time."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        try:
+            for state in self._states.values():
+                try:
+                    await state.close(fold=fold)
+                except StateError as error:
+                    LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
+        finally:
+            await self._provider.close()
+
+    # What the machine and the tasks need
+
+    async def save(self) -> None:
+        """Make the machine's record durable; it decides what counts."""
+        ledger = self._ledger
+        assert ledger is not None
+        entry = {"record": _entry_of(self.machine.record)}
+        await self.patiently(lambda: ledger.write(entry))
+
+    async def patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
+        """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
+        try:
+            return await self._patience.with_(work)
+        except (StateUnavailable, StateFenced) as error:
+            if self._give_up is not None:
+                self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=error.message, hint=error.hint))
+            raise
+
+    async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
+        """Return the state of a task, loading it the first time."""
+        name = (place.component_id, place.task_index)
+        async with self._locks.setdefault(name, asyncio.Lock()):
+            state = self._states.get(name)
+            if state is None:
+                store = await self.patiently(lambda: self._provider.store(place.component_id, place.task_index, place.slots))
+                codec = codec_named(self._config.state_codec)
+                state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
+                await self.patiently(partial(state.load, self._committed_txid))
+                self._states[name] = state
+        return state
+
+    @property
+    def _committed_txid(self) -> int:
+        """The txid that is committed in every store."""
+        record = self.machine.record
+        return record.txid if record.phase == "committed" else record.txid - 1
+
+    def state_if_loaded(self, place: StatePlace) -> LayeredState[Any, Any] | None:
+        """Return the state of a task that has loaded it."""
+        return self._states.get((place.component_id, place.task_index))
+
+    def attend(self, place: StatePlace, keeper: "HasWork") -> None:
+        """Name who keeps the state of a task now."""
+        self._keepers[place.component_id, place.task_index] = keeper
+
+    @property
+    def has_work(self) -> bool:
+        """True while a task has changes or acks that no checkpoint has committed."""
+        return any(keeper.has_work for keeper in self._keepers.values())
+
+    async def commit_all(self) -> None:
+        """Have checkpoints made until nothing is left to commit."""
+        assert self._port is not None
+        while self.has_work or not self._is_idle:
+            idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(idle)
+            self._port.request_checkpoint()
+            await idle
+
+    def task_lost(self) -> None:
+        """A stateful task died."""
+        self.lost.set()
+
+    # How it goes
+
+    def note_event(self) -> None:
+        """The machine has moved; what it comes to is not saved yet."""
+        self._is_idle = False
+
+    def note_step(self) -> None:
+        """A step begins, or the last one is done: it is saved."""
+        now, step = self._clock.now(), self.machine.step
+        if step is Step.PREPARE:
+            self._prepare_began = now
+            self._keys = self._bytes = 0
+            self._alignment_secs = 0.0
+        self._step_began = now
+        self._waiting.clear()
+        self._is_idle = step is Step.IDLE
+        if self._is_idle:
+            waiting, self._idle = self._idle, []
+            for idle in waiting:
+                if not idle.done():
+                    idle.set_result(None)
+
+    def note_committed(self) -> None:
+        """A checkpoint is complete."""
+        self._committed += 1
+        self._last = ((self._clock.now() - self._prepare_began) * 1000, self._keys, self._bytes, self._alignment_secs * 1000)
+
+    def note_recovery(self) -> None:
+        """A step failed, or a task died."""
+        self._recoveries += 1
+
+    def note_written(self, keys: int, size: int) -> None:
+        """A task has staged its delta."""
+        self._keys += keys
+        self._bytes += size
+
+    def note_aligned(self, secs: float) -> None:
+        """A task's barriers have all come, so long after the first of them."""
+        self._alignment_secs = max(self._alignment_secs, secs)
+
+    def note_waiting(self, task: int, sources: Collection[int]) -> None:
+        """A task waits for the barriers of these tasks."""
+        if sources:
+            self._waiting[task] = sources
+        else:
+            self._waiting.pop(task, None)
+
+    def _note_trouble(self, text: str | None) -> None:
+        self._trouble = text
+
+    def snapshot(self) -> CheckpointSnapshot:
+        """Return how it goes now."""
+        machine = self.machine
+        last_ms, keys, size, alignment_ms = self._last
+        waits = [
+            f"{self._named(task)} waits for the barrier of {', '.join(map(self._named, sorted(sources)))}"
+            for task, sources in sorted(self._waiting.items())
+        ]
+        return CheckpointSnapshot(
+            step=machine.step.value,
+            step_secs=self._clock.now() - self._step_began,
+            txid=self._committed_txid,
+            round=machine.record.round,
+            committed=self._committed,
+            recoveries=self._recoveries,
+            last_ms=last_ms,
+            last_keys=keys,
+            last_bytes=size,
+            last_alignment_ms=alignment_ms,
+            trouble=self._trouble,
+            waits_for=tuple(waits),
+        )
+
+    def _named(self, task: int) -> str:
+        return f"{self._component_of.get(task, 'task')}[{task}]"
+
+
+class HasWork(Protocol):
+    """Whoever keeps the state of a task."""
+
+    @property
+    def has_work(self) -> bool: ...
+
+
+def _entry_of(record: Record) -> list[object]:
+    return [record.phase, record.txid, record.round, record.prepared_round, [list(each) for each in record.counted]]
+
+
+def _record_of(entry: object) -> Record:
+    if entry is None:
+        return Record()
+    phase, txid, round_, prepared_round, counted = cast(tuple[Any, int, int, int, list[tuple[int, int]]], entry)
+    return Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
+
+
+def _layouts_of(entries: Mapping[str, object]) -> dict[str, StatePlace]:
+    """The layout of each component that has ever stored something, as the place of its first task."""
+    layouts = {}
+    for name, entry in entries.items():
+        if name.startswith("layout:"):
+            keyed, tasks, key_groups = cast(tuple[bool, int, int], entry)
+            component_id = name.removeprefix("layout:")
+            layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
+    return layouts
+
+
+def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: str) -> None:
+    """Refuse a layout in which stored rows would not be found (CP-9)."""
+    if stored is None:
+        return
+    where = f"topology {topology_name!r}: bolt {place.component_id!r}"
+    if stored.keyed != place.keyed:
+        was, now = ("fields groupings alone", "another grouping") if stored.keyed else ("another grouping", "fields groupings alone")
+        text = f"{where}: its state was stored while {was} fed it, and now {now} does"
+        raise StateError(text, hint="Keep the groupings, or give the bolt another id.")
+    if place.keyed and stored.key_groups != place.key_groups:
+        text = f"{where}: its state was stored in {stored.key_groups} key groups, and this run has {place.key_groups}"
+        raise StateError(text, hint=f"Run it with Config(key_groups={stored.key_groups}).")
+    if not place.keyed and stored.tasks != place.tasks:
+        text = (
+            f"{where}: its state was stored by {stored.tasks} tasks; it has {place.tasks} now, and no fields grouping says whose a key is"
+        )
+        raise StateError(text, hint=f"Keep parallelism={stored.tasks}, or feed the bolt by fields groupings alone.")

@@ -1,0 +1,89 @@
+"""From the user's topology to the one that runs: with the checkpoint spout, and the way of its barriers (CP-1)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any
+
+from engine.checkpoint import Checkpoints, CheckpointSpout
+from engine.checkpoint.attendant import BarrierForwarder, StateKeeper
+from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS
+from engine.config import Config
+from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
+from engine.state import StatePlace
+from engine.topology import All, ComponentSettings, ComponentSpec, FieldsGrouping, Subscription, TaskContext, Topology
+from engine.topology.task_port import BoltAttendant, BoltPort
+
+
+def state_places(topology: Topology, config: Config) -> tuple[StatePlace, ...]:
+    """Return the places of all stateful tasks."""
+    return tuple(
+        StatePlace(spec.component_id, index, spec.parallelism, is_keyed(spec), config.key_groups)
+        for spec in topology.bolts
+        if spec.keeps_state
+        for index in range(spec.parallelism)
+    )
+
+
+def is_keyed(spec: ComponentSpec) -> bool:
+    """Tell whether fields groupings alone feed a component, so that its state follows its keys (CP-9)."""
+    return bool(spec.subscriptions) and all(isinstance(each.grouping, FieldsGrouping) for each in spec.subscriptions)
+
+
+def with_checkpoints(topology: Topology, checkpoints: Checkpoints, config: Config) -> Topology:
+    """Return the topology with a checkpoint spout behind the user's components; every bolt sends its barriers on.
+
+    A bolt takes barriers from every task of each bolt that feeds it, and from the checkpoint spout where a spout feeds it. All of
+    them hear of a new round from the checkpoint spout at once (docs/decisions/0002).
+    """
+    components = dict(topology.components)
+    for spec in topology.bolts:
+        components[spec.component_id] = _bolt(spec, topology, checkpoints, config)
+    components[CHECKPOINT_COMPONENT] = ComponentSpec(
+        CHECKPOINT_COMPONENT,
+        "spout",
+        _SpoutFactory(checkpoints),
+        1,
+        MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS}),
+        (),
+        ComponentSettings(),
+    )
+    return replace(topology, components=MappingProxyType(components))
+
+
+def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, config: Config) -> ComponentSpec:
+    sources = dict.fromkeys(subscription.source for subscription in spec.subscriptions)
+    bolts = [source for source in sources if topology.components[source].kind == "bolt"]
+    by_spout = len(bolts) < len(sources)
+    barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in (CHECKPOINT_COMPONENT, *bolts))
+    return replace(
+        spec,
+        streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
+        subscriptions=(*spec.subscriptions, *barriers),
+        attendant=_AttendantFactory(spec, checkpoints, config, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])])),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _SpoutFactory:
+    checkpoints: Checkpoints
+
+    def create(self) -> CheckpointSpout:
+        return CheckpointSpout(self.checkpoints)
+
+
+@dataclass(frozen=True, slots=True)
+class _AttendantFactory:
+    """Makes the attendant of each instance of one bolt."""
+
+    spec: ComponentSpec
+    checkpoints: Checkpoints
+    config: Config
+    barriers_from: frozenset[str]
+
+    def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BoltAttendant:
+        sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
+        if not self.spec.keeps_state:
+            return BarrierForwarder(self.checkpoints, context, port, sources)
+        place = StatePlace(self.spec.component_id, context.task_index, self.spec.parallelism, is_keyed(self.spec), self.config.key_groups)
+        return StateKeeper(self.checkpoints, bolt, context, port, sources, place)

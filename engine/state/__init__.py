@@ -1,0 +1,26 @@
+"""State by key, and where it is kept: memory, SQLite, Redis, or a provider of one's own (docs/decisions/0002)."""
+
+from engine.state.api import KeyValueState, Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.codec import Codec, CodecName, codec_named
+from engine.state.layered import LayeredState
+from engine.state.place import StatePlace
+from engine.state.providers import provider_of
+from engine.state.retry import Patience
+from engine.state.startup import fold_what_counts
+
+__all__ = [
+    "Codec",
+    "CodecName",
+    "KeyValueState",
+    "LayeredState",
+    "Ledger",
+    "Patience",
+    "Row",
+    "StagedDelta",
+    "StatePlace",
+    "StateProvider",
+    "TaskStore",
+    "codec_named",
+    "fold_what_counts",
+    "provider_of",
+]

@@ -1,0 +1,191 @@
+"""How keys and values become bytes: MessagePack, with what Python has beside it, or pickle where a user chooses it.
+
+A codec is asked for whole lists, a thousand changes at once, since one call in C costs less than a thousand.
+"""
+
+import pickle
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, Literal, Protocol, TypeAlias
+from uuid import UUID
+
+import msgpack  # type: ignore[import-untyped]
+
+from engine.errors import StateError
+
+CodecName: TypeAlias = Literal["msgpack", "pickle"]
+
+
+class Unencodable(ValueError):
+    """A value that a codec cannot write; the text names its type and what to do."""
+
+
+class Codec(Protocol):
+    """Turns values into bytes and back. `name` is stored beside the state; `format` rises when older bytes could not be read."""
+
+    name: CodecName
+    format: int
+
+    def encode(self, value: object) -> bytes:
+        """Return the bytes of a value; raise Unencodable."""
+
+    def decode(self, encoded: bytes) -> Any:
+        """Return an equal value, a fresh one; raise ValueError where the bytes are none of this codec's."""
+
+
+class Encoded(bytes):
+    """A value of a mutable type, kept as bytes: who gets it gets a fresh copy. It is bytes, so that the garbage collector passes it by."""
+
+    __slots__ = ()
+
+
+class Deleted(Enum):
+    """The mark of a key that is deleted in a newer layer than the one that has it."""
+
+    DELETED = "deleted"
+
+
+DELETED: Final = Deleted.DELETED
+
+_BUFFER_BYTES: Final = 16 * 1024
+_MOST_DEPTH: Final = 64
+"""Of tuples and sets in one another: what can be written must be readable from anywhere on the stack."""
+_TUPLE, _SET, _FROZENSET, _BIG_INT, _DECIMAL, _UUID, _DATETIME, _DATE, _TIME, _TIMEDELTA, _ENCODED, _DELETED = range(1, 13)
+
+
+class MessagePack:
+    """None, bool, int of any size, float, str, bytes, list, tuple, set, frozenset, dict, datetime, date, time, timedelta, Decimal, UUID.
+
+    Of a time zone only the offset is kept; a bytearray comes back as bytes.
+
+    >>> codec = MessagePack()
+    >>> codec.decode(codec.encode({"seen": {1, 2}, ("a", 1): 2**70}))
+    {'seen': {1, 2}, ('a', 1): 1180591620717411303424}
+    """
+
+    name: CodecName = "msgpack"
+    format = 1
+
+    def __init__(self) -> None:
+        self._packers: Final[list[Any]] = []
+        """One for each depth of what is no MessagePack by itself: a packer cannot be used inside its own hook."""
+        self._depth = 0
+
+    def encode(self, value: object) -> bytes:
+        if self._depth > _MOST_DEPTH:
+            raise Unencodable(f"tuples or sets nested more than {_MOST_DEPTH} deep cannot be written as MessagePack")
+        if self._depth == len(self._packers):
+            self._packers.append(
+                msgpack.Packer(default=self._pack_other, strict_types=True, unicode_errors="surrogatepass", buf_size=_BUFFER_BYTES)
+            )
+        packer = self._packers[self._depth]
+        self._depth += 1
+        try:
+            packed: bytes = packer.pack(value)
+        except Unencodable:
+            packer.reset()
+            raise
+        except (ValueError, TypeError, OverflowError, RecursionError) as error:
+            packer.reset()
+            raise Unencodable(f"{error}; MessagePack cannot write it") from None
+        finally:
+            self._depth -= 1
+        return packed
+
+    def decode(self, encoded: bytes) -> Any:
+        try:
+            return msgpack.unpackb(encoded, ext_hook=self._unpack_other, strict_map_key=False, unicode_errors="surrogatepass")
+        except (msgpack.exceptions.UnpackException, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
+            raise ValueError(f"these bytes are no MessagePack of ours: {error or type(error).__name__}") from None
+
+    def _pack_other(self, value: Any) -> msgpack.ExtType:
+        writer = _WRITERS.get(type(value))
+        if writer is None:
+            name = type(value).__name__
+            raise Unencodable(
+                f"a value of type {name} cannot be written as MessagePack. Put what it is made of (a dict, a list, a str), or choose "
+                'Config(state_codec="pickle")'
+            )
+        code, write = writer
+        written = write(value)
+        return msgpack.ExtType(code, written if isinstance(written, bytes) else self.encode(written))
+
+    def _unpack_other(self, code: int, written: bytes) -> Any:
+        reader = _READERS.get(code)
+        if reader is None:
+            raise ValueError(f"the kind {code} is not known")
+        return reader(self, written)
+
+
+def _big_int(value: int) -> bytes:
+    return value.to_bytes(value.bit_length() // 8 + 1, "little", signed=True)
+
+
+def _timedelta(value: timedelta) -> bytes:
+    return f"{value.days},{value.seconds},{value.microseconds}".encode()
+
+
+_WRITERS: Final[Mapping[type, tuple[int, Callable[[Any], bytes | list[Any]]]]] = {
+    tuple: (_TUPLE, list),
+    set: (_SET, list),
+    frozenset: (_FROZENSET, list),
+    int: (_BIG_INT, _big_int),
+    Decimal: (_DECIMAL, lambda value: str(value).encode()),
+    UUID: (_UUID, lambda value: value.bytes),
+    datetime: (_DATETIME, lambda value: value.isoformat().encode() + (b"f" if value.fold else b"")),
+    date: (_DATE, lambda value: value.isoformat().encode()),
+    time: (_TIME, lambda value: value.isoformat().encode() + (b"f" if value.fold else b"")),
+    timedelta: (_TIMEDELTA, _timedelta),
+    Encoded: (_ENCODED, lambda value: value),
+    Deleted: (_DELETED, lambda value: b""),
+}
+
+
+def _with_fold(read: Callable[[str], Any], written: bytes) -> Any:
+    text = written.decode()
+    return read(text[:-1]).replace(fold=1) if text.endswith("f") else read(text)
+
+
+_READERS: Final[Mapping[int, Callable[[MessagePack, bytes], Any]]] = {
+    _TUPLE: lambda codec, written: tuple(codec.decode(written)),
+    _SET: lambda codec, written: set(codec.decode(written)),
+    _FROZENSET: lambda codec, written: frozenset(codec.decode(written)),
+    _BIG_INT: lambda _, written: int.from_bytes(written, "little", signed=True),
+    _DECIMAL: lambda _, written: Decimal(written.decode()),
+    _UUID: lambda _, written: UUID(bytes=written),
+    _DATETIME: lambda _, written: _with_fold(datetime.fromisoformat, written),
+    _DATE: lambda _, written: date.fromisoformat(written.decode()),
+    _TIME: lambda _, written: _with_fold(time.fromisoformat, written),
+    _TIMEDELTA: lambda _, written: timedelta(*map(int, written.decode().split(","))),
+    _ENCODED: lambda _, written: Encoded(written),
+    _DELETED: lambda _, written: DELETED,
+}
+
+
+class Pickle:
+    """Whatever pickle can. Only where a user chose it: who can write to the store can run code in the engine."""
+
+    name: CodecName = "pickle"
+    format = 1
+
+    def encode(self, value: object) -> bytes:
+        try:
+            return pickle.dumps(value, protocol=5)
+        except Exception as error:  # noqa: BLE001 - the class of a value may raise anything
+            raise Unencodable(f"a value of type {type(value).__name__} cannot be pickled: {error}") from None
+
+    def decode(self, encoded: bytes) -> Any:
+        try:
+            return pickle.loads(encoded)
+        except Exception as error:  # noqa: BLE001 - the class of a value may raise anything
+            raise ValueError(f"these bytes cannot be unpickled: {type(error).__name__}: {error}") from None
+
+
+def codec_named(name: CodecName) -> Codec:
+    """Return a new codec; raise StateError for an unknown name."""
+    codecs: dict[str, Callable[[], Codec]] = {"msgpack": MessagePack, "pickle": Pickle}
+    if name not in codecs:
+        raise StateError(f"there is no codec {name!r}", hint=f"The codecs are {', '.join(codecs)}.")
+    return codecs[name]()

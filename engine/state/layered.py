@@ -1,0 +1,367 @@
+"""`LayeredState`: the state of a task, for every provider: layers over a store (docs/decisions/0002).
+
+Newest first: `_changes`, `_frozen` (of a PREPARE that is not committed), `_committed` (not yet in the store's rows; usually one),
+`_folding` (on its way there), `_rows` (all rows of a resident store, else a bounded cache of them). Layers have canonical keys.
+
+What moves a layer on is one step without an await, so that a task that is cancelled leaves nothing between two layers; what
+takes long after it (`_compact`, `fold`) copies a newer layer over an older one, and may be begun again.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain, islice
+from typing import Any, Final, Generic, TypeVar, cast
+
+from engine.errors import StateError
+from engine.state.api import KeyValueState, Row, TaskStore
+from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable
+from engine.state.delta import ATOMS, Layer, blobs_of, slices, stored_value
+from engine.state.keys import PLAIN, canonical
+from engine.state.place import StatePlace
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+FOLD_KEYS: Final = 200_000
+FOLD_TXIDS: Final = 30
+"""A fold begins when so many keys, or the deltas of so many txids, wait for one; when twice as many wait, `commit` waits too."""
+KEYS_PER_TURN: Final = 1000
+ROWS_PER_TURN: Final = 500
+"""So many are moved, or made into rows, in one turn of the loop."""
+_MISSING: Final = object()
+
+
+@dataclass(slots=True, eq=False)
+class Frozen:
+    """The layer of a PREPARE."""
+
+    layer: Layer
+    txid: int
+    round: int
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by who writes it: a try that was given up and one of a newer round never write side by side."""
+    written: bool = False
+
+
+class LayeredState(KeyValueState[K, V], Generic[K, V]):
+    """The state of one task. It belongs to the task, not to an instance; only the loop's thread uses it."""
+
+    def __init__(
+        self, store: TaskStore, codec: Codec, place: StatePlace, *, key_of: Callable[[K], object] | None = None, cache_keys: int = 100_000
+    ) -> None:
+        """Take the place of the task in its component; key_of: None where a key is grouped by itself."""
+        self.place: Final = place
+        self._store = store
+        self._codec = codec
+        self._key_codec = MessagePack()
+        self._key_of = key_of if place.keyed else None
+        self._slots = place.slots
+        self._cache_keys = cache_keys
+        self._changes: Layer = {}
+        self._frozen: Frozen | None = None
+        self._committed: list[Layer] = []
+        self._folding: Layer = {}
+        self._rows: Layer = {}
+        self._older: tuple[Layer, ...] = (self._rows,)
+        """All layers but `_changes`, newest first."""
+        self._folding_upto = -1
+        self._txids_to_fold = 0
+        self._compacting = asyncio.Lock()
+        self._fold_lock = asyncio.Lock()
+        self._fold: asyncio.Task[None] | None = None
+        self.committed_txid = -1
+        self.staged_bytes = 0
+        """Bytes of the last delta."""
+
+    # What a bolt does with it
+
+    def get(self, key: K, default: object = None) -> Any:
+        try:
+            value = self._changes.get(key, _MISSING)
+        except TypeError as error:
+            raise self._no_key(key, error) from error
+        if value is _MISSING:
+            value = self._older_value(key)
+        return default if value is DELETED else value
+
+    def put(self, key: K, value: V) -> None:
+        try:
+            known = key in self._changes
+        except TypeError as error:
+            raise self._no_key(key, error) from error
+        self._changes[key if known else self._own(key)] = value
+
+    def delete(self, key: K) -> None:
+        self.put(key, cast(V, DELETED))
+
+    def __contains__(self, key: object) -> bool:
+        return self.get(cast(K, key), DELETED) is not DELETED
+
+    def items(self) -> Iterator[tuple[K, V]]:
+        keys = dict.fromkeys(chain(self._changes, *self._older[:-1]))
+        for key in keys:
+            value = self.get(key, DELETED)
+            if value is not DELETED:
+                yield key, value
+        for key, value in self._resident_items(keys) if self._store.resident else self._scanned_items(keys):
+            if value is not DELETED:
+                yield key, value
+
+    def _resident_items(self, known: Layer) -> Iterator[tuple[Any, Any]]:
+        for key in list(self._rows):
+            if key not in known:
+                yield key, self.get(key, DELETED)
+
+    def _scanned_items(self, known: Layer) -> Iterator[tuple[Any, Any]]:
+        for row in self._store.scan():
+            key = self._decoded(self._key_codec, row.key, row.slot)
+            if key not in known:
+                value = self._changes.get(key, _MISSING)
+                if value is _MISSING:
+                    value = self._layered_value(key)
+                yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
+
+    # Reading
+
+    def _older_value(self, key: Any) -> Any:
+        """The value of a key that has not changed since the last PREPARE, or DELETED."""
+        if type(key) not in PLAIN:
+            key = self._canonical(key)
+            value = self._changes.get(key, _MISSING)
+            if value is not _MISSING:
+                return value
+        value = self._layered_value(key)
+        if value is not _MISSING:
+            return value
+        return DELETED if self._store.resident else self._read(key)
+
+    def _layered_value(self, key: Any) -> Any:
+        """The value in the newest of the older layers that has the key; what may be changed in place, a fresh copy of it."""
+        for layer in self._older:
+            value = layer.get(key, _MISSING)
+            if value is not _MISSING:
+                if type(value) not in ATOMS:
+                    value = layer[key] = self._sealed(key, value)
+                return self._codec.decode(value) if type(value) is Encoded else value
+        return _MISSING
+
+    def _read(self, key: Any) -> Any:
+        """A cache miss: one point read of the store. A key of another task is never there."""
+        slot = self._slot_of(key)
+        if slot not in self._slots:
+            return DELETED
+        stored = self._store.read(slot, self._key_codec.encode(key))
+        value = DELETED if stored is None else self._decoded(self._codec, stored, slot)
+        if len(self._rows) >= self._cache_keys:
+            for oldest in list(islice(self._rows, max(1, self._cache_keys // 10))):
+                del self._rows[oldest]
+        self._rows[key] = value if type(value) in ATOMS else Encoded(cast(bytes, stored))
+        return value
+
+    def _decoded(self, codec: Codec, stored: bytes, slot: int) -> Any:
+        try:
+            return codec.decode(stored)
+        except ValueError as error:
+            raise StateError(
+                f"a stored key or value of {self.place.component_id!r}, slot {slot}, txid {self.committed_txid}, cannot be read: {error}",
+                hint="It was written with another codec, or the store is damaged. Look with: python -m engine state show.",
+            ) from None
+
+    def _sealed(self, key: Any, value: Any) -> Encoded:
+        try:
+            return Encoded(self._codec.encode(value))
+        except Unencodable as error:
+            raise StateError(f"{self.place.component_id!r}: the value of key {key!r} cannot be stored: {error}") from None
+
+    # Keys
+
+    def _no_key(self, key: object, error: Exception) -> StateError:
+        return StateError(f"{self.place.component_id!r}: {key!r} cannot be a key: {error}")
+
+    def _canonical(self, key: Any) -> Any:
+        try:
+            return canonical(key)
+        except TypeError as error:
+            raise self._no_key(key, error) from error
+
+    def _slot_of(self, key: Any) -> int:
+        try:
+            return self.place.slot_of(key if self._key_of is None else self._key_of(key))
+        except TypeError as error:
+            raise self._no_key(key, error) from error
+
+    def _own(self, key: Any) -> Any:
+        """Return the canonical key; refuse one of another task, and what is no key. What is in a layer has been checked."""
+        key = self._canonical(key)
+        for layer in self._older:
+            if key in layer:
+                return key
+        slot = self._slot_of(key)
+        if slot not in self._slots:
+            raise StateError(
+                f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not of this task "
+                f"({self._slots.start} to {self._slots.stop - 1})",
+                hint="Put only keys by which this bolt's fields grouping sent the tuple here, or say by key_of what part of it that is.",
+            )
+        return key
+
+    # The checkpoint
+
+    def freeze(self, txid: int, round_: int = 0) -> int:
+        """Set the changes aside as the layer of txid; return how many keys they are. A layer swap: copies nothing."""
+        if txid <= self.committed_txid:
+            raise StateError(f"{self.place}: prepare of txid {txid}, but {self.committed_txid} is committed")
+        if self._frozen is not None:
+            raise StateError(
+                f"{self.place}: prepare of txid {txid}, but {self._frozen.txid} is prepared and neither committed nor rolled back"
+            )
+        self._frozen, self._changes = Frozen(self._changes, txid, round_), {}
+        self._note_layers()
+        return len(self._frozen.layer)
+
+    async def write_frozen(self) -> None:
+        """Make the frozen layer durable; without effect where it is, or where it was rolled back."""
+        frozen = self._frozen
+        if frozen is None:
+            return
+        async with frozen.lock:
+            if frozen.written:
+                return
+            self.staged_bytes = 0
+            if frozen.layer:
+                await self._store.stage(frozen.txid, frozen.round, self._blobs(frozen.layer))
+            frozen.written = True
+
+    async def prepare_commit(self, txid: int) -> None:
+        self.freeze(txid)
+        await self.write_frozen()
+
+    async def commit(self, txid: int) -> None:
+        if txid != self.committed_txid:
+            frozen = self._frozen
+            if frozen is None or frozen.txid != txid or not frozen.written:
+                raise StateError(f"{self.place}: commit of txid {txid}, which was never prepared")
+            self.committed_txid = txid
+            self._frozen = None
+            if frozen.layer:
+                self._committed.append(frozen.layer)
+            self._note_layers()
+            self._txids_to_fold += 1
+        await self._compact()
+        await self._fold_when_due()
+
+    async def rollback(self) -> None:
+        self._changes = {}
+        self._frozen = None
+        self._note_layers()
+
+    @property
+    def has_changes(self) -> bool:
+        """True while something is changed that is not committed."""
+        return bool(self._changes or (self._frozen and self._frozen.layer))
+
+    def lose_changes(self) -> None:
+        """The instance died: drop what it changed since the last PREPARE."""
+        self._changes = {}
+
+    def _note_layers(self) -> None:
+        layers = (self._frozen.layer if self._frozen else {}, *reversed(self._committed), self._folding)
+        self._older = (*(layer for layer in layers if layer), self._rows)
+
+    async def _fold_when_due(self) -> None:
+        """Begin a fold in the background, or wait for the one before where the next is due already. Raises what a fold raised."""
+        due = self._txids_to_fold >= FOLD_TXIDS or sum(map(len, self._committed)) >= FOLD_KEYS
+        fold = self._fold
+        if fold is not None and (due or fold.done()):
+            await asyncio.wait([fold])
+            self._fold = None
+            fold.result()
+        if self._fold is not None:
+            return
+        if due and self._folding:  # the fold before failed, and the next is due
+            await self.fold()
+        if due or self._folding:
+            self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
+            self._fold.add_done_callback(_note_error)  # the next commit raises it; where there is none, the next start folds
+
+    # To the store and from it
+
+    async def load(self, committed_txid: int = -1) -> None:
+        """Get ready, once: a resident store's rows come into memory."""
+        self.committed_txid = committed_txid
+        if not self._store.resident:
+            return
+        async for rows in self._store.load():
+            for first in range(0, len(rows), ROWS_PER_TURN):
+                for slot, key, stored in rows[first : first + ROWS_PER_TURN]:
+                    value = self._decoded(self._codec, cast(bytes, stored), slot)
+                    atom = value if type(value) in ATOMS else Encoded(cast(bytes, stored))
+                    self._rows[self._decoded(self._key_codec, key, slot)] = atom
+                await asyncio.sleep(0)
+
+    async def fold(self) -> None:
+        """Move what is committed into the store's rows; raise what the store raises, to be called again."""
+        async with self._fold_lock:
+            if not self._folding:
+                await self._compact()
+                self._folding = self._committed.pop() if self._committed else {}
+                self._folding_upto, self._txids_to_fold = self.committed_txid, 0
+                self._note_layers()
+            await self._store.fold(self._rows_of(self._folding), self._folding_upto)
+            await self._let_go_of_folded()
+
+    async def close(self, *, fold: bool = True) -> None:
+        """End what goes on; with `fold`, fold what waits, so that the next start has nothing to do."""
+        running, self._fold = self._fold, None
+        if running is not None:
+            if not fold:
+                running.cancel()
+            await asyncio.wait([running])
+        while fold and (self._folding or self._committed):
+            await self.fold()
+
+    async def _compact(self) -> None:
+        """Put the committed layers into one, in slices; lookups find the newer one first meanwhile."""
+        async with self._compacting:
+            while len(self._committed) > 1:
+                older, newer = self._committed[:2]
+                for keys in slices(newer, KEYS_PER_TURN):
+                    older.update([(key, newer[key]) for key in keys])
+                    await asyncio.sleep(0)
+                del self._committed[1]
+                self._note_layers()
+
+    async def _let_go_of_folded(self) -> None:
+        """The store has it: move it to the rows in memory, in slices."""
+        folded, rows, resident = self._folding, self._rows, self._store.resident
+        while folded:
+            for _ in range(min(len(folded), KEYS_PER_TURN)):
+                key, value = folded.popitem()
+                if resident and value is DELETED:
+                    rows.pop(key, None)
+                elif resident or key in rows:
+                    rows[key] = value
+            await asyncio.sleep(0)
+        self._note_layers()
+
+    async def _blobs(self, layer: Layer) -> AsyncIterator[bytes]:
+        """The layer as blobs; others get their turn in between."""
+        try:
+            for blob in blobs_of(layer, self._codec, self._sealed, self._slot_of if self._key_of else None):
+                self.staged_bytes += len(blob)
+                yield blob
+                await asyncio.sleep(0)
+        except Unencodable as error:
+            raise StateError(f"{self.place.component_id!r}: a value cannot be stored: {error}") from None
+
+    async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
+        for keys in slices(layer, ROWS_PER_TURN):
+            yield [Row(self._slot_of(key), self._key_codec.encode(key), stored_value(layer[key], self._codec)) for key in keys]
+            await asyncio.sleep(0)
+
+
+def _note_error(fold: asyncio.Task[None]) -> None:
+    """Asyncio complains of an error that nobody has asked for."""
+    if not fold.cancelled():
+        fold.exception()

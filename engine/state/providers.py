@@ -1,0 +1,79 @@
+"""From the text of `Config.state_provider` to a provider: by the scheme of its URL, or by the name of a user's class."""
+
+import importlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+from engine.errors import StateError
+from engine.names import did_you_mean
+from engine.state.api import StateProvider
+
+EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, or yours: package.module:function?url"
+
+
+def _memory(url: str) -> StateProvider:
+    from engine.state.memory import MemoryProvider  # each provider loads what it needs when it is chosen
+
+    if url != "memory://":
+        raise StateError(f"state_provider={url!r}: memory:// takes nothing more", hint="State that survives: sqlite:///counts.db")
+    return MemoryProvider()
+
+
+def _sqlite(url: str) -> StateProvider:
+    """`sqlite:///relative.db`, `sqlite:////absolute.db`."""
+    from engine.state.sqlite import SqliteProvider
+
+    parts = urlsplit(url)
+    path = unquote(parts.path).removeprefix("/")
+    if parts.netloc or not path or parts.query or parts.fragment:
+        raise StateError(
+            f"state_provider={url!r} names no file",
+            hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/lib/counts.db",
+        )
+    return SqliteProvider(Path(path))
+
+
+def _redis(url: str) -> StateProvider:
+    """`redis://[[user]:password@]host[:port][/db][?prefix=...]`, or `rediss://` for TLS."""
+    try:
+        from engine.state.redis import redis_provider
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "redis":
+            raise
+        raise StateError("redis:// needs the client of Redis, which is not installed", hint="pip install 'stormcell[redis]'") from error
+    return redis_provider(url)
+
+
+SCHEMES: Final[Mapping[str, Callable[[str], StateProvider]]] = {"memory": _memory, "sqlite": _sqlite, "redis": _redis, "rediss": _redis}
+
+
+def provider_of(url: str) -> StateProvider:
+    """Return the provider that a URL names, not opened yet; raise StateError where it names none.
+
+    `package.module:name` calls that function, without arguments or, behind a `?`, with the rest of the text.
+    """
+    scheme, separator, _ = url.partition("://")
+    if separator and scheme in SCHEMES:
+        return SCHEMES[scheme](url)
+    named = url.partition("?")[0]
+    if ":" in named and "://" not in named:
+        return _own(url)
+    hint = f"{did_you_mean(scheme, SCHEMES)} State providers look like {EXAMPLES}."
+    raise StateError(f"state_provider={url!r}: there is no state provider of this kind", hint=hint)
+
+
+def _own(text: str) -> StateProvider:
+    named, _, argument = text.partition("?")
+    module_name, _, name = named.partition(":")
+    try:
+        made = getattr(importlib.import_module(module_name), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise StateError(f"state_provider={text!r} cannot be loaded: {error}", hint="Write package.module:function.") from error
+    if not callable(made):
+        raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint="Write package.module:function.")
+    provider = made(argument) if argument else made()
+    if not isinstance(provider, StateProvider):
+        raise StateError(f"state_provider={text!r} gave {provider!r}, which is no StateProvider", hint="Derive from engine.StateProvider.")
+    return provider

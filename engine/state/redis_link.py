@@ -1,0 +1,184 @@
+"""The connection to a Redis server: where it is, a few connections to it, and every call with a time limit and its errors in words."""
+
+import ssl
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from redis import exceptions
+from redis.asyncio import BlockingConnectionPool, Connection, Redis, SSLConnection
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from engine.errors import StateError
+from engine.names import did_you_mean
+from engine.state.redis_errors import STALE, code_of, meaning
+from engine.state.redis_names import kind_of
+from engine.state.redis_scripts import Arg, Script
+
+CONNECTIONS: Final = 8
+TIMEOUT_SECS: Final = 5.0
+DEFAULT_PORT: Final = 6379
+DEFAULT_PREFIX: Final = "stormcell"
+EXAMPLE: Final = "It looks like redis://:password@host:6379/0?prefix=stormcell; what is special in a password is %-encoded. TLS: rediss://."
+
+
+@dataclass(frozen=True, slots=True)
+class RedisAddress:
+    """What a `redis://` URL says. As text it has no password."""
+
+    host: str
+    port: int = DEFAULT_PORT
+    db: int = 0
+    username: str | None = None
+    password: str | None = None
+    tls: bool = False
+    prefix: str = DEFAULT_PREFIX
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{'rediss' if self.tls else 'redis'}://{host}:{self.port}/{self.db}"
+
+    def __repr__(self) -> str:
+        return f"RedisAddress({str(self)!r}, prefix={self.prefix!r})"
+
+
+def address_of(url: str) -> RedisAddress:
+    """Return what a URL says; raise StateError, which never shows the password, where it says nothing clear.
+
+    >>> address_of("rediss://:secret@example.org/2?prefix=team")
+    RedisAddress('rediss://example.org:6379/2', prefix='team')
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
+    except ValueError:
+        raise StateError("state_provider: the redis:// URL has no clear host and port", hint=EXAMPLE) from None
+    if not host:
+        raise StateError("state_provider: the redis:// URL names no host", hint=EXAMPLE)
+    db = parts.path.removeprefix("/") or "0"
+    if not (db.isascii() and db.isdigit()) or parts.fragment:
+        raise StateError(f"state_provider: redis://{host}: {parts.path!r} is no number of a database", hint=EXAMPLE)
+    return RedisAddress(
+        host,
+        DEFAULT_PORT if port is None else port,
+        int(db),
+        unquote(parts.username) if parts.username else None,
+        unquote(parts.password) if parts.password else None,
+        parts.scheme == "rediss",
+        _prefix_of(host, parts.query),
+    )
+
+
+def _prefix_of(host: str, query: str) -> str:
+    prefix = DEFAULT_PREFIX
+    for name, value in parse_qsl(query, keep_blank_values=True):
+        if name != "prefix":
+            hint = f"{did_you_mean(name, ['prefix'])} {EXAMPLE}".strip()
+            raise StateError(f"state_provider: redis://{host}: {name!r} is nothing that the URL can set", hint=hint)
+        if not value:
+            raise StateError(f"state_provider: redis://{host}: prefix= is empty", hint=EXAMPLE)
+        prefix = value
+    return prefix
+
+
+class _TlsConnection(SSLConnection):
+    """The client's own, but all share one context: to make one takes tens of milliseconds, and the client makes one for each connection."""
+
+    def __init__(self, *, context: ssl.SSLContext, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._shared = context
+
+    def _connection_arguments(self) -> Mapping[str, Any]:
+        return {**Connection._connection_arguments(self), "ssl": self._shared}
+
+
+class RedisLink:
+    """A few connections to one server. A call is sent once: who calls decides whether it may be repeated."""
+
+    def __init__(self, address: RedisAddress, timeout_secs: float = TIMEOUT_SECS) -> None:
+        self.address: Final = address
+        self._timeout_secs = timeout_secs
+        tls: dict[str, Any] = {"connection_class": _TlsConnection, "context": ssl.create_default_context()} if address.tls else {}
+        self._pool = BlockingConnectionPool(
+            max_connections=CONNECTIONS,
+            timeout=timeout_secs,
+            **tls,
+            host=address.host,
+            port=address.port,
+            db=address.db,
+            username=address.username,
+            password=address.password,
+            socket_timeout=timeout_secs,
+            socket_connect_timeout=timeout_secs,
+            socket_keepalive=True,
+            retry=Retry(NoBackoff(), 0),
+            protocol=2,
+        )
+        self._client: Redis = Redis(connection_pool=self._pool)
+
+    def __str__(self) -> str:
+        return f"Redis at {self.address}"
+
+    async def close(self) -> None:
+        """Close the connections."""
+        with suppress(exceptions.RedisError, OSError):  # they are closed, whatever the other side says to it
+            await self._pool.aclose()
+
+    async def command(self, *args: Arg) -> Any:
+        """Return the answer to one command; raise StateError or StateUnavailable."""
+        try:
+            return await self._client.execute_command(*args)  # type: ignore[no-untyped-call]
+        except (exceptions.RedisError, OSError) as error:
+            raise await self._told(error, [key for key in args[1:2] if isinstance(key, str)]) from error
+
+    async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Any:
+        """Return what a script gives; it is sent in full where the server does not know it yet."""
+        try:
+            try:
+                return await self._client.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+            except exceptions.NoScriptError:
+                return await self._client.execute_command("EVAL", script.text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+        except (exceptions.RedisError, OSError) as error:
+            raise await self._told(error, keys) from error
+
+    async def lengths(self, keys: Sequence[str]) -> list[int]:
+        """Return how many fields each hash has, in one exchange."""
+        try:
+            pipeline = self._client.pipeline(transaction=False)
+            for key in keys:
+                pipeline.hlen(key)
+            return await pipeline.execute()
+        except (exceptions.RedisError, OSError) as error:
+            raise await self._told(error, keys) from error
+
+    async def about(self, section: str) -> Mapping[str, Any]:
+        """Return what the server says of itself, nothing where it does not tell this user."""
+        try:
+            told: Mapping[str, Any] = await self._client.execute_command("INFO", section)  # type: ignore[no-untyped-call]
+        except (exceptions.RedisError, OSError) as error:
+            if code_of(error) in ("NOPERM", "UNKNOWN"):
+                return {}
+            raise await self._told(error) from error
+        return told
+
+    async def _told(self, error: Exception, keys: Sequence[str] = ()) -> StateError:
+        """Say it in words; connections that are no good are closed, so that the next try makes new ones."""
+        code = code_of(error)
+        if code in STALE:
+            with suppress(exceptions.RedisError, OSError):  # as in `close`
+                await self._pool.disconnect(inuse_connections=False)
+        told = meaning(error, str(self), self._timeout_secs)
+        return await self._named(told, keys) if code == "WRONGTYPE" else told
+
+    async def _named(self, told: StateError, keys: Sequence[str]) -> StateError:
+        """Say which of the keys is of a wrong type."""
+        for key in keys:
+            kind = (await self.command("TYPE", key)).decode()
+            if kind not in ("none", kind_of(key)):
+                return StateError(
+                    f"{self}: {key} holds a {kind}, which the engine did not write (it keeps a {kind_of(key)} there)", hint=told.hint
+                )
+        return told

@@ -1,0 +1,116 @@
+"""What changes anything in Redis: Lua, each script one atomic step, refused where another process has taken the topology over.
+
+Every step is numbered within its *lane* (what one task stages, what it folds, one ledger), and a lane has one step under way at a time. A
+step that was given up, since its connection was cut or it took too long, may still reach the server, whenever the network likes; a step
+with a later number having been done, it is refused as LATE. So a repeated step counts once, and an old one never undoes a newer.
+"""
+
+import hashlib
+from typing import Final, TypeAlias
+
+Arg: TypeAlias = bytes | str | int
+"""What a command is made of."""
+
+
+class Script:
+    """A Lua script and the name under which a server that has run it knows it."""
+
+    def __init__(self, text: str) -> None:
+        self.text: Final = text
+        self.sha: Final = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+_GUARD: Final = """
+local owner = redis.call('GET', KEYS[1]) or ''
+if owner ~= ARGV[1] then
+    if owner == '' then return redis.error_reply('LOST nobody owns this topology') end
+    return redis.error_reply('FENCED another owns this topology')
+end
+local step = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or 0)
+if step >= tonumber(ARGV[3]) then return redis.error_reply('LATE a newer one was done') end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+"""
+"""KEYS: owner, lanes. ARGV: who must own the topology, the lane, the number of the step. All writes but the claim begin so."""
+
+CLAIM: Final = Script("""
+local owner = redis.call('GET', KEYS[1]) or ''
+redis.call('HLEN', KEYS[2])
+redis.call('HLEN', KEYS[3])
+if owner == ARGV[1] then
+    local step = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or 0)
+    if step >= tonumber(ARGV[3]) then return redis.error_reply('LATE a newer one was done') end
+elseif owner == ARGV[4] then
+    redis.call('SET', KEYS[1], ARGV[1])
+    redis.call('DEL', KEYS[2])
+else
+    return redis.error_reply('LATE a newer one was done')
+end
+redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
+return redis.call('HINCRBY', KEYS[3], ARGV[5], 1)
+""")
+"""KEYS: owner, lanes, epochs. ARGV: the new owner, the lane, the step, the owner that it was seen to have, the ledger. Gives the epoch.
+What is no hash, or no list, is not ours: HLEN and LLEN fail where DEL would not."""
+
+WRITE_LEDGER: Final = Script(
+    _GUARD
+    + """
+if redis.call('HGET', KEYS[3], ARGV[4]) ~= ARGV[5] then return redis.error_reply('FENCED another owns this topology') end
+local values = tonumber(ARGV[6])
+for at = 7, 6 + 2 * values, 2 do redis.call('HSET', KEYS[4], ARGV[at], ARGV[at + 1]) end
+for at = 7 + 2 * values, #ARGV do redis.call('HDEL', KEYS[4], ARGV[at]) end
+"""
+)
+"""KEYS: …, epochs, the ledger. ARGV: …, its name, its epoch, how many entries are set, name and value of each, names to remove."""
+
+STAGE: Final = Script(
+    _GUARD
+    + """
+local folded = redis.call('HGET', KEYS[3], 'folded')
+if folded and tonumber(ARGV[5]) <= tonumber(folded) then return end
+if ARGV[6] == 'first' then
+    redis.call('LLEN', KEYS[4])
+    redis.call('UNLINK', KEYS[4])
+    redis.call('HSET', KEYS[3], ARGV[4], 'open')
+end
+if #ARGV > 7 then redis.call('RPUSH', KEYS[4], unpack(ARGV, 8)) end
+if ARGV[7] == '0' then
+    redis.call('HDEL', KEYS[3], ARGV[4])
+elseif ARGV[7] ~= '' then
+    if redis.call('LLEN', KEYS[4]) ~= tonumber(ARGV[7]) then return redis.error_reply('LATE pieces are missing') end
+    redis.call('HSET', KEYS[3], ARGV[4], ARGV[7])
+end
+"""
+)
+"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", how many pieces it has in all
+("" before the last), pieces. What is folded already is let go of."""
+
+FOLD: Final = Script(
+    _GUARD
+    + """
+local slots = cmsgpack.unpack(ARGV[4])
+for number = 3, #KEYS do
+    local sets, deletes = slots[number - 2][1], slots[number - 2][2]
+    if #sets > 0 then redis.call('HSET', KEYS[number], unpack(sets)) end
+    if #deletes > 0 then redis.call('HDEL', KEYS[number], unpack(deletes)) end
+end
+"""
+)
+"""KEYS: …, the slots. ARGV: …, as MessagePack, since a thousand arguments cost the client ten times as much: for each slot, key and
+value of each row that is set, and the keys of those that are deleted."""
+
+SCAN: Final = Script("""
+local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+return {found[1], cmsgpack.pack(found[2])}
+""")
+"""KEYS: a slot. ARGV: the cursor, how many fields. Gives the next cursor, and key and value of each as MessagePack. Reads only."""
+
+DROP: Final = Script(
+    _GUARD
+    + """
+local folded = redis.call('HGET', KEYS[3], 'folded')
+if ARGV[4] ~= '' and tonumber(ARGV[4]) > tonumber(folded or -2) then redis.call('HSET', KEYS[3], 'folded', ARGV[4]) end
+if #ARGV > 4 then redis.call('HDEL', KEYS[3], unpack(ARGV, 5)) end
+for number = 4, #KEYS do redis.call('UNLINK', KEYS[number]) end
+"""
+)
+"""KEYS: …, the task's index of deltas, deltas. ARGV: …, the txid up to which all is folded ("": none), the deltas' names in the index."""

@@ -1,0 +1,218 @@
+"""A topology that is run as a process of its own, and dies by kill -9 at a named step of a checkpoint.
+
+    python -m tests.checkpoint.killing FOLDER MESSAGES STATE_URL [STEP NUMBER]
+
+Its source remembers on disk what it has emitted and what was acked, as a broker would; its bolt counts every message.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import engine
+from engine import Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, bolt
+from engine.state import Ledger, Row, StagedDelta, StateProvider, TaskStore, provider_of
+from engine.topology import FieldsGrouping
+
+STEPS = (
+    *(
+        f"{when} {what}"
+        for what in ("stage", "preparing", "committing", "committed", "fold", "pre_prepare", "pre_commit")
+        for when in ("before", "after")
+    ),
+    "within stage",
+    "within fold",
+)
+"""Where the process may die: around each write of a store or of the ledger, within the longer ones, and around the hooks."""
+
+
+class Death:
+    """Kills its own process at the n-th time that a step is reached."""
+
+    def __init__(self, step: str | None, number: int) -> None:
+        self.step, self.number = step, number
+        self._left = number
+
+    def at(self, step: str) -> None:
+        if step == self.step:
+            self._left -= 1
+            if self._left <= 0:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+
+class DeadlyStore(TaskStore):
+    """Another store, with a death on its way."""
+
+    def __init__(self, store: TaskStore, death: Death) -> None:
+        self._store, self._death = store, death
+        self.resident = store.resident  # type: ignore[misc]
+
+    async def load(self) -> AsyncIterator[list[Row]]:
+        async for rows in self._store.load():
+            yield rows
+
+    def read(self, slot: int, key: bytes) -> bytes | None:
+        return self._store.read(slot, key)
+
+    def scan(self) -> Any:
+        return self._store.scan()
+
+    async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
+        self._death.at("before stage")
+        await self._store.stage(txid, round_, self._within(blobs, "within stage"))
+        self._death.at("after stage")
+
+    async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
+        self._death.at("before fold")
+        await self._store.fold(self._within(rows, "within fold"), upto_txid)
+        self._death.at("after fold")
+
+    async def _within(self, parts: AsyncIterable[Any], step: str) -> AsyncIterator[Any]:
+        async for part in parts:
+            yield part
+            self._death.at(step)
+
+    async def deltas(self) -> list[StagedDelta]:
+        return await self._store.deltas()
+
+    async def drop(self, after_txid: int) -> None:
+        await self._store.drop(after_txid)
+
+
+class DeadlyLedger(Ledger):
+    """Another ledger, with a death around each phase that it records."""
+
+    def __init__(self, ledger: Ledger, death: Death) -> None:
+        self._ledger, self._death = ledger, death
+
+    async def claim(self) -> int:
+        return await self._ledger.claim()
+
+    async def read(self) -> dict[str, object]:
+        return await self._ledger.read()
+
+    async def write(self, changes: Mapping[str, object]) -> None:
+        record: Any = changes.get("record")
+        self._death.at(f"before {record[0]}")
+        await self._ledger.write(changes)
+        self._death.at(f"after {record[0]}")
+
+
+class DeadlyProvider(StateProvider):
+    """Another provider, with a death in it."""
+
+    def __init__(self, provider: StateProvider, death: Death) -> None:
+        self._provider, self._death = provider, death
+
+    async def open(self, topology_name: str) -> None:
+        await self._provider.open(topology_name)
+
+    async def close(self) -> None:
+        await self._provider.close()
+
+    def ledger(self, name: str) -> Ledger:
+        return DeadlyLedger(self._provider.ledger(name), self._death)
+
+    async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
+        return DeadlyStore(await self._provider.store(component_id, task_index, slots), self._death)
+
+
+def deadly_provider(argument: str) -> DeadlyProvider:
+    """What the run's state_provider names: step, number, and the URL of the provider behind it."""
+    step, number, url = argument.split("|")
+    return DeadlyProvider(provider_of(url), Death(step, int(number)))
+
+
+class DurableSource(Spout):
+    """Numbers from 0 on; an acked one is never emitted again. What it did stands in files that outlive the process."""
+
+    output_fields = Fields("number")
+
+    def __init__(self, folder: Path, messages: int) -> None:
+        self.folder, self.messages = folder, messages
+
+    def open(self) -> None:
+        acked = lines_of(self.folder / "acked")
+        self.waiting = [number for number in range(self.messages) if number not in acked]
+        self.waiting.reverse()
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+        self.emitted, self.acked = os.open(self.folder / "emitted", flags), os.open(self.folder / "acked", flags)
+
+    def next_tuple(self) -> None:
+        if not self.waiting:
+            raise SpoutExhausted
+        number = self.waiting.pop()
+        os.write(self.emitted, f"{number}\n".encode())
+        self.collector.emit((number,), number)
+
+    def ack(self, message_id: Any) -> None:
+        os.write(self.acked, f"{message_id}\n".encode())
+
+    def fail(self, message_id: Any) -> None:
+        self.waiting.append(message_id)
+
+    def close(self) -> None:
+        os.close(self.emitted)
+        os.close(self.acked)
+
+
+def lines_of(path: Path) -> set[int]:
+    """The numbers in a file; a last line that was cut off counts as none."""
+    return {int(line) for line in path.read_text().split("\n")[:-1]} if path.exists() else set()
+
+
+@bolt("number")
+def pass_on(tup: Tuple) -> tuple[Any, ...]:
+    """A stateless step between source and state."""
+    return tup.values
+
+
+class CountNumbers(StatefulBasicBolt):
+    """Counts how often each number came."""
+
+    output_fields = Fields("number")
+
+    def __init__(self, death: Death) -> None:
+        self.death = death
+
+    def execute(self, tup: Tuple) -> tuple[Any, ...]:
+        self.state.put(tup["number"], self.state.get(tup["number"], 0) + 1)
+        return tup.values
+
+    def pre_prepare(self, txid: int) -> None:
+        self.death.at("before pre_prepare")
+        self.death.at("after pre_prepare")
+
+    def pre_commit(self, txid: int) -> None:
+        self.death.at("before pre_commit")
+        self.death.at("after pre_commit")
+
+
+def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int = 2) -> engine.Topology:
+    """source → pass on → count → count: two states, one behind the other."""
+    builder = TopologyBuilder("killed")
+    builder.set_spout("numbers", lambda: DurableSource(folder, messages), max_spout_pending=64)
+    builder.set_bolt("pass", pass_on, parallelism=2).shuffle_grouping("numbers")
+    builder.set_bolt("first", lambda: CountNumbers(death), parallelism=tasks).fields_grouping("pass", "number")
+    builder.set_bolt("second", lambda: CountNumbers(death), parallelism=tasks).fields_grouping("first", "number")
+    topology = builder.build()
+    assert isinstance(topology.components["first"].subscriptions[0].grouping, FieldsGrouping)
+    return topology
+
+
+async def main(folder: Path, messages: int, url: str, death: Death) -> None:
+    """Run to the end, or to the death."""
+    config = Config(
+        state_provider=f"tests.checkpoint.killing:deadly_provider?{death.step}|{death.number}|{url}", state_checkpoint_interval_ms=100
+    )
+    async with engine.run(counting_topology(folder, messages, death), config) as run:
+        await run.completed()
+
+
+if __name__ == "__main__":
+    _, where, count, state_url, *rest = sys.argv
+    asyncio.run(main(Path(where), int(count), state_url, Death(rest[0], int(rest[1])) if rest else Death(None, 0)))

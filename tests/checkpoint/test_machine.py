@@ -1,0 +1,111 @@
+"""The machine as a table: what may follow what, and what is never possible (CP-3)."""
+
+import random
+
+import pytest
+
+from engine.checkpoint.machine import MOST_COUNTED, TABLE, Event, Machine, Record, Step, settled_at_start
+from tests.checkpoint.machine_page import PAGE, drawn, with_drawing
+
+
+def walk(*events: Event, record: Record | None = None) -> Machine:
+    machine = Machine(record or Record())
+    for event in events:
+        assert machine.on(event), f"{event} means nothing in {machine.record.phase}, {machine.step}"
+    return machine
+
+
+@pytest.mark.guarantee("CP-3")
+def test_the_first_checkpoint_initialises_prepares_and_commits() -> None:
+    machine = Machine(Record())
+    seen = []
+    for event in (Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.DONE):
+        machine.on(event)
+        seen.append((machine.record.phase, machine.record.txid, machine.action, machine.record.round))
+
+    assert seen == [
+        ("committed", -1, "initstate", 1),
+        ("committed", -1, None, 1),
+        ("preparing", 0, "prepare", 2),
+        ("committing", 0, "commit", 3),
+        ("committed", 0, None, 3),
+    ]
+    assert machine.record.counted == ((0, 2),)
+
+
+@pytest.mark.guarantee("CP-3")
+def test_a_prepare_that_fails_is_rolled_back_and_never_counts() -> None:
+    machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.FAILED)
+
+    assert (machine.record.phase, machine.action, machine.recovers) == ("preparing", "rollback", True)
+    assert machine.on(Event.FAILED)
+    assert machine.action == "rollback"
+    assert machine.on(Event.DONE)
+    assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", -1, "initstate")
+    assert machine.on(Event.DONE)
+    assert (machine.step, machine.record.counted) == (Step.IDLE, ())
+
+
+@pytest.mark.guarantee("CP-3")
+def test_a_commit_that_fails_is_repeated_until_it_is_done() -> None:
+    machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.FAILED, Event.FAILED)
+
+    assert (machine.record.phase, machine.record.txid, machine.action) == ("committing", 0, "commit")
+    assert machine.record.counts(0, machine.record.prepared_round)
+    assert machine.on(Event.DONE)
+    assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", 0, "initstate")
+
+
+@pytest.mark.guarantee("CP-3")
+def test_a_task_that_dies_between_two_checkpoints_is_initialised_at_once() -> None:
+    assert walk(Event.BEGIN, Event.DONE, Event.FAILED).action == "initstate"
+
+
+@pytest.mark.guarantee("CP-3", "CP-7")
+@pytest.mark.parametrize(("phase", "txid", "after"), [("preparing", 4, 3), ("committing", 4, 4), ("committed", 4, 4)])
+def test_at_start_an_interrupted_commit_counts_and_an_interrupted_prepare_never_was(phase: str, txid: int, after: int) -> None:
+    record = Record(phase, txid, round=9, prepared_round=8, counted=((3, 5),))  # type: ignore[arg-type]
+
+    settled = settled_at_start(record)
+
+    assert (settled.phase, settled.txid, settled.round, settled.counted) == ("committed", after, 9, ((3, 5),))
+
+
+@pytest.mark.guarantee("CP-3")
+@pytest.mark.parametrize("seed", range(50))
+def test_along_any_way_rounds_rise_and_each_txid_counts_once(seed: int) -> None:
+    draws = random.Random(seed)
+    machine = walk(Event.BEGIN)
+    committed = -1
+    for _ in range(2000):
+        before = machine.record
+        if not machine.on(draws.choice([Event.DUE, Event.DONE, Event.FAILED])):
+            assert machine.record == before
+            continue
+        after = machine.record
+        assert after.round == before.round + (machine.action is not None)
+        assert abs(after.txid - before.txid) <= 1
+        if after.phase == "committed" and before.phase == "committing":
+            assert after.txid == committed + 1
+            committed = after.txid
+        assert after.txid == committed + (after.phase != "committed")
+        txids = [txid for txid, _ in after.counted]
+        assert txids == list(range(committed + (after.phase == "committing"), -1, -1))[:MOST_COUNTED][::-1]
+
+
+def test_every_state_of_the_table_can_be_reached_and_left() -> None:
+    reached = {("committed", Step.IDLE)} | {(transition.phase, transition.step) for transition in TABLE.values()}
+    left = {(phase, step) for phase, step, _ in TABLE}
+    assert reached == left
+
+
+def test_an_event_that_means_nothing_changes_nothing() -> None:
+    machine = walk(Event.BEGIN)
+    assert not machine.on(Event.DUE)
+    assert machine.step is Step.INITIALISE
+
+
+def test_the_page_shows_the_machine_as_its_table_is() -> None:
+    page = PAGE.read_text(encoding="utf-8")
+    assert drawn() in page, "python -m tests.checkpoint.machine_page"
+    assert with_drawing(page) == page

@@ -1,0 +1,252 @@
+"""Runs with state, one after the other on the same store: what goes on, what is refused, and how it is told (CP-4, CP-8, CP-9, GRP-5)."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import (
+    BasicBolt,
+    Bolt,
+    ComponentError,
+    Config,
+    Fields,
+    StateError,
+    StatefulBasicBolt,
+    StatefulBolt,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+)
+from engine.testing import Feeder, Finished, InjectedError, KillTask, RaiseError, run_topology
+from tests.checkpoint.world import ReplayingSpout, Source
+
+WORDS = [("a",), ("b",), ("a",), ("c",), ("a",)]
+
+
+class Count(StatefulBasicBolt):
+    """Counts words, and tells each new count."""
+
+    output_fields = Fields("word", "count")
+
+    def execute(self, tup: Tuple) -> tuple[str, int]:
+        count = self.state.get(tup["word"], 0) + 1
+        self.state.put(tup["word"], count)
+        return tup["word"], count
+
+
+class Sink(BasicBolt):
+    """Hears the counts."""
+
+    def execute(self, tup: Tuple) -> None:
+        return None
+
+
+def count_words(
+    words: Sequence[tuple[str, ...]],
+    url: str,
+    *,
+    tasks: int = 2,
+    grouping: str = "fields",
+    bolt: Any = Count,
+    name: str = "words",
+    faults: Any = (),
+    **settings: Any,
+) -> Finished:
+    feeder, builder = Feeder("word"), TopologyBuilder(name)
+    feeder.feed_all(words)
+    feeder.close()
+    builder.set_spout("feed", feeder)
+    declarer = builder.set_bolt("count", bolt, parallelism=tasks)
+    if grouping == "fields":
+        declarer.fields_grouping("feed", "word")
+    else:
+        declarer.shuffle_grouping("feed")
+    if bolt is Count:
+        builder.set_bolt("sink", Sink).global_grouping("count")
+    finished = run_topology(builder.build(), Config(state_provider=url, **settings), faults=faults)
+    assert finished.state == "complete"
+    return finished
+
+
+def url_of(folder: Path) -> str:
+    return f"sqlite:///{folder}/state.db"
+
+
+@pytest.mark.guarantee("CP-4", "CP-8")
+def test_a_second_run_goes_on_where_the_first_ended(tmp_path: Path) -> None:
+    first = count_words(WORDS, url_of(tmp_path))
+    second = count_words(WORDS, url_of(tmp_path))
+
+    assert first.snapshot.checkpoint is not None
+    assert second.snapshot.checkpoint is not None
+    assert second.snapshot.checkpoint.txid > first.snapshot.checkpoint.txid >= 0
+    told: Counter[str] = Counter()
+    third = count_words([("a",), ("b",), ("c",)], url_of(tmp_path), bolt=lambda: Told(told))
+    assert third.state == "complete"
+    assert told == {"a": 7, "b": 3, "c": 3}
+
+
+class Told(Count):
+    """Notes every count."""
+
+    def __init__(self, told: Counter[str]) -> None:
+        self.told = told
+
+    def execute(self, tup: Tuple) -> tuple[str, int]:
+        word, count = super().execute(tup)
+        self.told[word] = count
+        return word, count
+
+
+@pytest.mark.guarantee("CP-9")
+def test_parallelism_may_change_and_every_key_is_there_once(tmp_path: Path) -> None:
+    words = [(f"w{number}",) for number in range(200)]
+    for run, tasks in enumerate((2, 3, 8, 1), 1):
+        told: Counter[str] = Counter()
+        count_words(words, url_of(tmp_path), tasks=tasks, bolt=lambda told=told: Told(told))
+        assert set(told.values()) == {run}
+        assert len(told) == 200
+
+
+@pytest.mark.guarantee("CP-9")
+def test_what_would_not_find_its_rows_is_refused(tmp_path: Path) -> None:
+    count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled")
+    with pytest.raises(StateError, match=r"stored by 2 tasks; it has 3 now.*\nFix: Keep parallelism=2"):
+        count_words(WORDS, url_of(tmp_path), grouping="shuffle", bolt=Remembers, name="shuffled", tasks=3)
+    with pytest.raises(StateError, match="stored while another grouping fed it, and now fields groupings alone does"):
+        count_words(WORDS, url_of(tmp_path), grouping="fields", bolt=Remembers, name="shuffled")
+
+    count_words(WORDS, url_of(tmp_path))
+    with pytest.raises(StateError, match=r"in 128 key groups, and this run has 64.*\nFix: Run it with Config\(key_groups=128\)"):
+        count_words(WORDS, url_of(tmp_path), key_groups=64)
+    with pytest.raises(StateError, match=r"state_codec='msgpack', and this run has 'pickle'"):
+        count_words(WORDS, url_of(tmp_path), state_codec="pickle")
+
+
+class Remembers(StatefulBolt):
+    """Keeps what came last."""
+
+    def init_state(self, state: Any) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put("last", tup["word"])
+        self.collector.ack(tup)
+
+
+@pytest.mark.guarantee("CP-8")
+def test_two_topologies_share_a_file_and_nothing_else(tmp_path: Path) -> None:
+    count_words(WORDS, url_of(tmp_path), name="one")
+    told: Counter[str] = Counter()
+    count_words(WORDS, url_of(tmp_path), name="two", bolt=lambda: Told(told))
+    assert told == {"a": 3, "b": 1, "c": 1}
+
+
+@pytest.mark.guarantee("CP-9")
+def test_a_key_of_another_task_is_an_error_that_names_it() -> None:
+    class Strays(Count):
+        def execute(self, tup: Tuple) -> tuple[str, int]:
+            for number in range(50):
+                self.state.put(f"other {number}", 1)
+            return super().execute(tup)
+
+    finished = count_words([("a",)], "memory://", bolt=Strays, tasks=8, on_error="fail")
+    [report] = finished.errors[:1]
+    assert "the key 'other" in report.text
+    assert "which is not of this task" in report.text
+
+
+@pytest.mark.guarantee("CP-4", "CP-5")
+@pytest.mark.parametrize("hook", ["init_state", "pre_prepare", "pre_commit"])
+def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> None:
+    told: Counter[str] = Counter()
+    finished = count_words(WORDS, "memory://", bolt=lambda: Told(told), faults=[RaiseError("count", at_call=1, method=hook)])
+
+    assert [type(each.error) if hasattr(each, "error") else each.text.split(":")[0] for each in finished.errors[:1]] in (
+        [InjectedError],
+        ["InjectedError"],
+    )
+    assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
+
+
+def replay_words(bolt: Any) -> None:
+    """Run a bolt behind a source that emits again what failed."""
+    source = Source("s", [f"s:{number}" for number in range(10)])
+    builder = TopologyBuilder("replayed")
+    builder.set_spout("source", lambda: ReplayingSpout(source))
+    builder.set_bolt("count", bolt).fields_grouping("source", "message")
+    run_topology(builder.build(), Config())
+
+
+@pytest.mark.guarantee("CP-4")
+def test_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
+    class Breaks(Count):
+        def execute(self, tup: Tuple) -> Any:
+            self.state.put(tup["message"], 1)
+
+        def pre_prepare(self, txid: int) -> None:
+            raise ValueError("no room")
+
+    with pytest.raises(ComponentError, match="no room"):
+        replay_words(Breaks)
+
+
+@pytest.mark.guarantee("CP-6", "CP-7")
+def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_ends_the_run() -> None:
+    class Unstorable(Count):
+        def execute(self, tup: Tuple) -> Any:
+            self.state.put(tup["message"], object())
+
+    with pytest.raises(ComponentError, match=r"'count': the value of key 's:\d' cannot be stored: a value of type object"):
+        replay_words(Unstorable)
+
+
+@pytest.mark.guarantee("CP-5")
+def test_a_task_that_dies_before_its_first_checkpoint_loses_no_word() -> None:
+    told: Counter[str] = Counter()
+    finished = count_words(WORDS, "memory://", bolt=lambda: Told(told), tasks=1, faults=[KillTask("count", at_call=3)])
+    assert finished.strikes
+    assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
+
+
+@pytest.mark.guarantee("GRP-5", "CP-3")
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        ({"acker_executors": 0}, "state needs tracked tuples, and acker_executors=0 switches tracking off"),
+        ({"state_checkpoint_interval_ms": 20_000}, "state_checkpoint_interval_ms=20000 is more than a third of message_timeout_secs=30"),
+    ],
+)
+def test_settings_that_state_does_not_go_with_are_refused(settings: dict[str, Any], told: str) -> None:
+    with pytest.raises(TopologyError, match=told):
+        count_words(WORDS, "memory://", **settings)
+
+
+@pytest.mark.guarantee("GRP-5")
+def test_a_cycle_and_concurrency_are_refused() -> None:
+    class Loops(Bolt):
+        output_fields = Fields("word")
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.ack(tup)
+
+    builder = TopologyBuilder("loops", Config(max_spout_pending=10))
+    builder.set_spout("feed", Feeder("word"))
+    builder.set_bolt("loop", Loops).shuffle_grouping("feed").shuffle_grouping("back")
+    builder.set_bolt("back", Loops).shuffle_grouping("loop")
+    builder.set_bolt("count", Count, concurrency=2).fields_grouping("loop", "word")
+    with pytest.raises(TopologyError) as caught:
+        builder.build()
+    assert "a barrier cannot pass the cycle 'loop' → 'back' → 'loop'" in str(caught.value)
+    assert "bolt 'count': a stateful bolt takes one input at a time" in str(caught.value)
+
+
+@pytest.mark.guarantee("CP-8")
+@pytest.mark.parametrize("url", ["sqlite://x.db", "nowhere://x", "memory://x", "sqlite:////no/such/state.db", "tests.no_such:provider"])
+def test_a_provider_that_is_none_is_told(url: str) -> None:
+    with pytest.raises(StateError) as caught:
+        count_words(WORDS, url)
+    assert caught.value.hint

@@ -1,0 +1,43 @@
+"""The servers that integration tests need. Where one cannot be had its tests are skipped, with the reason; on CI (CI=true) they fail."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.integration.redis_server import RedisServer, why_not
+
+
+@pytest.fixture(scope="session")
+def redis_installed() -> None:
+    reason = why_not()
+    if reason is not None:
+        if os.environ.get("CI", "").lower() in ("1", "true"):
+            pytest.fail(f"CI needs it: {reason}", pytrace=False)
+        pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def session_server(redis_installed: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServer]:
+    server = RedisServer(tmp_path_factory.mktemp("redis"))
+    server.start()
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def server(session_server: RedisServer) -> RedisServer:
+    """The server of the session, empty."""
+    with session_server.client() as client:
+        client.flushall()
+    return session_server
+
+
+@pytest.fixture
+def own_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
+    """A server of this test alone, which it may kill."""
+    server = RedisServer(tmp_path)
+    server.start()
+    yield server
+    server.kill()

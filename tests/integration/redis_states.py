@@ -1,0 +1,103 @@
+"""What the Redis tests share: providers that are closed again, rows and blobs in short, and a run of checkpoints with its model."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, TaskStore, codec_named, fold_what_counts
+from engine.state.redis import RedisProvider
+from engine.state.redis_link import RedisAddress
+
+TOPOLOGY = "word count"
+PLACE = StatePlace("count", 0, 1, True, 16)
+LEDGER = "$checkpoint"
+
+
+@asynccontextmanager
+async def opened(address: RedisAddress, topology: str = TOPOLOGY, timeout_secs: float = 5.0) -> AsyncIterator[RedisProvider]:
+    provider = RedisProvider(address, timeout_secs=timeout_secs)
+    await provider.open(topology)
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+async def store_of(provider: RedisProvider, place: StatePlace = PLACE) -> TaskStore:
+    return await provider.store(place.component_id, place.task_index, place.slots)
+
+
+async def each(*items: Any) -> AsyncIterator[Any]:
+    for item in items:
+        yield item
+
+
+async def loaded(store: TaskStore) -> dict[tuple[int, bytes], bytes | None]:
+    """All rows; each must come once."""
+    found: dict[tuple[int, bytes], bytes | None] = {}
+    async for rows in store.load():
+        for row in rows:
+            assert (row.slot, row.key) not in found
+            found[row.slot, row.key] = row.value
+    return found
+
+
+def rows(slot: int, **values: str | None) -> list[Row]:
+    return [Row(slot, key.encode(), None if value is None else value.encode()) for key, value in values.items()]
+
+
+def named(deltas: Iterable[StagedDelta]) -> list[tuple[int, int]]:
+    return [(delta.txid, delta.round) for delta in deltas]
+
+
+class Run:
+    """A task's checkpoints against a model of them: `model` is what must be there once all is committed."""
+
+    def __init__(self, provider: RedisProvider, patience: Patience, model: dict[object, object] | None = None) -> None:
+        self._provider = provider
+        self._patience = patience
+        self.model: dict[object, object] = {} if model is None else model
+        self.ledger = provider.ledger(LEDGER)
+        self.txid = -1
+
+    async def begin(self) -> None:
+        """As the engine begins: claim, fold what counts, load."""
+        patiently = self._patience.with_
+        await patiently(self.ledger.claim)
+        entries = await patiently(self.ledger.read)
+        self.txid, round_ = entries.get("record", (-1, 0))  # type: ignore[misc]
+        codec = codec_named("msgpack")
+        await patiently(lambda: fold_what_counts(self._provider, codec, PLACE, lambda txid, each: each == round_, self.txid))
+        self.state: LayeredState[Any, Any] = LayeredState(await store_of(self._provider), codec, PLACE)
+        await patiently(lambda: self.state.load(self.txid))
+
+    async def checkpoint(self, changes: Mapping[Any, object], *, fold: bool = False) -> None:
+        """Change keys (None: delete), and commit."""
+        for key, value in changes.items():
+            if value is None:
+                self.state.delete(key)
+            else:
+                self.state.put(key, value)
+        txid = self.txid + 1
+        self.state.freeze(txid, 1)
+        await self._patience.with_(self.state.write_frozen)
+        await self._patience.with_(lambda: self.ledger.write({"record": [txid, 1]}))
+        await self.state.commit(txid)
+        self.txid = txid
+        self.model.update(changes)
+        for key in [key for key, value in self.model.items() if value is None]:
+            del self.model[key]
+        if fold:
+            await self._patience.with_(self.state.fold)
+
+
+def patient(secs: float = 20.0) -> Patience:
+    return Patience(secs)
+
+
+async def stored(address: RedisAddress) -> dict[object, object]:
+    """What a new process finds."""
+    async with opened(address) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        return dict(run.state.items())

@@ -1,0 +1,256 @@
+"""The Redis provider when connections are cut, commands come late, the server dies, or another process takes over (CP-7, CP-8)."""
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+
+import pytest
+
+from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.state import Row, StatePlace
+from engine.state.redis import BYTES_PER_STEP
+from engine.state.redis_link import CONNECTIONS
+from tests.integration.redis_server import RedisServer
+from tests.integration.redis_states import LEDGER, Run, each, loaded, named, opened, patient, rows, store_of, stored
+from tests.integration.tcp_proxy import TcpProxy, Way
+
+pytestmark = pytest.mark.guarantee("CP-7", "CP-8")
+CUTS = 25
+STEPS = 17
+"""Of `program`, at least."""
+
+
+async def program(run: Run) -> None:
+    """Every kind of step: claim, read, fold at start, load, stage, ledger write, fold, drop."""
+    await run.begin()
+    await run.checkpoint({key: f"value {key}" for key in range(60)})
+    await run.checkpoint({**dict.fromkeys(range(0, 60, 3)), "big": "x" * (BYTES_PER_STEP + 1000)}, fold=True)
+    await run.checkpoint(dict.fromkeys(range(30), run.txid))
+    await run.checkpoint({1: None, "big": None, "last": [1, 2]}, fold=True)
+    await run.checkpoint({"not folded": 1})
+
+
+@pytest.mark.parametrize("way", ["there", "back"])
+async def test_a_connection_cut_anywhere_changes_nothing(server: RedisServer, way: Way) -> None:
+    """There: the command is lost. Back: it is done, and its answer lost."""
+    async with TcpProxy(server.port) as proxy:
+        address = server.address(port=proxy.port)
+        async with opened(address) as provider:
+            proxy.cut_after(way, 10**12)
+            await program(Run(provider, patient()))
+            total = proxy.passed[way]
+        # Large values take most of the bytes, and small steps are as many: cuts in both.
+        for cut in sorted({1 + total * number // CUTS for number in range(CUTS)} | set(range(1, min(total, 4000), 173))):
+            with server.client() as client:
+                client.flushall()
+            async with opened(address) as provider:
+                proxy.cut_after(way, cut)
+                run = Run(provider, patient())
+                await program(run)
+            assert await stored(server.address()) == run.model, f"cut after {cut} bytes"
+        assert proxy.cuts > CUTS
+
+
+async def test_all_connections_closed_by_the_server_between_steps(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        for number in range(10):
+            _close_connections(server)
+            await run.checkpoint({number % 4: number, "n": number}, fold=number % 3 == 0)
+    assert await stored(server.address()) == run.model
+
+
+async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServer) -> None:
+    """More tasks than connections; what one task does late or again is no other's."""
+    tasks = 3 * CONNECTIONS
+    async with opened(server.address()) as provider:
+        await provider.ledger(LEDGER).claim()
+        stores = [await store_of(provider, StatePlace("count", index, tasks, False, 16)) for index in range(tasks)]
+
+        async def step(index: int, txid: int) -> None:
+            await patient().with_(lambda: stores[index].stage(txid, 1, each(*[b"%d" % index * 50_000] * 12)))
+            await patient().with_(lambda: stores[index].fold(each(rows(index, mine=f"{index} {txid}")), txid - 1))
+
+        async def work(index: int) -> None:
+            for txid in range(6):
+                await step(index, txid)
+
+        working = asyncio.gather(*map(work, range(tasks)))
+        for _ in range(5):
+            await asyncio.sleep(0.1)
+            await asyncio.to_thread(_close_connections, server)
+        await working
+        for index, store in enumerate(stores):
+            [delta] = await patient().with_(store.deltas)
+            assert (delta.txid, delta.blobs) == (5, (b"%d" % index * 50_000,) * 12)
+            assert await loaded(store) == {(index, b"mine"): f"{index} 5".encode()}
+
+
+def _close_connections(server: RedisServer) -> None:
+    with server.client() as client:
+        client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+
+
+async def test_a_step_that_is_cancelled_leaves_the_connections_clean(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        await provider.ledger(LEDGER).claim()
+        store = await store_of(provider)
+        for turns in range(0, 60, 3):
+            staging = asyncio.create_task(store.stage(turns, 1, each(*[b"x" * BYTES_PER_STEP] * 5)))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            staging.cancel()
+            await asyncio.wait([staging])
+            await store.stage(turns, 1, each(b"%d" % turns))
+        assert [delta.blobs for delta in await store.deltas()] == [(b"%d" % turns,) for turns in range(0, 60, 3)]
+
+
+async def test_a_step_that_arrives_after_its_repetition_is_refused(server: RedisServer) -> None:
+    """The old stage, fold and ledger write reach the server when newer ones have long been done."""
+    async with TcpProxy(server.port) as proxy, opened(server.address(port=proxy.port), timeout_secs=0.2) as provider:
+        ledger, store = provider.ledger(LEDGER), await store_of(provider)
+        await ledger.claim()
+        proxy.keeps = True
+        with pytest.raises(StateUnavailable, match=r"did not answer within 0\.2 s"):
+            await ledger.write({"record": "old"})
+        with pytest.raises(StateUnavailable):
+            await store.stage(1, 1, each(b"old"))
+        with pytest.raises(StateUnavailable):
+            await store.fold(each(rows(0, a="old")), 0)
+        with pytest.raises(StateUnavailable):
+            await ledger.claim()
+        proxy.keeps = False
+        assert await ledger.claim() == 2
+        await ledger.write({"record": "new"})
+        await store.stage(1, 1, each(b"new"))
+        await store.fold(each(rows(0, a="new")), 0)
+
+        answers = await proxy.deliver()
+
+        assert answers == [b"-LATE a newer one was done\r\n"] * 4
+        assert await ledger.read() == {"record": "new"}
+        assert [delta.blobs for delta in await store.deltas()] == [(b"new",)]
+        assert await loaded(store) == {(0, b"a"): b"new"}
+        await ledger.write({"record": "newer"})
+
+
+async def test_a_claim_of_a_dead_process_that_arrives_late_takes_nothing(server: RedisServer) -> None:
+    async with TcpProxy(server.port) as proxy:
+        async with opened(server.address(port=proxy.port), timeout_secs=0.2) as dead:
+            ledger = dead.ledger(LEDGER)
+            await ledger.claim()
+            proxy.keeps = True
+            with pytest.raises(StateUnavailable):
+                await dead.ledger("other").claim()
+            proxy.keeps = False
+        async with opened(server.address()) as provider:
+            ledger = provider.ledger(LEDGER)
+            await ledger.claim()
+            assert await proxy.deliver() == [b"-LATE a newer one was done\r\n"]
+            await ledger.write({"a": 1})
+
+
+async def test_a_superseded_process_writes_nothing_that_counts(server: RedisServer) -> None:
+    """The old one is paused between two chunks of a fold, and goes on when the new one has taken over."""
+    going_on, paused = asyncio.Event(), asyncio.Event()
+
+    async def chunks() -> AsyncIterator[list[Row]]:
+        yield [Row(0, b"%d" % number, b"old") for number in range(1000)]
+        paused.set()
+        await going_on.wait()
+        yield rows(1, late="old")
+
+    async with opened(server.address()) as old, opened(server.address()) as new:
+        old_ledger, old_store = old.ledger(LEDGER), await store_of(old)
+        await old_ledger.claim()
+        await old_ledger.write({"record": "old"})
+        await old_store.stage(1, 1, each(b"x"))
+        folding = asyncio.create_task(old_store.fold(chunks(), 1))
+        await paused.wait()
+
+        new_ledger, new_store = new.ledger(LEDGER), await store_of(new)
+        await new_ledger.claim()
+        await new_store.fold(each(rows(1, late="new"), rows(0, **{"1": "new"})), 0)
+        going_on.set()
+
+        with pytest.raises(StateFenced, match="another process has taken this topology over"):
+            await folding
+        with pytest.raises(StateFenced):
+            await old_store.stage(2, 2, each(b"x"))
+        with pytest.raises(StateFenced):
+            await old_store.drop(-1)
+        with pytest.raises(StateFenced):
+            await old_ledger.write({"record": "late"})
+        with pytest.raises(StateFenced):
+            await old_ledger.write({})
+        assert await new_ledger.read() == {"record": "old"}
+        assert named(await new_store.deltas()) == [(1, 1)], "its delta is still there for the new one"
+        found = await loaded(new_store)
+        assert (found[1, b"late"], found[0, b"1"]) == (b"new", b"new")
+
+
+async def test_looking_at_a_running_topology_does_not_fence_it(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        await run.checkpoint({"a": 1}, fold=True)
+        async with opened(server.address()) as looking:
+            assert "record" in await looking.ledger(LEDGER).read()
+            assert await loaded(await store_of(looking))
+        await run.checkpoint({"a": 2}, fold=True)
+
+
+@pytest.mark.parametrize("turns", [0, 1, 4])
+@pytest.mark.parametrize("after", range(1, STEPS + 1))
+async def test_a_server_killed_in_the_middle_keeps_all_it_acknowledged(own_server: RedisServer, after: int, turns: int) -> None:
+    """kill -9 in one step of each kind, so many turns of the loop after it began, and started again: the run goes on by itself."""
+    async with opened(own_server.address()) as provider:
+        run = Run(provider, patient())
+        link = provider._opened.link  # where every exchange passes
+        exchange, count = link.run, 0
+
+        async def counted(*args):  # type: ignore[no-untyped-def]
+            nonlocal count
+            count += 1
+            if count == after:
+                answering = asyncio.ensure_future(exchange(*args))
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                own_server.kill()
+                own_server.start()
+                return await answering
+            return await exchange(*args)
+
+        link.run = counted  # type: ignore[method-assign]
+        await program(run)
+    assert count >= STEPS
+    assert await stored(own_server.address()) == run.model
+
+
+async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -> None:
+    async with opened(own_server.address()) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        await run.checkpoint({"a": 1})
+        with own_server.client() as client:
+            client.flushall()
+        with pytest.raises(StateError, match="what this run stored is gone") as told:
+            await run.checkpoint({"a": 2})
+        assert not isinstance(told.value, StateUnavailable | StateFenced)
+
+
+async def test_a_server_that_stands_still_is_unavailable_and_then_goes_on(own_server: RedisServer) -> None:
+    async with opened(own_server.address(), timeout_secs=0.2) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        own_server.signal(signal.SIGSTOP)
+        store = await store_of(provider)
+        with pytest.raises(StateUnavailable, match="did not answer"):
+            await store.stage(0, 1, each(b"x"))
+        writing = asyncio.create_task(run.checkpoint({"a": 1}, fold=True))
+        await asyncio.sleep(0.5)
+        assert not writing.done()
+        own_server.signal(signal.SIGCONT)
+        await writing
+    assert await stored(own_server.address()) == {"a": 1}

@@ -1,0 +1,77 @@
+"""How the Redis provider does with many keys. Prints what it measures (pytest -s); asserts what must be there, nothing timed."""
+
+import asyncio
+import gc
+import time
+
+import pytest
+
+from engine.state import LayeredState, codec_named
+from engine.state.redis import RedisProvider
+from tests.integration.redis_server import RedisServer
+from tests.integration.redis_states import PLACE, opened, store_of
+
+KEYS = 100_000
+VALUE = "x" * 84
+
+
+class Loop:
+    """Watches the loop: what the step in its block takes, and the longest time for which nothing else had a turn.
+
+    In CPU time too: on a machine that is busy with other things the wall clock says more of those.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def __aenter__(self) -> None:
+        self._longest = self._longest_cpu = 0.0
+        gc.collect()
+        self._watch = asyncio.create_task(self._turns())
+        await asyncio.sleep(0)
+        self._began = time.perf_counter()
+
+    async def _turns(self) -> None:
+        last, last_cpu = time.perf_counter(), time.thread_time()
+        while True:
+            await asyncio.sleep(0)
+            now, cpu = time.perf_counter(), time.thread_time()
+            self._longest, self._longest_cpu = max(self._longest, now - last), max(self._longest_cpu, cpu - last_cpu)
+            last, last_cpu = now, cpu
+
+    async def __aexit__(self, *_: object) -> None:
+        took = time.perf_counter() - self._began
+        self._watch.cancel()
+        stall = f"longest stall {self._longest * 1000:5.1f} ms ({self._longest_cpu * 1000:4.1f} ms of CPU)"
+        print(f"\n{self._name:40} {took * 1000:8.1f} ms, {stall}", end="")
+
+
+async def state_of(provider: RedisProvider) -> LayeredState[str, object]:
+    return LayeredState(await store_of(provider), codec_named("msgpack"), PLACE)
+
+
+@pytest.mark.alone
+@pytest.mark.guarantee("CP-7")
+async def test_a_hundred_thousand_keys(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        await provider.ledger("$checkpoint").claim()
+        state = await state_of(provider)
+        for txid, value in enumerate((VALUE, VALUE[:-1] + "y")):
+            for number in range(KEYS):
+                state.put(f"key {number:012}", value)
+            state.freeze(txid)
+            async with Loop(f"stage {KEYS:,} changed keys, txid {txid}"):
+                await state.write_frozen()
+            await state.commit(txid)
+        async with Loop("the two deltas read back"):
+            deltas = await (await store_of(provider)).deltas()
+        assert [delta.txid for delta in deltas] == [0, 1]
+        async with Loop(f"fold {KEYS:,} keys"):
+            await state.fold()
+    async with opened(server.address()) as provider:
+        fresh = await state_of(provider)
+        async with Loop(f"load {KEYS:,} keys"):
+            await fresh.load(1)
+        assert sum(1 for _ in fresh.items()) == KEYS
+        assert fresh.get("key 000000000007") == VALUE[:-1] + "y"
+        assert await (await store_of(provider)).deltas() == []

@@ -1,0 +1,285 @@
+"""What the Redis provider says when it is given a wrong URL, a wrong server, or keys of somebody else (CP-8)."""
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StateError, StateUnavailable
+from engine.state import TaskStore, provider_of
+from engine.state.redis_link import RedisAddress, address_of
+from tests.integration.redis_server import HOST, RedisServer, free_port
+from tests.integration.redis_states import LEDGER, each, opened, rows, store_of
+
+pytestmark = pytest.mark.guarantee("CP-8")
+SECRET = "s3cret:%/@"
+
+
+@pytest.fixture
+def locked_server(redis_installed: None, tmp_path: Path) -> Iterator[RedisServer]:
+    """A server with a password."""
+    server = RedisServer(tmp_path, password=SECRET)
+    server.start()
+    yield server
+    server.kill()
+
+
+async def refused(address: RedisAddress, *said: str, passing: bool = False) -> None:
+    """Opening raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    with pytest.raises(StateError) as told:
+        async with opened(address, timeout_secs=0.5):
+            pass
+    text = str(told.value)
+    assert isinstance(told.value, StateUnavailable) == passing, text
+    assert told.value.hint
+    assert f"{HOST}:{address.port}" in text
+    assert SECRET not in text
+    for each_said in said:
+        assert each_said in text
+
+
+async def test_a_password_opens(locked_server: RedisServer) -> None:
+    provider = provider_of(f"redis://:s3cret%3A%25%2F%40@{HOST}:{locked_server.port}/0")
+    await provider.open("t")
+    await provider.close()
+    async with opened(replace(locked_server.address(), username="default")):
+        pass
+
+
+async def test_a_wrong_password(locked_server: RedisServer) -> None:
+    await refused(replace(locked_server.address(), password="no"), "refuses this user or password", "redis://[user]")
+
+
+async def test_no_password_where_one_is_asked_for(locked_server: RedisServer) -> None:
+    await refused(replace(locked_server.address(), password=None), "asks for a password", "redis://:password@")
+
+
+async def test_a_password_where_none_is_set(server: RedisServer) -> None:
+    await refused(replace(server.address(), password=SECRET), "it has no password")
+
+
+async def test_a_user_who_may_not(server: RedisServer) -> None:
+    with server.client() as client:
+        client.acl_setuser("reader", enabled=True, passwords=["+pw"], keys=["*"], categories=["+@read"], commands=["+select", "+client"])
+    try:
+        await refused(replace(server.address(), username="reader", password="pw"), "its user may not do this", "ACL SETUSER")
+    finally:
+        with server.client() as client:
+            client.acl_deluser("reader")
+
+
+async def test_a_user_with_the_rights_that_the_hint_names(server: RedisServer) -> None:
+    with server.client() as client:
+        client.execute_command("ACL", "SETUSER", "streams", "on", ">pw", "~{test:*", "+@all", "-@admin")
+    try:
+        async with opened(replace(server.address(), username="streams", password="pw")) as provider:
+            await provider.ledger(LEDGER).claim()
+            await (await store_of(provider)).fold(each(rows(0, a="1")), 0)
+    finally:
+        with server.client() as client:
+            client.acl_deluser("streams")
+
+
+async def test_nobody_listens() -> None:
+    await refused(RedisAddress(HOST, free_port()), "cannot be reached", "Does it run", passing=True)
+
+
+async def test_nobody_answers() -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(mute, HOST, 0) as listening:
+        await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "did not answer within 0.5 s", passing=True)
+
+
+async def test_somebody_else_answers() -> None:
+    async def web(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    async with await asyncio.start_server(web, HOST, 0) as listening:
+        await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "does not answer as Redis does", "host and port")
+
+
+async def test_a_database_that_is_not_there(server: RedisServer) -> None:
+    await refused(server.address(db=99), "no database of this number")
+
+
+async def test_a_newer_format(server: RedisServer) -> None:
+    with server.client() as client:
+        client.set("{test:word%20count}:format", 2)
+    await refused(server.address(), "newer version", "nothing was changed")
+
+
+async def test_a_format_of_somebody_else(server: RedisServer) -> None:
+    with server.client() as client:
+        client.set("{test:word%20count}:format", "hello")
+    await refused(server.address(), "none of ours", "prefix")
+
+
+@pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
+async def test_a_server_that_throws_keys_away(server: RedisServer, policy: str) -> None:
+    with server.client() as client:
+        client.config_set("maxmemory", "1gb")
+        client.config_set("maxmemory-policy", policy)
+    try:
+        await refused(server.address(), "throws away", policy, "noeviction")
+    finally:
+        with server.client() as client:
+            client.config_set("maxmemory", 0)
+            client.config_set("maxmemory-policy", "noeviction")
+
+
+@pytest.mark.parametrize(
+    "key", ["owner", "lanes", "epochs", "ledger:%24checkpoint", "deltas:count:0", "delta:count:0:1:1", "rows:count:3", "format"]
+)
+async def test_a_key_of_another_type(server: RedisServer, key: str) -> None:
+    name = f"{{test:word%20count}}:{key}"
+    with server.client() as client:
+        client.sadd(name, "theirs")
+    with pytest.raises(StateError, match="holds a set, which the engine did not write") as told:
+        await _use_all_keys(server)
+    assert name in told.value.message
+    assert "prefix" in (told.value.hint or "")
+    with server.client() as client:
+        assert client.smembers(name) == {b"theirs"}
+
+
+async def _use_all_keys(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        ledger, store = provider.ledger(LEDGER), await store_of(provider)
+        await ledger.claim()
+        await ledger.write({"a": 1})
+        await store.stage(1, 1, each(b"x"))
+        await store.fold(each(rows(2, a="1"), rows(3, a="1")), 1)
+
+
+async def test_full_memory_may_pass(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        store = await store_of(provider)
+        with server.client() as client:
+            client.config_set("maxmemory", "1mb")
+        try:
+            with pytest.raises(StateUnavailable, match="out of memory"):
+                await store.stage(1, 1, each(b"x"))
+        finally:
+            with server.client() as client:
+                client.config_set("maxmemory", 0)
+        await store.stage(1, 1, each(b"x"))
+
+
+async def test_a_replica_may_become_a_master(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        store = await store_of(provider)
+        with server.client() as client:
+            client.replicaof(HOST, "1")
+        try:
+            with pytest.raises(StateUnavailable, match=r"replica|lost its master"):
+                await store.stage(1, 1, each(b"x"))
+        finally:
+            with server.client() as client:
+                client.replicaof("NO", "ONE")
+        await store.stage(1, 1, each(b"x"))
+
+
+async def test_a_busy_script_may_end(own_server: RedisServer) -> None:
+    async with opened(own_server.address()) as provider:
+        store = await store_of(provider)
+        with own_server.client() as client:
+            client.config_set("lua-time-limit", 10)
+        looping = asyncio.create_task(asyncio.to_thread(_loop, own_server))
+        with pytest.raises(StateUnavailable, match="a script keeps it busy"):
+            await _again_and_again(store)
+        with own_server.client() as client:
+            client.script_kill()
+        await looping
+        await store.stage(1, 1, each(b"x"))
+
+
+async def _again_and_again(store: TaskStore) -> None:
+    while True:
+        await store.stage(1, 1, each(b"x"))
+
+
+def _loop(server: RedisServer) -> None:
+    with server.client() as client:
+        with pytest.raises(Exception, match=r"SCRIPT KILL|killed"):
+            client.eval("while true do end", 0)
+
+
+async def test_forgotten_scripts_are_sent_again(server: RedisServer) -> None:
+    async with opened(server.address()) as provider:
+        store = await store_of(provider)
+        await store.stage(1, 1, each(b"x"))
+        with server.client() as client:
+            client.script_flush()
+        await store.stage(1, 2, each(b"x"))
+        assert len(await store.deltas()) == 2
+
+
+@pytest.fixture
+def tls_server(redis_installed: None, tmp_path: Path) -> Iterator[tuple[RedisServer, Path]]:
+    """A server that speaks TLS alone, and its certificate."""
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed, which makes the certificate")
+    certificate, key = tmp_path / "server.pem", tmp_path / "server.key"
+    made = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    names = ["-addext", f"subjectAltName=IP:{HOST}", "-keyout", str(key), "-out", str(certificate)]
+    subprocess.run([*made, *names], check=True, capture_output=True, timeout=60)
+    server = RedisServer(tmp_path, "--tls-cert-file", str(certificate), "--tls-key-file", str(key), "--tls-auth-clients", "no")
+    server.start()
+    with server.client() as client:
+        plain, server.port = server.port, free_port()
+        client.config_set("tls-port", server.port)
+    yield server, certificate
+    server.port = plain
+    server.kill()
+
+
+async def test_tls(tls_server: tuple[RedisServer, Path], monkeypatch: pytest.MonkeyPatch) -> None:
+    server, certificate = tls_server
+    address = replace(server.address(), tls=True)
+    await refused(address, "its certificate is not trusted", "SSL_CERT_FILE")
+    monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    async with opened(address) as provider:
+        await provider.ledger(LEDGER).claim()
+
+
+async def test_tls_where_there_is_none(server: RedisServer) -> None:
+    await refused(replace(server.address(), tls=True), "did not answer", "does it speak TLS (if not: redis://)", passing=True)
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("redis://", "names no host"),
+        ("redis:///0", "names no host"),
+        ("redis://host:port/0", "no clear host and port"),
+        ("redis://:pw@host:99999", "no clear host and port"),
+        ("redis://:pw@host/zero", "'/zero' is no number of a database"),
+        ("redis://:pw@host/0/1", "is no number of a database"),
+        ("redis://:pw@host/-1", "is no number of a database"),
+        ("redis://:pw@host/0#x", "is no number of a database"),
+        ("redis://:pw@host/0?prefx=a", "Did you mean 'prefix'?"),
+        ("redis://:pw@host/0?prefix=", "prefix= is empty"),
+    ],
+)
+def test_a_url_that_is_not_clear(url: str, said: str) -> None:
+    with pytest.raises(StateError) as told:
+        provider_of(url)
+    assert said in str(told.value)
+    assert ":pw@" not in str(told.value)
+    assert "redis://:password@host" in str(told.value)
+
+
+def test_a_url_says_everything() -> None:
+    assert address_of("rediss://me:p%40ss@[::1]:7000/3?prefix=a%3Ab") == RedisAddress("::1", 7000, 3, "me", "p@ss", True, "a:b")
+    assert address_of("redis://host") == RedisAddress("host")
+    assert "p@ss" not in repr(address_of("redis://:p%40ss@host"))
+    assert str(address_of("redis://[::1]/2")) == "redis://[::1]:6379/2"

@@ -1,0 +1,19 @@
+"""`redis://` against the suite that every provider must pass, on a real server."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.state import StateProvider, provider_of
+from engine.testing import StateProviderSuite
+from tests.integration.redis_server import HOST, RedisServer
+
+
+@pytest.mark.guarantee("CP-6", "CP-7", "CP-8", "CP-9")
+class TestRedis(StateProviderSuite):
+    @pytest.fixture(autouse=True)
+    def _running(self, server: RedisServer) -> None:
+        self._port = server.port
+
+    def provider(self, folder: Path) -> StateProvider:
+        return provider_of(f"redis://{HOST}:{self._port}/0?prefix={folder.name}")

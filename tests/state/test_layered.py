@@ -1,0 +1,382 @@
+"""`LayeredState`, one behaviour each; `test_layered_model.py` mixes them."""
+
+import asyncio
+import re
+from collections.abc import Awaitable, Callable
+from typing import Any, NamedTuple
+
+import pytest
+
+from engine.errors import StateError, StateUnavailable
+from engine.kernel import key_group
+from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
+from engine.state.codec import CodecName
+from tests.state.slow_store import SlowProvider, SlowStore
+
+NOT_KEYED = StatePlace("count", 0, 1, False, 8)
+Made = Callable[..., LayeredState[Any, Any]]
+
+
+@pytest.fixture(params=[False, True], ids=["read", "resident"])
+def store(request: pytest.FixtureRequest) -> SlowStore:
+    return SlowStore(resident=request.param)
+
+
+def state_on(store: SlowStore, place: StatePlace = NOT_KEYED, codec: CodecName = "msgpack", **settings: Any) -> LayeredState[Any, Any]:
+    return LayeredState(store, codec_named(codec), place, **settings)
+
+
+async def checkpoint(state: LayeredState[Any, Any], txid: int) -> None:
+    await state.prepare_commit(txid)
+    await state.commit(txid)
+
+
+async def restarted(store: SlowStore, txid: int, place: StatePlace = NOT_KEYED, **settings: Any) -> LayeredState[Any, Any]:
+    await fold_what_counts(SlowProvider(store), codec_named(settings.get("codec", "msgpack")), place, lambda *_: True, txid)
+    state = state_on(store, place, **settings)
+    await state.load(txid)
+    return state
+
+
+# Keys
+
+
+@pytest.mark.parametrize("key", [[1], {}, float("nan"), object()], ids=["list", "dict", "nan", "object"])
+def test_what_is_no_key_is_refused(store: SlowStore, key: Any) -> None:
+    state = state_on(store)
+    for use in (lambda: state.put(key, 1), lambda: state.delete(key), lambda: state.get(key), lambda: key in state):
+        with pytest.raises(StateError, match=r"'count': .* cannot be a key"):
+            use()
+
+
+@pytest.mark.guarantee("CP-6")
+async def test_equal_keys_are_one_key(store: SlowStore) -> None:
+    state = state_on(store)
+    state.put(1, "int")
+    await checkpoint(state, 0)
+    state.put(True, "bool")
+    state.put(("a", 2.0), "tuple")
+    await checkpoint(state, 1)
+    await state.fold()
+    state.put(1.0, "float")
+    assert dict(state.items()) == {1: "float", ("a", 2): "tuple"}
+    await checkpoint(state, 2)
+    state = await restarted(store, 2)
+    assert dict(state.items()) == {1: "float", ("a", 2): "tuple"}
+    assert state.get(("a", 2)) == "tuple"
+
+
+def own_and_foreign(place: StatePlace) -> tuple[str, str]:
+    keys = [f"key {number}" for number in range(200)]
+    return next(key for key in keys if place.slot_of(key) in place.slots), next(
+        key for key in keys if place.slot_of(key) not in place.slots
+    )
+
+
+@pytest.mark.guarantee("CP-9")
+def test_a_key_of_another_task_is_refused_by_name(store: SlowStore) -> None:
+    place = StatePlace("count", 1, 3, True, 8)
+    own, foreign = own_and_foreign(place)
+    state = state_on(store, place)
+    state.put(own, 1)
+    group = key_group(foreign, 8)
+    with pytest.raises(
+        StateError, match=re.escape(f"'count': the key {foreign!r} belongs to key group {group}, which is not of this task (3 to 5)")
+    ):
+        state.put(foreign, 1)
+    with pytest.raises(StateError):
+        state.delete(foreign)
+    assert dict(state.items()) == {own: 1}
+
+
+@pytest.mark.guarantee("CP-9")
+async def test_a_key_of_another_task_is_never_found(store: SlowStore) -> None:
+    place, whole = StatePlace("count", 1, 3, True, 8), StatePlace("count", 0, 1, True, 8)
+    own, foreign = own_and_foreign(place)
+    everything = state_on(store, whole)
+    everything.put(foreign, "theirs")
+    await checkpoint(everything, 0)
+    await everything.close()
+    if not store.resident:
+        assert state_on(store, place).get(foreign) is None
+        assert state_on(store, whole).get(foreign) == "theirs"
+    assert own not in state_on(store, place)
+
+
+class Seen(NamedTuple):
+    word: str
+    day: int
+
+
+@pytest.mark.guarantee("CP-9")
+async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: SlowStore) -> None:
+    place = StatePlace("count", 1, 3, True, 8)
+    own, foreign = own_and_foreign(place)
+    state = state_on(store, place, key_of=lambda key: key[0])
+    for day in range(20):
+        state.put(Seen(own, day), day)
+    with pytest.raises(StateError, match="not of this task"):
+        state.put(Seen(foreign, 1), 1)
+    await checkpoint(state, 0)
+    state = await restarted(store, 0, place, key_of=lambda key: key[0])
+    assert {slot for slot, _ in store.rows} == {key_group(own, 8)}
+    assert [state.get((own, day)) for day in range(20)] == list(range(20))
+
+
+@pytest.mark.parametrize("codec", ["msgpack", "pickle"])
+async def test_a_key_has_one_row_whichever_codec_writes_values(store: SlowStore, codec: CodecName) -> None:
+    state = state_on(store, codec=codec)
+    word = "word"
+    for txid, key in enumerate([(word, word), (word, "".join(["wo", "rd"])), ("wor" + chr(100), word)]):
+        state.put(key, txid)
+        await checkpoint(state, txid)
+        await state.fold()
+    assert len(store.rows) == 1
+    assert dict(state.items()) == {("word", "word"): 2}
+
+
+# Values
+
+
+@pytest.mark.guarantee("CP-6")
+@pytest.mark.parametrize("stage", ["frozen", "written", "committed", "folded", "restarted"])
+async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: SlowStore, stage: str) -> None:
+    state = state_on(store)
+    state.put("list", [1])
+    state.freeze(0)
+    if stage != "frozen":
+        await state.write_frozen()
+    if stage in ("committed", "folded", "restarted"):
+        await state.commit(0)
+    if stage == "folded":
+        await state.fold()
+    if stage == "restarted":
+        state = await restarted(store, 0)
+    got = state.get("list")
+    got.append(2)
+    assert state.get("list") == [1]
+    state.put("list", got)
+    assert state.get("list") == [1, 2]
+    if stage in ("frozen", "written"):
+        state.lose_changes()
+    else:
+        await state.rollback()
+    assert state.get("list") == [1]
+
+
+async def test_a_value_that_cannot_be_stored_is_named_with_its_key(store: SlowStore) -> None:
+    state = state_on(store)
+    state.put("good", 1)
+    state.put("bad", object())
+    with pytest.raises(StateError, match="'count': the value of key 'bad' cannot be stored: a value of type object"):
+        await state.prepare_commit(0)
+    with pytest.raises(StateError, match="commit of txid 0, which was never prepared"):
+        await state.commit(0)
+    await state.rollback()
+    await checkpoint(state, 0)
+
+
+async def test_heavy_values_make_more_blobs(store: SlowStore) -> None:
+    state = state_on(store)
+    for number in range(50):
+        state.put(number, [b"x" * 20_000])
+    await state.prepare_commit(0)
+    blobs = store.staged[0, 0]
+    assert len(blobs) >= 3
+    assert max(map(len, blobs)) < delta.BYTES_PER_BLOB + 50_000
+    assert state.staged_bytes == sum(map(len, blobs))
+
+
+async def test_a_row_that_cannot_be_read_names_the_component(store: SlowStore) -> None:
+    store.rows[0, b"\xa1a"] = b"\xc1"
+    state = state_on(store)
+
+    async def read() -> None:
+        await state.load(3)
+        state.get("a")
+
+    with pytest.raises(StateError, match="a stored key or value of 'count', slot 0, txid 3, cannot be read"):
+        await read()
+
+
+# Checkpoints
+
+
+@pytest.mark.guarantee("CP-6")
+async def test_the_order_of_a_checkpoint_is_kept(store: SlowStore) -> None:
+    state = state_on(store)
+    with pytest.raises(StateError, match="commit of txid 0, which was never prepared"):
+        await state.commit(0)
+    state.freeze(0)
+    with pytest.raises(StateError, match="prepare of txid 1, but 0 is prepared and neither"):
+        state.freeze(1)
+    with pytest.raises(StateError, match="never prepared"):
+        await state.commit(0)  # nothing is durable yet
+    await state.write_frozen()
+    await state.commit(0)
+    await state.commit(0)
+    with pytest.raises(StateError, match="prepare of txid 0, but 0 is committed"):
+        state.freeze(0)
+
+
+@pytest.mark.guarantee("CP-7")
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_commit_that_is_cancelled_is_committed(store: SlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The decision has fallen before a task is told: wherever it dies then, nothing of the layer may be lost."""
+    monkeypatch.setattr(layered, "KEYS_PER_TURN", 1)
+    state = state_on(store)
+    for txid in range(2):
+        for number in range(5):
+            state.put(number, txid)
+        await state.prepare_commit(txid)
+        committing = asyncio.create_task(state.commit(txid))
+        for _ in range(turns + 1):
+            await asyncio.sleep(0)
+        committing.cancel()
+        await asyncio.wait([committing])
+    state.put(0, "lost")
+    await state.rollback()
+    assert dict(state.items()) == dict.fromkeys(range(5), 1)
+    await checkpoint(state, 2)
+    await state.close()
+    assert await counts(restarted(store, 2)) == dict.fromkeys(range(5), 1)
+
+
+@pytest.mark.guarantee("CP-7")
+async def test_only_changed_keys_are_written(store: SlowStore) -> None:
+    state = state_on(store)
+    for number in range(100):
+        state.put(number, number)
+    await checkpoint(state, 0)
+    state.put(5, 6)
+    state.delete(7)
+    await state.prepare_commit(1)
+    [blob] = store.staged[1, 0]
+    assert [change[:2] for change in delta.changes_in(blob, codec_named("msgpack"))] == [(5, 6), (7, delta.DELETED)]
+
+
+async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: SlowStore) -> None:
+    state = state_on(store)
+    state.put("a", 1)
+    state.freeze(0, 1)
+    store.failures = 1
+    with pytest.raises(StateUnavailable):
+        await state.write_frozen()
+    await state.rollback()
+    await state.write_frozen()
+    assert not store.staged
+    state.put("a", 2)
+    state.freeze(0, 3)
+    await asyncio.gather(state.write_frozen(), state.write_frozen())
+    assert list(store.staged) == [(0, 3)]
+    assert store.most_writing == 1
+
+
+@pytest.mark.guarantee("CP-7")
+async def test_the_loop_goes_on_while_a_delta_is_written(store: SlowStore) -> None:
+    state = state_on(store)
+    for number in range(100):
+        state.put(number, 1)
+    state.freeze(0)
+    writing = asyncio.create_task(state.write_frozen())
+    await asyncio.sleep(0)
+    for number in range(100):
+        state.put(number, state.get(number) + 1)
+    await writing
+    await state.commit(0)
+    assert await counts(restarted(store, 0)) == dict.fromkeys(range(100), 1)
+    assert dict(state.items()) == dict.fromkeys(range(100), 2)
+
+
+async def counts(state: Awaitable[LayeredState[Any, Any]]) -> dict[Any, Any]:
+    return dict((await state).items())
+
+
+# Folds
+
+
+async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_record(store: SlowStore) -> None:
+    from engine.checkpoint.machine import MOST_COUNTED
+
+    state, most = state_on(store), 0
+    for txid in range(200):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+        most = max(most, len(store.staged))
+    assert most < MOST_COUNTED, "what the record forgets must be folded"
+    await state.close()
+    assert not store.staged
+    assert dict(state.items()) == {txid: txid for txid in range(200)}
+
+
+async def test_a_fold_that_fails_is_told_and_done_again(store: SlowStore) -> None:
+    state = state_on(store)
+    for txid in range(layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+    store.failures = 1
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    state.put("next", 1)
+    await state.prepare_commit(layered.FOLD_TXIDS)
+    with pytest.raises(StateUnavailable):
+        await state.commit(layered.FOLD_TXIDS)
+    await state.commit(layered.FOLD_TXIDS)
+    await state.close()
+    assert (await restarted(store, layered.FOLD_TXIDS)).get("next") == 1
+    assert len(store.rows) == layered.FOLD_TXIDS + 1
+
+
+async def test_a_store_that_never_folds_holds_commits_back(store: SlowStore) -> None:
+    state = state_on(store)
+
+    async def away(rows: Any, upto_txid: int) -> None:
+        raise StateUnavailable("the rows cannot be written")
+
+    store.fold = away  # type: ignore[method-assign]
+    held_back = None
+    for txid in range(10 * layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await state.prepare_commit(txid)
+        tries = [await told(state.commit(txid)) for _ in range(3)]
+        if None not in tries:
+            held_back = txid
+            break
+    assert held_back is not None
+    assert held_back < 3 * layered.FOLD_TXIDS
+    assert dict(state.items()) == {number: number for number in range(held_back + 1)}
+
+
+async def told(work: Awaitable[None]) -> StateUnavailable | None:
+    try:
+        await work
+    except StateUnavailable as error:
+        return error
+    return None
+
+
+async def test_close_without_a_fold_leaves_no_task_behind(store: SlowStore) -> None:
+    state = state_on(store)
+    for txid in range(layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+    await state.close(fold=False)
+    assert len(asyncio.all_tasks()) == 1
+    assert dict(state.items()) == {txid: txid for txid in range(layered.FOLD_TXIDS)}
+    assert await counts(restarted(store, layered.FOLD_TXIDS)) == dict(state.items())
+
+
+async def test_a_cache_is_bounded_and_repeated_reads_ask_the_store_once() -> None:
+    store = SlowStore()
+    state = state_on(store, cache_keys=100)
+    for number in range(1000):
+        state.put(number, [number])
+    await checkpoint(state, 0)
+    await state.close()
+    state = await restarted(store, 0, cache_keys=100)
+    store.reads = 0
+    assert [state.get(1)[0] for _ in range(10)] == [1] * 10
+    assert [state.get("not there") for _ in range(10)] == [None] * 10
+    assert store.reads == 2
+    assert all(state.get(number) == [number] for number in range(1000))
+    assert len(state._rows) <= 100

@@ -1,0 +1,68 @@
+"""From the text of `state_provider` to a provider."""
+
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StateError
+from engine.state import provider_of
+from engine.state.memory import MemoryProvider
+from engine.state.sqlite import SqliteProvider
+
+HERE = "tests.state.test_providers"
+
+
+def made(argument: str = "nothing") -> MemoryProvider:
+    provider = MemoryProvider()
+    provider.argument = argument  # type: ignore[attr-defined]
+    return provider
+
+
+def not_one(argument: str = "") -> object:
+    return object()
+
+
+NOTHING = 5
+
+
+def path_of(url: str) -> Path:
+    provider = provider_of(url)
+    assert isinstance(provider, SqliteProvider)
+    return provider._file.path
+
+
+@pytest.mark.guarantee("CP-8")
+def test_the_scheme_chooses() -> None:
+    assert isinstance(provider_of("memory://"), MemoryProvider)
+    assert path_of("sqlite:///counts.db") == Path("counts.db")
+    assert path_of("sqlite:////var/lib/counts.db") == Path("/var/lib/counts.db")
+    assert path_of("sqlite:///with%20space.db") == Path("with space.db")
+
+
+@pytest.mark.guarantee("CP-8")
+def test_a_provider_of_ones_own_is_named() -> None:
+    assert provider_of(f"{HERE}:made").argument == "nothing"  # type: ignore[attr-defined]
+    assert provider_of(f"{HERE}:made?redis://host:1/0?x=y").argument == "redis://host:1/0?x=y"  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("memory://x", "takes nothing more"),
+        ("sqlite://counts.db", "names no file"),
+        ("sqlite:///", "names no file"),
+        ("sqlite:///a.db?mode=ro", "names no file"),
+        ("sqlit:///a.db", "Did you mean 'sqlite'?"),
+        ("counts.db", "no state provider of this kind"),
+        ("no_such_package.x:f", "cannot be loaded"),
+        (f"{HERE}:no_such", "cannot be loaded"),
+        (":made", "cannot be loaded"),
+        (f"{HERE}:NOTHING", "cannot be called"),
+        (f"{HERE}:not_one", "which is no StateProvider"),
+    ],
+)
+def test_what_names_none_is_refused(url: str, text: str) -> None:
+    with pytest.raises(StateError) as caught:
+        provider_of(url)
+    assert text in str(caught.value)
+    assert repr(url) in caught.value.message

@@ -1,0 +1,110 @@
+"""`Patience`, in virtual time: how often it tries, when it gives up, and what it says meanwhile."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from engine.errors import StateError, StateUnavailable
+from engine.state import Patience
+from engine.testing import run_virtual
+
+
+class Store:
+    """Away until a moment; notes when it was tried."""
+
+    def __init__(self, back_at: float = float("inf"), error: Exception | None = None) -> None:
+        self.back_at = back_at
+        self.error = error or StateUnavailable("the store is away", hint="Wait.")
+        self.tries: list[float] = []
+
+    async def work(self) -> str:
+        now = asyncio.get_running_loop().time()
+        self.tries.append(round(now, 3))
+        if now < self.back_at:
+            raise self.error
+        return "done"
+
+
+def virtually(test: Callable[[], Awaitable[None]]) -> None:
+    async def main() -> None:
+        await test()
+
+    run_virtual(main)
+
+
+def test_what_succeeds_is_done_once_and_nothing_is_said() -> None:
+    troubles: list[str | None] = []
+    store = Store(back_at=0)
+
+    async def main() -> None:
+        assert await Patience(60, troubles.append).with_(store.work) == "done"
+
+    virtually(main)
+    assert (store.tries, troubles) == ([0.0], [])
+
+
+def test_what_is_away_is_tried_again_ever_more_seldom(caplog: pytest.LogCaptureFixture) -> None:
+    troubles: list[str | None] = []
+    store = Store(back_at=20)
+
+    async def main() -> None:
+        assert await Patience(60, troubles.append).with_(store.work) == "done"
+
+    virtually(main)
+    assert store.tries == [0.0, 0.05, 0.15, 0.35, 0.75, 1.55, 3.15, 6.35, 11.35, 16.35, 21.35]
+    assert troubles == ["the store is away", None]
+    assert [record.message for record in caplog.records] == [
+        "the store is away. Trying again for up to 60 s.",
+        "the state can be reached again, after 21.4 s",
+    ]
+
+
+@pytest.mark.parametrize(("timeout", "last"), [(0, 0.0), (0.1, 0.1), (10, 10.0)])
+def test_it_gives_up_when_its_time_is_over_and_not_before(timeout: float, last: float) -> None:
+    troubles: list[str | None] = []
+    store = Store()
+
+    async def main() -> None:
+        with pytest.raises(StateUnavailable, match=rf"the store is away \(tried for {timeout:.1f} s\)") as caught:
+            await Patience(timeout, troubles.append).with_(store.work)
+        assert caught.value.hint == "Wait."
+
+    virtually(main)
+    assert store.tries[-1] == last
+    assert troubles[-1] is None
+
+
+def test_what_will_never_do_is_not_tried_again() -> None:
+    store = Store(error=StateError("another codec"))
+
+    async def main() -> None:
+        with pytest.raises(StateError, match="another codec"):
+            await Patience(60).with_(store.work)
+
+    virtually(main)
+    assert store.tries == [0.0]
+
+
+def test_what_turns_out_never_to_do_ends_the_tries() -> None:
+    store = Store()
+
+    async def main() -> None:
+        asyncio.get_running_loop().call_later(5, setattr, store, "error", StateError("another codec"))
+        with pytest.raises(StateError, match="another codec"):
+            await Patience(60).with_(store.work)
+
+    virtually(main)
+    assert store.tries[-1] == 6.35
+
+
+def test_who_is_cancelled_leaves_no_trouble_behind() -> None:
+    troubles: list[str | None] = []
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(3):
+                await Patience(60, troubles.append).with_(Store().work)
+
+    virtually(main)
+    assert troubles == ["the store is away", None]

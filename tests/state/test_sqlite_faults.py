@@ -1,0 +1,340 @@
+"""SQLite: what is no file of ours, a full disk, a second process; each in words, and nothing is changed or lost."""
+
+import asyncio
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
+from engine.state.sqlite import APPLICATION_ID, FORMAT, SqliteLedger, SqliteProvider
+
+PLACE = StatePlace("count", 0, 1, True, 8)
+ROOT = Path(__file__).resolve().parents[2]
+
+
+async def refusal(path: Path) -> StateError:
+    """Why the file cannot be opened."""
+    provider = SqliteProvider(path)
+    with pytest.raises(StateError) as caught:
+        await provider.open("words")
+    await provider.close()
+    return caught.value
+
+
+async def opened(path: Path, topology: str = "words") -> SqliteProvider:
+    provider = SqliteProvider(path)
+    await provider.open(topology)
+    return provider
+
+
+async def state_in(provider: SqliteProvider, txid: int = -1) -> LayeredState[object, object]:
+    await fold_what_counts(provider, codec_named("msgpack"), PLACE, lambda *_: True, txid)
+    state: LayeredState[object, object] = LayeredState(await provider.store("count", 0, PLACE.slots), codec_named("msgpack"), PLACE)
+    await state.load(txid)
+    return state
+
+
+async def filled(path: Path) -> None:
+    provider = await opened(path)
+    state = await state_in(provider)
+    for number in range(2000):
+        state.put(number, "x" * 50)
+    await state.prepare_commit(0)
+    await state.commit(0)
+    await state.close()
+    await provider.close()
+
+
+def database(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+
+
+# What is no state of ours
+
+
+async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
+    error = await refusal(tmp_path / "gone" / "state.db")
+    assert "the folder" in error.message
+    assert not (tmp_path / "gone").exists()
+
+
+async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "state.db").mkdir()
+    assert "cannot be opened" in (await refusal(tmp_path / "state.db")).message
+
+
+async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    assert "the folder" in (await refusal(tmp_path / "file" / "state.db")).message
+
+
+async def test_a_lock_that_cannot_be_made(tmp_path: Path) -> None:
+    path = tmp_path / ("x" * 240)
+    assert "the lock" in (await refusal(path)).message
+
+
+@pytest.mark.parametrize("size", [100, 5000])
+async def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
+    path = tmp_path / "state.db"
+    path.write_bytes(b"not a database " * size)
+    error = await refusal(path)
+    assert "is damaged, or no SQLite file" in error.message
+    assert str(path) in error.message
+    assert path.read_bytes() == b"not a database " * size
+
+
+async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
+    for number, statements in enumerate(
+        (["CREATE TABLE theirs (x)"], ["PRAGMA application_id = 77", "CREATE TABLE theirs (x)"], ["PRAGMA user_version = 3"])
+    ):
+        path = tmp_path / f"{number}.db"
+        database(path, *statements)
+        before = path.read_bytes()
+        assert "of somebody else" in (await refusal(path)).message
+        assert path.read_bytes() == before
+
+
+async def test_a_file_of_a_newer_version(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    database(path, f"PRAGMA user_version = {FORMAT + 1}")
+    before = path.read_bytes()
+    error = await refusal(path)
+    assert f"newer version of the engine (format {FORMAT + 1}; this one knows {FORMAT})" in error.message
+    assert path.read_bytes() == before
+
+
+async def test_an_empty_file_is_ours_to_fill(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    path.touch()
+    await filled(path)
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA application_id").fetchone() == (APPLICATION_ID,)
+
+
+@pytest.mark.parametrize("left", [0.05, 0.3, 0.7, 0.98])
+async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    with path.open("r+b") as file:
+        file.truncate(int(path.stat().st_size * left))
+
+    async def use() -> None:
+        provider = SqliteProvider(path)
+        try:
+            await provider.open("words")
+            state = await state_in(provider, 0)
+            found = dict(state.items())
+            assert found == dict.fromkeys(range(2000), "x" * 50)
+        finally:
+            await provider.close()
+
+    with pytest.raises(StateError, match="is damaged, or no SQLite file"):
+        await use()
+
+
+async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    provider = await opened(path)
+    with path.open("r+b") as file:
+        file.seek(4096 * 8)
+        file.write(b"\xff" * 4096 * 20)
+
+    async def use() -> None:
+        dict((await state_in(provider, 0)).items())
+
+    try:
+        with pytest.raises(StateError, match="is damaged, or no SQLite file"):
+            await use()
+    finally:
+        await provider.close()
+
+
+async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
+    """The tests may run as root, whom no right stops: SQLite's own switch does."""
+    path = tmp_path / "state.db"
+    await filled(path)
+    provider = await opened(path)
+    try:
+        state = await state_in(provider, 0)
+        await provider._file._in_thread(lambda: provider._file._writer.execute("PRAGMA query_only = 1"))  # type: ignore[union-attr]
+        state.put("a", 1)
+        with pytest.raises(StateError, match="cannot be written") as caught:
+            await state.prepare_commit(1)
+        assert not isinstance(caught.value, StateUnavailable)
+        assert state.get(5) == "x" * 50
+    finally:
+        await provider.close()
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everything")
+async def test_a_file_without_the_right_to_write(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    await filled(path)
+    path.chmod(0o400)
+    assert "cannot be written" in (await refusal(path)).message
+
+
+# Trouble that passes
+
+
+@pytest.mark.guarantee("CP-7")
+async def test_a_full_disk_loses_nothing_and_passes(tmp_path: Path) -> None:
+    provider = await opened(tmp_path / "state.db")
+    state = await state_in(provider)
+    state.put("kept", 1)
+    await state.prepare_commit(0)
+    await state.commit(0)
+    [[pages]] = await provider._file.write(lambda writer: writer.execute("PRAGMA page_count").fetchall())
+    await provider._file._in_thread(lambda: provider._file._writer.execute(f"PRAGMA max_page_count = {pages + 2}"))  # type: ignore[union-attr]
+    for number in range(3000):
+        state.put(number, "x" * 50)
+    state.freeze(1)
+    for _ in range(3):
+        with pytest.raises(StateUnavailable, match="the disk is full"):
+            await state.write_frozen()
+    assert state.get("kept") == 1
+    await provider._file._in_thread(lambda: provider._file._writer.execute("PRAGMA max_page_count = 1000000"))  # type: ignore[union-attr]
+    await state.write_frozen()
+    await state.commit(1)
+    await provider.close()
+    provider = await opened(tmp_path / "state.db")
+    state = await state_in(provider, 1)
+    assert dict(state.items()) == {"kept": 1} | dict.fromkeys(range(3000), "x" * 50)
+    await provider.close()
+
+
+async def test_a_disk_that_is_full_at_a_fold_loses_nothing(tmp_path: Path) -> None:
+    provider = await opened(tmp_path / "state.db")
+    state = await state_in(provider)
+    for number in range(3000):
+        state.put(number, "x" * 50)
+    await state.prepare_commit(0)
+    await state.commit(0)
+    [[pages]] = await provider._file.write(lambda writer: writer.execute("PRAGMA page_count").fetchall())
+    await provider._file._in_thread(lambda: provider._file._writer.execute(f"PRAGMA max_page_count = {pages + 40}"))  # type: ignore[union-attr]
+    with pytest.raises(StateUnavailable, match="the disk is full"):
+        await state.fold()
+    assert dict(state.items()) == dict.fromkeys(range(3000), "x" * 50)
+    await provider.close()
+    provider = await opened(tmp_path / "state.db")
+    assert dict((await state_in(provider, 0)).items()) == dict.fromkeys(range(3000), "x" * 50)
+    await provider.close()
+
+
+async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.state.sqlite.WRITER_BUSY_SECS", 0.05)
+    provider = await opened(tmp_path / "state.db")
+    state = await state_in(provider)
+    state.put("a", 1)
+    state.freeze(0)
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StateUnavailable, match="cannot be reached just now"):
+            await state.write_frozen()
+        other.execute("ROLLBACK")
+    await state.write_frozen()
+    await state.commit(0)
+    await provider.close()
+
+
+# Processes
+
+HOLDER = """
+import asyncio, sys
+from pathlib import Path
+from engine.state.sqlite import SqliteProvider
+
+async def main():
+    provider = SqliteProvider(Path(sys.argv[1]))
+    await provider.open("words")
+    await provider.ledger("one").claim()
+    await provider.ledger("one").write({"by": "the first"})
+    print("open", flush=True)
+    await asyncio.sleep(100)
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.guarantee("CP-8")
+async def test_a_second_process_is_refused_until_the_first_is_killed(tmp_path: Path) -> None:
+    path = tmp_path / "state.db"
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    first = await asyncio.create_subprocess_exec(sys.executable, "-c", HOLDER, str(path), cwd=ROOT, env=environment, stdout=subprocess.PIPE)
+    try:
+        assert first.stdout is not None
+        assert await first.stdout.readline() == b"open\n"
+        error = await refusal(path)
+        assert "topology 'words' runs already, in this or another process" in error.message
+        await (await opened(path, "another topology")).close()
+    finally:
+        first.kill()
+        await first.wait()
+    provider = await opened(path)
+    assert await provider.ledger("one").read() == {"by": "the first"}
+    assert await provider.ledger("one").claim() == 2
+    await provider.close()
+
+
+async def test_one_process_is_refused_twice_the_same(tmp_path: Path) -> None:
+    first = await opened(tmp_path / "state.db")
+    assert "runs already" in (await refusal(tmp_path / "state.db")).message
+    await first.close()
+    await first.close()
+    await (await opened(tmp_path / "state.db")).close()
+
+
+async def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
+    (tmp_path / "linked").mkdir()
+    os.symlink(tmp_path / "state.db", tmp_path / "linked" / "other.db")
+    os.symlink(tmp_path, tmp_path / "linked" / "folder")
+    first = await opened(tmp_path / "state.db")
+    for path in (tmp_path / "linked" / "other.db", tmp_path / "linked" / "folder" / "state.db"):
+        assert "runs already" in (await refusal(path)).message
+    await first.close()
+
+
+async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:
+    providers = await asyncio.gather(*(opened(tmp_path / "state.db", f"topology {number}") for number in range(6)))
+    for number, provider in enumerate(providers):
+        await provider.ledger("one").claim()
+        await provider.ledger("one").write({"number": number})
+    assert [await provider.ledger("one").read() for provider in providers] == [{"number": number} for number in range(6)]
+    for provider in providers:
+        await provider.close()
+
+
+@pytest.mark.guarantee("CP-8")
+async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> None:
+    provider = await opened(tmp_path / "state.db")
+    first, second = (SqliteLedger(provider._file, provider._topology, "one") for _ in range(2))
+    await first.claim()
+    await first.write({"a": 1})
+    await second.claim()
+    with pytest.raises(StateFenced):
+        await first.write({"a": 2})
+    assert await second.read() == {"a": 1}
+    await provider.close()
+
+
+async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
+    provider = await opened(tmp_path / "state.db")
+    state = await state_in(provider)
+    for number in range(20_000):
+        state.put(number, number)
+    state.freeze(0)
+    writing = asyncio.create_task(state.write_frozen())
+    await asyncio.sleep(0.01)
+    writing.cancel()
+    await provider.close()
+    assert [name for name in os.listdir(tmp_path) if not name.endswith(".lock")] == ["state.db"], "no journal is left"
