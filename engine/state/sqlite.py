@@ -1,168 +1,36 @@
 """`sqlite:///path`: state in one SQLite file, the default where durability is asked for (CP-8).
 
-One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer. Both are
-closed by `close`. A file may hold the state of several topologies; a lock beside it keeps a second process off the same one.
+A file may hold the state of several topologies; a lock beside it keeps a second process off the same one.
 """
 
-import asyncio
 import hashlib
 import sqlite3
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping, Sequence
-from concurrent import futures
+from collections.abc import AsyncIterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 
-from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.errors import StateError, StateFenced
 from engine.state.api import Ledger, Row, StagedDelta, StateProvider, TaskStore
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.file_lock import FileLock
+from engine.state.sqlite_file import SqliteFile
 
-FORMAT: Final = 1
-"""Of the tables; kept as `user_version`."""
-APPLICATION_ID: Final = 0x53_74_6F_72
-WRITER_BUSY_SECS: Final = 5.0
-READER_BUSY_SECS: Final = 0.5
-"""How long a connection waits for a lock of another process; the reader is on the loop's thread, and in WAL mode hardly ever waits."""
 ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
 ROWS_PER_STATEMENT: Final = 200
 """One statement for many rows: the writing thread asks for the interpreter's lock once for each, and the loop has it in between."""
-_T = TypeVar("_T")
 
-_TABLES: Final = """
-CREATE TABLE topologies (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE components (id INTEGER PRIMARY KEY, topology INTEGER NOT NULL REFERENCES topologies, name TEXT NOT NULL,
-    UNIQUE (topology, name));
-CREATE TABLE ledgers (topology INTEGER NOT NULL, ledger TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
-    PRIMARY KEY (topology, ledger, name)) WITHOUT ROWID;
-CREATE TABLE epochs (topology INTEGER NOT NULL, ledger TEXT NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (topology, ledger)) WITHOUT ROWID;
-CREATE TABLE deltas (component INTEGER NOT NULL, task INTEGER NOT NULL, txid INTEGER NOT NULL, round INTEGER NOT NULL,
-    part INTEGER NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (component, task, txid, round, part));
-CREATE TABLE rows (component INTEGER NOT NULL, slot INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
-    PRIMARY KEY (component, slot, key)) WITHOUT ROWID;
+# A delta that was staged again in fewer parts has old ones behind them, of another number.
+_STAGED: Final = """
+SELECT delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
+    ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
+    WHERE delta.component = ? AND delta.task = ? AND delta.parts = first.parts ORDER BY delta.txid, delta.round, delta.part
 """
-
-
-class SqliteFile:
-    """The two connections to one file, and what SQLite's errors mean."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-writer")
-        self._writer: sqlite3.Connection | None = None
-        self._reader: sqlite3.Connection | None = None
-
-    async def open(self) -> None:
-        """Open the file, making it where it is not there; raise StateError where it is no state of ours."""
-        folder = self.path.parent
-        if not folder.is_dir():
-            raise StateError(f"the folder {str(folder)!r} of the state is not there", hint="Make it, or choose another sqlite:/// path.")
-        await self._in_thread(self._open_writer)
-        self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
-
-    async def close(self) -> None:
-        """Close both connections, once; what waits to be written is."""
-        (reader, self._reader), (writer, self._writer) = (self._reader, None), (self._writer, None)
-        if reader is not None:
-            reader.close()
-        if writer is not None:
-            await self._in_thread(writer.close)
-        self._thread.shutdown(wait=True)
-
-    def _connect(self, busy_secs: float) -> sqlite3.Connection:
-        connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=busy_secs)
-        try:
-            connection.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        return connection
-
-    def _open_writer(self) -> None:
-        writer = self._writer = self._connect(WRITER_BUSY_SECS)
-        is_new = self._judge(writer)
-        [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
-        if mode != "wal":
-            raise StateError(
-                f"{str(self.path)!r} cannot be written ahead (SQLite's WAL): its file system shares no memory, or nobody may write it",
-                hint="Choose a sqlite:/// path on a local disk.",
-            )
-        if is_new:
-            self._transaction(self._make_tables)
-
-    def _judge(self, writer: sqlite3.Connection) -> bool:
-        """Tell whether the file is empty, and ours to fill; raise StateError where it is no state of ours."""
-        [[version]] = writer.execute("PRAGMA user_version")
-        [[application]] = writer.execute("PRAGMA application_id")
-        [[tables]] = writer.execute("SELECT count(*) FROM sqlite_master")
-        if version == application == tables == 0:
-            return True
-        if application != APPLICATION_ID:
-            raise StateError(f"{str(self.path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
-        if version > FORMAT:
-            raise StateError(
-                f"{str(self.path)!r} was written by a newer version of the engine (format {version}; this one knows {FORMAT})",
-                hint="Install that version; nothing was changed.",
-            )
-        return False
-
-    def _make_tables(self, writer: sqlite3.Connection) -> None:
-        if not self._judge(writer):
-            return  # another topology's process was faster
-        for statement in filter(str.strip, _TABLES.split(";\n")):
-            writer.execute(statement)
-        writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        writer.execute(f"PRAGMA user_version = {FORMAT}")
-
-    async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run work in one transaction of the writing thread; return what it returns, once it is durable."""
-        return await self._in_thread(lambda: self._transaction(work))
-
-    def _transaction(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        assert self._writer is not None
-        self._writer.execute("BEGIN IMMEDIATE")
-        try:
-            result = work(self._writer)
-            self._writer.execute("COMMIT")
-        except BaseException:
-            if self._writer.in_transaction:
-                self._writer.execute("ROLLBACK")
-            raise
-        return result
-
-    def read(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        """Run one bounded query on the calling thread."""
-        assert self._reader is not None
-        reader = self._reader
-        return self._told(lambda: reader.execute(statement, values).fetchall())
-
-    async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._told(work))
-
-    def _told(self, work: Callable[[], _T]) -> _T:
-        """Do it, and say in words what SQLite raises."""
-        try:
-            return work()
-        except sqlite3.Error as error:
-            raise self._meaning(error) from error
-
-    def _meaning(self, error: sqlite3.Error) -> StateError:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        where = f"the state in {str(self.path)!r}"
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-            return StateError(
-                f"{where} cannot be written: {error}", hint="Give the engine's user the right to write the file and its folder."
-            )
-        if name.startswith("SQLITE_CANTOPEN"):
-            return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
-        if name.startswith("SQLITE_FULL"):
-            return StateUnavailable(f"{where}: the disk is full", hint="Make room; the engine tries again.")
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")):
-            return StateUnavailable(f"{where} cannot be reached just now: {error}", hint="The engine tries again.")
-        return StateError(f"{where}: {error}")
+_ENTRY: Final = """
+INSERT INTO ledgers SELECT ?, ?, ?, ? WHERE (SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?) = ?
+    ON CONFLICT DO UPDATE SET value = excluded.value
+"""
 
 
 class SqliteStore(TaskStore):
@@ -195,14 +63,18 @@ class SqliteStore(TaskStore):
         collected = [blob async for blob in blobs]
         name = (self._component, self._task, txid, round_)
 
+        parts = [(*name, part, len(collected), blob) for part, blob in enumerate(collected)]
+
         def write(writer: sqlite3.Connection) -> None:
             if txid <= self._folded_upto:
                 return
-            writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid = ? AND round = ?", name)
-            parts = ((*name, part, blob) for part, blob in enumerate(collected))
-            writer.executemany("INSERT INTO deltas VALUES (?, ?, ?, ?, ?, ?)", parts)
+            for first in range(0, len(parts), ROWS_PER_STATEMENT):
+                some = parts[first : first + ROWS_PER_STATEMENT]
+                writer.execute(_staging(len(some)), [each for row in some for each in row])
+            if not parts:
+                writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid = ? AND round = ?", name)
 
-        await self._file.write(write)
+        await (self._file.write_once(write) if len(parts) <= ROWS_PER_STATEMENT else self._file.write(write))
 
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
         waiting: list[Row] = []
@@ -241,9 +113,7 @@ class SqliteStore(TaskStore):
         found: dict[tuple[int, int], list[bytes]] = {}
 
         def read(reader: sqlite3.Connection) -> None:
-            for txid, round_, blob in reader.execute(
-                "SELECT txid, round, blob FROM deltas WHERE component = ? AND task = ? ORDER BY txid, round, part", where
-            ):
+            for txid, round_, blob in reader.execute(_STAGED, where):
                 found.setdefault((txid, round_), []).append(blob)
 
         await self._file.write(read)
@@ -292,12 +162,21 @@ class SqliteLedger(Ledger):
         gone = [(*self._place, name) for name, value in changes.items() if value is None]
 
         def write(writer: sqlite3.Connection) -> None:
-            if self._claimed is None or self._epoch(writer) != self._claimed:
-                raise StateFenced(f"the ledger {self._place[1]!r} was not claimed, or another process has claimed it since")
+            self._check(writer, self._epoch(writer) == self._claimed)
             writer.executemany("INSERT INTO ledgers VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", kept)
             writer.executemany("DELETE FROM ledgers WHERE topology = ? AND ledger = ? AND name = ?", gone)
 
-        await self._file.write(write)
+        def write_one(writer: sqlite3.Connection) -> None:
+            self._check(writer, writer.execute(_ENTRY, (*kept[0], *self._place, self._claimed)).rowcount == 1)
+
+        if len(kept) == 1 and not gone:
+            await self._file.write_once(write_one)
+        else:
+            await self._file.write(write)
+
+    def _check(self, writer: sqlite3.Connection, is_ours: bool) -> None:
+        if self._claimed is None or not is_ours:
+            raise StateFenced(f"the ledger {self._place[1]!r} was not claimed, or another process has claimed it since")
 
 
 class SqliteProvider(StateProvider):
@@ -353,6 +232,11 @@ class SqliteProvider(StateProvider):
         topology = self._topology
         component = await self._file.write(lambda writer: _component_id(writer, topology, component_id))
         return SqliteStore(self._file, component, task_index, slots)
+
+
+@lru_cache
+def _staging(parts: int) -> str:
+    return f"INSERT OR REPLACE INTO deltas VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?)'] * parts)}"
 
 
 @lru_cache
