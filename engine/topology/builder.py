@@ -35,7 +35,8 @@ class _Declaration:
 class TopologyBuilder:
     """Collects the components of a topology; judges nothing until `build()`.
 
-    `config` travels with the topology: `build()` judges by it, and a run that is given no other uses it.
+    `config` travels with the topology, and a run that is given no other uses it. What depends on the config `build()` judges
+    by this one; where there is none, the run judges by its own.
 
     >>> from engine.topology import bolt, spout
     >>> @spout("number")
@@ -93,7 +94,8 @@ class TopologyBuilder:
                 unknown.add(component_id)
         topology = Topology(self.name, MappingProxyType(components), self.config)
         faults.extend(graph_faults(topology, unknown))
-        faults.extend(run_faults(topology, self.config if isinstance(self.config, Config) else Config()))
+        if isinstance(self.config, Config):
+            faults.extend(run_faults(topology, self.config))
         if faults:
             raise TopologyError(faults, topology_name=self.name)
         return topology

@@ -84,6 +84,35 @@ def test_check_judges_the_settings_too(write: Write, capsys: pytest.CaptureFixtu
     assert "Did you mean 'burst'?" in capsys.readouterr().err
 
 
+CYCLE = """
+from engine import bolt
+@bolt("line")
+def again(tup):
+    return None
+builder = _builder("cycle")
+builder.set_bolt("again", again).shuffle_grouping("lines").shuffle_grouping("again")
+topology = builder.build()
+"""
+
+
+@pytest.mark.guarantee("BP-5")
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [(CYCLE, ["-c", "max_spout_pending=100"]), (f"{CYCLE}config = {{'max_spout_pending': 100}}\n", [])],
+    ids=["flag", "config"],
+)
+def test_a_cycle_is_bounded_by_the_settings_of_its_run(write: Write, text: str, options: list[str]) -> None:
+    assert run_command_line(["check", write(text), *options]) == 0
+    assert run_command_line(["run", write(text), "--plain", *options]) == 0
+
+
+@pytest.mark.guarantee("BP-5")
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_cycle_that_nothing_bounds_is_refused(write: Write, command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line([command, write(CYCLE)]) == 2
+    assert "Fix set_spout('lines', ..., max_spout_pending=1000) or Config(max_spout_pending=1000)." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "beginning"), [([], "---\ntitle:"), (["--format", "dot"], 'digraph "words" {'), (["--format", "svg"], "<svg")]
 )

@@ -317,8 +317,16 @@ UNBOUNDED = (
 
 @pytest.mark.guarantee("BP-5")
 def test_a_cycle_without_max_spout_pending() -> None:
-    assert faults_of(cycle()) == [UNBOUNDED]
     assert faults_of(cycle(Config())) == [UNBOUNDED]
+
+
+@pytest.mark.guarantee("BP-5")
+def test_a_cycle_whose_builder_has_no_config_is_judged_by_the_run() -> None:
+    topology = cycle().build()
+    validate_run(topology, Config(max_spout_pending=1000))
+    with pytest.raises(TopologyError) as raised:
+        validate_run(topology, Config())
+    assert raised.value.faults == (UNBOUNDED,)
 
 
 @pytest.mark.guarantee("BP-5")
@@ -345,7 +353,7 @@ def test_a_run_judges_again_by_its_own_config() -> None:
 
 
 def test_parallelism_above_key_groups_behind_a_fields_grouping() -> None:
-    builder = words_and()
+    builder = words_and(Config())
     builder.set_bolt("count", Sink, parallelism=129).fields_grouping("words", "word")
     builder.set_bolt("free", Sink, parallelism=129).shuffle_grouping("words")
     assert faults_of(builder) == [
