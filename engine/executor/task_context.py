@@ -23,6 +23,7 @@ class BackgroundTasks:
         self._name = name
         self._on_error = on_error
         self._tasks: set[asyncio.Task[Any]] = set()
+        self.has_ended = False
 
     def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Start one."""
@@ -40,7 +41,8 @@ class BackgroundTasks:
             self._on_error(error)
 
     async def end(self) -> tuple[list[BaseException], int]:
-        """Cancel what still runs, and wait for it, as `end_all`."""
+        """Cancel what still runs, and wait for it, as `end_all`; its instance closes now, and may begin no more."""
+        self.has_ended = True
         running = list(self._tasks)
         for aio_task in running:
             aio_task.remove_done_callback(self._ended)
@@ -104,7 +106,7 @@ class ExecutorContext:
             return self._around.task_ids[component]
         except KeyError:
             hint = did_you_mean(component, self._around.topology.components)
-            text = f"{self._spec.kind} {self.component_id!r} asked for the tasks of {component!r}, which is not there"
+            text = f"{self._where} asked for the tasks of {component!r}, which is not there"
             raise UsageError(text, hint=hint) from None
 
     def sources(self) -> Sequence[int]:
@@ -113,11 +115,21 @@ class ExecutorContext:
     def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
         if stream not in self._spec.streams:
             hint = did_you_mean(stream, self._spec.streams)
-            raise UsageError(f"{self._spec.kind} {self.component_id!r} has no stream {stream!r}", hint=hint)
+            raise UsageError(f"{self._where} has no stream {stream!r}", hint=hint)
         return self._around.targets_of(self.component_id, stream)
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+        if self._background.has_ended:
+            coroutine.close()
+            raise UsageError(
+                f"{self._where}: an instance that closes, was replaced after an error, or whose run has ended, called create_task()",
+                hint="Await the coroutine itself in close() or cleanup(), and begin nothing after it.",
+            )
         return self._background.create(coroutine)
+
+    @property
+    def _where(self) -> str:
+        return f"{self._spec.kind} {self.component_id!r}"
 
     def counter(self, name: str) -> UserCounter:
         return self._around.metrics.counter(name, self._labels)

@@ -90,7 +90,7 @@ class TaskContext(Protocol):
         """Start background work of this task.
 
         What it raises counts as raised by the component itself (ACK-12); it is cancelled when the instance closes or
-        dies. Before it emits it awaits `self.collector.ready()`.
+        dies, and from then on this raises UsageError. Before it emits it awaits `self.collector.ready()`.
         """
 
     def counter(self, name: str) -> UserCounter:

@@ -207,6 +207,14 @@ def test_create_task_gives_the_task_and_wake_has_its_spout_polled() -> None:
     assert spout.acked_at == [1.0005, 2.001, 3.0015]
 
 
+class AndGoesOn(Numbers):
+    """Is never exhausted."""
+
+    def next_tuple(self) -> None:
+        if self.waiting:
+            super().next_tuple()
+
+
 def test_background_work_is_cancelled_when_the_run_closes() -> None:
     ends: list[str] = []
 
@@ -225,6 +233,45 @@ def test_background_work_is_cancelled_when_the_run_closes() -> None:
 
     play_run(chain(lambda: Numbers(1), Works))
     assert ends == ["work", "cleanup"]
+
+
+async def interferes() -> None:
+    raise KeyError("from another life")
+
+
+@pytest.mark.guarantee("ACK-12")
+def test_the_context_of_a_replaced_instance_starts_no_background_work() -> None:
+    contexts: list[Any] = []
+
+    class Dies(Sink):
+        def prepare(self) -> None:
+            contexts.append(self.context)
+
+        def execute(self, tup: Tuple) -> None:
+            if tup[0] == 0:
+                raise ValueError("dies")
+
+    async def main() -> None:
+        async with running(chain(lambda: AndGoesOn(3), Dies)) as run:
+            await asyncio.sleep(1)
+            with pytest.raises(UsageError, match=r"bolt .bolt1.: an instance that .* was replaced .* called create_task"):
+                contexts[0].create_task(interferes())
+            await asyncio.sleep(1)
+            assert [report.text for report in run.snapshot().errors] == ["ValueError: dies"]
+        with pytest.raises(UsageError, match="whose run has ended"):
+            contexts[1].create_task(interferes())
+
+    play(main)
+    assert len(contexts) == 2
+
+
+def test_background_work_that_is_begun_while_its_instance_closes_is_refused() -> None:
+    class Late(Sink):
+        def cleanup(self) -> None:
+            self.context.create_task(interferes())
+
+    run = play_run(chain(lambda: Numbers(1), Late))
+    assert [report.text[:50] for report in run.snapshot().errors] == ["UsageError: bolt 'bolt1': an instance that closes,"]
 
 
 def test_an_error_of_background_work_while_it_is_cancelled_is_reported() -> None:
