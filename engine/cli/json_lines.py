@@ -5,8 +5,10 @@ last, once, `end` (exit_status, state, summary, error, and the last snapshot).
 """
 
 import json
+import sys
 from typing import Any
 
+from engine.cli.output import write_line
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot, error_dict
 from engine.errors import EngineError
@@ -66,4 +68,4 @@ def _error(error: EngineError) -> dict[str, Any]:
 
 
 def _write(event: str, **values: Any) -> None:
-    print(json.dumps({"event": event, **values}, ensure_ascii=False), flush=True)
+    write_line(json.dumps({"event": event, **values}, ensure_ascii=False), sys.stdout)

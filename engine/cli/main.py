@@ -4,16 +4,21 @@ import importlib
 import os
 import sys
 import threading
-from typing import Final
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
 
 import click
 
+from engine.cli import output
 from engine.clock import Clock
 from engine.errors import EngineError
 from engine.names import POOL_NAME
 from engine.version import __version__
 
 _COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "bench")}
+_WRONG: Final = 2
 _INTERRUPTED: Final = 130
 _THREAD_PATIENCE_SECS: Final = 1.0
 
@@ -38,8 +43,34 @@ line, the configuration or the topology is wrong, 130 stopped by a second signal
 """
 
 
+class _Unwritten(Exception):
+    """Holds an OSError back from click, which would end the process itself when a pipe is closed."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _Unwritten(error) from error
+
+
 class _Commands(click.Group):
     """The commands, each imported when it is asked for."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse the arguments; `--help` writes here already."""
+        with _held_back():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _held_back():
+            return super().invoke(ctx)
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return their names, in the order in which they are met."""
@@ -75,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit status (RUN-4)."""
     status = run_command_line(arguments)
     if status == _INTERRUPTED or _left_behind():  # at once: an exit would first wait for threads, and one may never return
-        sys.stdout.flush()
+        output.discard_unwritten()
         os._exit(status)
     sys.exit(status)
 
@@ -88,24 +119,45 @@ def _left_behind() -> bool:
         thread.join(max(0.0, deadline - Clock().now()))
     stuck = sorted({thread.name.removeprefix(f"{POOL_NAME} ").rpartition("_")[0] for thread in pools if thread.is_alive()})
     for component_id in stuck:
-        print(f"a call of bolt {component_id!r} in a pool thread did not return; the process ends without it", file=sys.stderr)
+        output.tell(f"a call of bolt {component_id!r} in a pool thread did not return; the process ends without it")
     return bool(stuck)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status; `arguments` are those of the process by default."""
+    status, error = 0, None
+    try:
+        status = _run(arguments)
+    except _Unwritten as unwritten:
+        error = unwritten.error
+    except OSError as raised:
+        error = raised
+    lost = output.discard_unwritten()
+    if error is not None:
+        if not _is_of_output(error):
+            raise error
+        lost = lost or error
+    if lost is None or isinstance(lost, BrokenPipeError):  # `... | head` has read enough
+        return status
+    output.tell_lost(lost)
+    return status or _WRONG
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Tell whether an error came of what a command writes. What a run writes comes as BrokenPipeError, by `output`."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code is click.echo.__code__
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         status = stormcell.main(arguments, standalone_mode=False)
-        sys.stdout.flush()
     except click.ClickException as error:
         error.show()
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
-        print("Interrupted.", file=sys.stderr)
+        output.tell("Interrupted.")
         return _INTERRUPTED
-    except BrokenPipeError:  # `... | head` has read enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except EngineError as error:
         from engine.cli.show_error import show_error
 

@@ -4,6 +4,7 @@ import sys
 
 from engine.cli import figures
 from engine.cli.figures import count_text, ms_text, percent_text, rate_text
+from engine.cli.output import write_line
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot, capacity, rate
 from engine.executor.error_report import ErrorReport
@@ -68,4 +69,4 @@ def _counted(word: str, before: Snapshot | None, now: Snapshot) -> str:
 
 
 def _say(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    write_line(text, sys.stderr)

@@ -1,5 +1,6 @@
 """`run`: a topology in this terminal until it is complete, or a signal drains it."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -71,7 +72,8 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
         if as_json and not switches["show_config"]:
             from engine.cli.json_lines import write_refusal
 
-            write_refusal(error)
+            with suppress(BrokenPipeError):  # the refusal itself ends the command
+                write_refusal(error)
         raise
     if switches["show_config"]:
         rows = settings.show(chosen)

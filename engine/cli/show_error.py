@@ -4,6 +4,7 @@ import os
 import sys
 import traceback
 
+from engine.cli.output import tell
 from engine.errors import EngineBug, EngineError
 
 
@@ -13,7 +14,7 @@ def show_error(error: EngineError) -> None:
     text = error_text(error)
     if colors:
         text = text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1).replace("\nFix:", "\n\x1b[1;32mFix:\x1b[0m")
-    print(text, file=sys.stderr, flush=True)
+    tell(text)
 
 
 def error_text(error: EngineError) -> str:

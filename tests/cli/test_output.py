@@ -1,0 +1,75 @@
+"""Standard output and error that cannot be written: one clear line where that can be, no traceback, and the right exit status."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.topology_files import HEAD
+from tests.project.sources import ROOT
+
+TIMEOUT_SECS = 40
+FULL = Path("/dev/full")
+LOST = "Error: the output cannot be written: No space left on device\nFix: Send it to where there is room.\n"
+
+pytestmark = pytest.mark.guarantee("RUN-4")
+needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
+buffered = pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
+
+
+def engine_in(folder: Path, command: str, redirected: str, unbuffered: str = "") -> tuple[int, str, str]:
+    """Run the command line through a shell, on a file with a spout that ends at once; status, output, errors."""
+    (folder / "flow.py").write_text(f"{HEAD}topology = _builder().build()\n", encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+    line = f"exec '{sys.executable}' -m engine {command} {redirected}"
+    done = subprocess.run(line, shell=True, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECS)
+    return done.returncode, done.stdout, done.stderr
+
+
+@needs_full
+@buffered
+@pytest.mark.parametrize("command", ["check flow.py", "graph flow.py", "run --show-config", "--help", "run --help", "--version"])
+def test_what_a_command_cannot_write_is_told(tmp_path: Path, command: str, unbuffered: str) -> None:
+    assert engine_in(tmp_path, command, ">/dev/full", unbuffered) == (2, "", LOST)
+
+
+@needs_full
+@buffered
+@pytest.mark.parametrize(
+    ("command", "redirected", "status"),
+    [
+        ("run flow.py --json", ">/dev/full", 0),
+        ("run flow.py --plain", "2>/dev/full", 0),
+        ("run none.py --json", ">/dev/full", 2),
+        ("run none.py", "2>/dev/full", 2),
+        ("zork", "2>/dev/full", 2),
+        ("run flow.py --json", ">/dev/full 2>/dev/full", 0),
+    ],
+)
+def test_a_full_disk_leaves_the_end_of_a_command_as_it_is(
+    tmp_path: Path, command: str, redirected: str, status: int, unbuffered: str
+) -> None:
+    ended, out, err = engine_in(tmp_path, command, redirected, unbuffered)
+    assert ended == status, err
+    assert out == ""
+    assert "Traceback" not in err
+    assert ("No space left on device" in err) == ("2>" not in redirected)
+
+
+@buffered
+@pytest.mark.parametrize("command", ["check flow.py", "graph flow.py", "--help", "run flow.py --json", "run flow.py --plain 2>&1"])
+def test_a_reader_who_is_gone_is_no_error(tmp_path: Path, command: str, unbuffered: str) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        (tmp_path / "flow.py").write_text(f"{HEAD}topology = _builder().build()\n", encoding="utf-8")
+        environment = {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": unbuffered}
+        line = f"exec '{sys.executable}' -m engine {command}"
+        done = subprocess.run(
+            line, shell=True, cwd=tmp_path, env=environment, stdout=writer, stderr=subprocess.PIPE, text=True, timeout=TIMEOUT_SECS
+        )
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
