@@ -104,6 +104,7 @@ def stormcell() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit status (RUN-4)."""
+    output.open_missing()
     status = run_command_line(arguments)
     if status == _INTERRUPTED or _left_behind():  # at once: an exit would first wait for threads, and one may never return
         output.discard_unwritten()

@@ -1,4 +1,4 @@
-"""Standard output and error where they cannot be written: a reader who is gone, or a full disk."""
+"""Standard output and error where they cannot be written: a reader who is gone, a full disk, a descriptor that is closed."""
 
 import os
 import sys
@@ -40,6 +40,21 @@ def discard_unwritten() -> OSError | None:
             lost = lost or error
             _discard(stream)
     return lost
+
+
+def open_missing() -> None:
+    """Have descriptors 0 to 2 lead to nowhere where they are closed, so that no file or socket of the program gets their number."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)  # it gets the lowest number that is free: this one
+    if sys.stdin is None:
+        sys.stdin = os.fdopen(0, encoding="utf-8", closefd=False)
+    if sys.stdout is None:
+        sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    if sys.stderr is None:
+        sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
 def _discard(stream: TextIO) -> None:

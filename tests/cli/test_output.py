@@ -73,3 +73,12 @@ def test_a_reader_who_is_gone_is_no_error(tmp_path: Path, command: str, unbuffer
     finally:
         os.close(writer)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize("command", ["check flow.py", "--help", "run flow.py --json", "run flow.py --plain"])
+def test_a_closed_descriptor_is_as_one_to_nowhere(tmp_path: Path, command: str, closed: str) -> None:
+    status, out, err = engine_in(tmp_path, command, closed)
+    assert status == 0, err
+    assert (out == "") == (">&-" in closed.replace("2>&-", "") or "--plain" in command)
+    assert "Traceback" not in err
