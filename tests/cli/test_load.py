@@ -1,5 +1,6 @@
 """How a topology file is imported, and what a user reads when it cannot be."""
 
+import os
 import pickle
 import sys
 from pathlib import Path
@@ -122,6 +123,26 @@ def test_a_folder_is_not_a_file(write: Write, tmp_path: Path) -> None:
 
 def test_a_file_of_another_kind_isrefused(write: Write) -> None:
     assert "flow.yaml is not a .py file" in refused(write("", "flow.yaml"))
+
+
+def test_a_name_that_is_too_long_is_refused_and_cut() -> None:
+    text = refused("x" * 5000 + ".py")
+    assert "x… cannot be read: File name too long" in text
+    assert len(text) < 400
+
+
+@pytest.mark.parametrize(("name", "why"), [("nowhere.py", "is a link to nowhere, which does not exist"), ("loop.py", "symbolic links")])
+def test_a_link_that_leads_nowhere_is_told_as_one(tmp_path: Path, name: str, why: str) -> None:
+    (tmp_path / "nowhere.py").symlink_to("nowhere")
+    (tmp_path / "loop.py").symlink_to("loop.py")
+    text = refused(str(tmp_path / name))
+    assert why in text
+    assert "Did you mean" not in text
+
+
+def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "flow.py")
+    assert "flow.py is no regular file" in refused(str(tmp_path / "flow.py"))
 
 
 def test_a_colon_without_a_name_isrefused(write: Write) -> None:
