@@ -125,7 +125,9 @@ def _run(code: Any, module: ModuleType, path: Path) -> None:
     except SystemExit as error:
         hint = "Put what the file does as a script under `if __name__ == '__main__':`."
         raise _raised(error, path, "while it was imported", hint) from error
-    except Exception as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _raised(error, path, "while it was imported", "Correct the file; the last line in it above is where to look.") from error
 
 
@@ -140,7 +142,9 @@ def _topology_of(candidate: Candidate, path: Path) -> Topology:
     except (TopologyError, ConfigError) as error:
         _add_place(error, path)
         raise
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise _raised(error, path, f"in {candidate.name}", "Correct it; the last line in the file above is where to look.") from error
     if isinstance(value, Topology):
         return value

@@ -234,6 +234,13 @@ def test_ctrl_c_is_not_swallowed(write: Write) -> None:
         load_topology(write("raise KeyboardInterrupt"))
 
 
+@pytest.mark.parametrize("raised", ["BaseException('own')", "GeneratorExit", "__import__('asyncio').CancelledError"])
+@pytest.mark.parametrize("text", ["raise {}", "def topology(): raise {}"])
+def test_what_is_no_exception_is_told_as_one(write: Write, text: str, raised: str) -> None:
+    name = raised.partition("(")[0] if "import" not in raised else "CancelledError"
+    assert f"flow.py raised {name} " in refused(write(text.format(raised)))
+
+
 def test_a_function_that_raises_shows_the_users_frames(write: Write) -> None:
     spec = write("async def topology():\n    return 1 / 0")
 
