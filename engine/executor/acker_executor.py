@@ -49,6 +49,7 @@ class AckerExecutor:
         """Set the coroutine off."""
         name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}]"
         self._aio_task = self.around.loop.create_task(self._main(), name=name)
+        self._aio_task.add_done_callback(self._ended)
 
     async def close(self) -> None:
         """End the coroutine."""
@@ -64,15 +65,15 @@ class AckerExecutor:
             ring.signal(Signal.ACKER_DIED, value=self.place.task_index)
         self.reporter.warn(f"acker {self.place.task_index} died; its open trees fail (reason {TASK_DIED})")
 
-    async def _main(self) -> None:
-        try:
-            await self._serve()
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the run
+    def _ended(self, aio_task: "asyncio.Task[None]") -> None:
+        """Whatever the coroutine raises ends the run; KeyboardInterrupt and SystemExit asyncio raises in the loop's host."""
+        error = None if aio_task.cancelled() else aio_task.exception()
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
             message = f"its executor failed: {error_text(error)}"
             hint = "This is a bug in the engine. Please report this text."
             self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
 
-    async def _serve(self) -> None:
+    async def _main(self) -> None:
         core = self.core
         while True:
             if core.run_burst():

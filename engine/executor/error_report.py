@@ -100,7 +100,9 @@ def failure_text(error: BaseException) -> str | None:
 def _own_text(error: BaseException) -> str:
     try:
         return str(error)
-    except Exception as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
         return f"its text cannot be shown, {type(second).__name__}"
 
 
@@ -108,7 +110,9 @@ def shown(tup: object, most: int = 500) -> str:
     """Return the repr of a tuple, cut to what can be read; also where a value's own repr raises."""
     try:
         return shorten(repr(tup), most)
-    except Exception as error:  # noqa: BLE001 - the user's own __repr__; what it raised is told instead
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own __repr__; what it raised is told instead
         return f"<{type(tup).__name__} that cannot be shown: a value's repr raised {type(error).__name__}>"
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, ComponentError, Tuple
-from tests.executor.stage import Endless, LogLines, Numbers, Sink, chain, play, running
+from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, play, running
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
@@ -98,3 +98,50 @@ def test_a_cleanup_that_raises_one_is_reported_and_the_others_are_closed() -> No
         play(both)
     assert closed == ["bolt1", "source", "bolt1"]
     assert len(log.having("Odd: at the end")) == 3
+
+
+class Shy:
+    """Its repr, and its text, raise."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def __repr__(self) -> str:
+        raise self.error
+
+
+@pytest.mark.parametrize("error", [Odd(), GeneratorExit(), asyncio.CancelledError()], ids=["own", "GeneratorExit", "CancelledError"])
+def test_a_timeout_is_explained_though_a_repr_raises_one(error: BaseException) -> None:
+    class EmitsShy(Numbers):
+        def next_tuple(self) -> None:
+            if not self.acked + self.failed and self.waiting:
+                self.collector.emit((Shy(error),), self.waiting.popleft())
+
+    spout = EmitsShy(1)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, Keeper), message_timeout_secs=1):
+            await asyncio.sleep(2)
+
+    play(main)
+    assert [failure.reason for failure in spout.failures] == ["timeout"]
+    assert f"cannot be shown: a value's repr raised {type(error).__name__}" in spout.failures[0].describe()
+
+
+@pytest.mark.guarantee("ACK-13")
+def test_an_acker_that_raises_one_ends_the_run() -> None:
+    class OddTrace:
+        def path(self, root: int) -> str:
+            raise Odd("in the acker")
+
+    async def main() -> ComponentError:
+        async with running(chain(lambda: Numbers(1), Keeper), message_timeout_secs=1) as run:
+            run._assembled.explainer.trace = OddTrace()  # type: ignore[assignment]
+            with pytest.raises(ComponentError) as caught:
+                await asyncio.wait_for(run.completed(), 10)
+        assert run.state == "failed"
+        return caught.value
+
+    told = play(main)
+    assert told.component_id == "__acker"
+    assert "Odd: in the acker" in str(told)
