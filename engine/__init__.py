@@ -108,17 +108,23 @@ _LOADED_WHEN_USED = {
 }
 
 
+_PARTS = ("cli", "cluster", "metrics", "testing")
+"""Modules that `engine.metrics.CONTENT_TYPE` and its like mean without an import of their own."""
+
+
 def __getattr__(name: str) -> object:
     """Load what runs a topology."""
+    from importlib import import_module
+
+    if name in _PARTS:
+        return import_module(f"{__name__}.{name}")
     module = _LOADED_WHEN_USED.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from importlib import import_module
-
     value = globals()[name] = getattr(import_module(module), name)
     return value
 
 
 def __dir__() -> list[str]:
     """All names of the face."""
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_PARTS})

@@ -103,6 +103,12 @@ def test_the_root_exports(name: str) -> None:
     assert name in engine.__all__
 
 
+@pytest.mark.parametrize("used", ["metrics.CONTENT_TYPE", "cli.run_in_terminal", "testing.run_topology", "cluster.__doc__"])
+def test_its_modules_need_no_import_of_their_own(used: str) -> None:
+    done = subprocess.run([sys.executable, "-c", f"import engine; engine.{used}"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_what_comes_later_is_not_promised() -> None:
     """A name of the face is exported with the package that makes it work, not before."""
     assert not [name for name, module in LATER.items() if hasattr(engine, name) and not (ROOT / module.replace(".", "/")).is_dir()]
