@@ -6,9 +6,11 @@ An error says what happened, where, and (its `hint`) what to do. Its `exit_statu
 import copyreg
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Final, Literal, get_args
 
 FailureReason = Literal["failed", "error", "timeout", "forgotten", "rollback", "task_died"]
+
+_REASONS: Final = get_args(FailureReason)
 
 FAILED: Final = "failed"
 ERROR: Final = "error"
@@ -29,6 +31,10 @@ class Failure:
     component_id: str | None = None
     task_id: int | None = None
     error: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.reason not in _REASONS:
+            raise UsageError(f"{self.reason!r} is no reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
     def describe(self) -> str:
         """Return one sentence for a person, without a full stop.

@@ -42,10 +42,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return by_folded[found[0]] if found else None
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return `Did you mean 'x'?` for the nearest known name, else the list of what there is."""
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """Return `Did you mean 'x'?` for the nearest known name, else the list of what there is; a name may be anything a user gives."""
     names = sorted(known)
-    near = nearest(name, names)
+    near = nearest(name, names) if isinstance(name, str) else None
     if near is not None:
         return f"Did you mean {near!r}?"
     return f"There is {', '.join(map(repr, names))}." if names else "There is none."

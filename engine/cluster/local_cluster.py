@@ -2,10 +2,11 @@
 
 import asyncio
 import logging
+import math
 from collections import deque
 from collections.abc import Callable
 from types import TracebackType
-from typing import Final, Self
+from typing import Final, Self, cast
 
 from engine.checkpoint import Checkpoints
 from engine.clock import Clock
@@ -26,7 +27,7 @@ from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
 from engine.state import provider_of
-from engine.topology import InletHandle, Topology, validate_run
+from engine.topology import InletHandle, Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.cluster")
@@ -38,8 +39,6 @@ def run(topology: Topology, config: Config | None = None) -> "Run":
     `config` replaces the settings that travel with the topology. Raises TopologyError, with all faults, where the two
     do not fit. Touches neither signals nor logging nor the loop's policy (RUN-5); several runs live in one process.
     """
-    if not isinstance(topology, Topology):
-        raise UsageError(f"run() needs a topology, not {topology!r}", hint="Pass what TopologyBuilder.build() returned.")
     return Run(topology, config)
 
 
@@ -47,8 +46,8 @@ class Run:
     """One run of a topology; begins when it is entered by `async with`, and has ended when that is left."""
 
     def __init__(self, topology: Topology, config: Config | None = None) -> None:
+        self.config: Final = config_of_run("run", topology, config)
         self.topology: Final = topology
-        self.config: Final = config or topology.config or Config()
         validate_run(topology, self.config)
         self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
         """Called with each ErrorReport of a component."""
@@ -151,6 +150,9 @@ class Run:
 
     async def drain(self, timeout_secs: float | None = None) -> None:
         """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order."""
+        if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+            hint = "Write drain(10), or drain() for drain_timeout_secs."
+            raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
         await self._supervised.drain(timeout_secs)
 
     async def stop(self) -> None:
@@ -168,7 +170,7 @@ class Run:
 
     def trace(self, rate: float) -> None:
         """Record the ways of this share of trees (0 to 1) from now on, for the explanations of timeouts; 0 stops it."""
-        if not 0 <= rate <= 1:
+        if not _is_number(rate) or not 0 <= rate <= 1:
             raise UsageError(f"a trace takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
         assembly = self._assembled
         assembly.set_trace(Trace(self._clock, assembly.plan.component_of, rate) if rate else None)
@@ -191,7 +193,7 @@ class Run:
     def task_ids(self, component_id: str) -> tuple[int, ...]:
         """Return the task ids of a component, ascending; the ackers are `__acker`."""
         known = self._assembled.plan.task_ids
-        if component_id not in known:
+        if not isinstance(cast(object, component_id), str) or component_id not in known:
             raise UsageError(f"the run has no component {component_id!r}", hint=did_you_mean(component_id, known))
         return known[component_id]
 
@@ -237,3 +239,7 @@ class Run:
         if self._assembly is None:
             raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
         return self._assembly
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -5,10 +5,10 @@ import traceback
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, cast
 
 from engine.clock import Clock
-from engine.errors import EngineBug, EngineError, with_hint
+from engine.errors import EngineBug, EngineError, UsageError, with_hint
 from engine.log import TaskLogger
 
 LOGGER: Final = logging.getLogger("engine.executor")
@@ -59,6 +59,9 @@ class ErrorReporter:
 
     def report(self, error: BaseException, *, tup: object = None, next_step: str) -> None:
         """Log and publish an error, unless too many were of late."""
+        if not isinstance(cast(object, error), BaseException):
+            text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is no exception"
+            raise UsageError(text, hint='Write report_error(ValueError("...")).')
         self.errors += 1
         now = self._clock.now()
         while self._times and now - self._times[0] >= WINDOW_SECS:

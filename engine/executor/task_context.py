@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from typing import Any
+from typing import Any, cast
 
 from engine.clock import Clock
 from engine.config import Config
@@ -102,23 +102,26 @@ class ExecutorContext:
         return self._around.clock
 
     def task_ids(self, component: str) -> Sequence[int]:
-        try:
-            return self._around.task_ids[component]
-        except KeyError:
+        found = self._around.task_ids.get(component) if isinstance(cast(object, component), str) else None
+        if found is None:
             hint = did_you_mean(component, self._around.topology.components)
             text = f"{self._where} asked for the tasks of {component!r}, which is not there"
-            raise UsageError(text, hint=hint) from None
+            raise UsageError(text, hint=hint)
+        return found
 
     def sources(self) -> Sequence[int]:
         return self._around.user_sources_of(self._spec)
 
     def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
-        if stream not in self._spec.streams:
+        if not isinstance(cast(object, stream), str) or stream not in self._spec.streams:
             hint = did_you_mean(stream, self._spec.streams)
             raise UsageError(f"{self._where} has no stream {stream!r}", hint=hint)
         return self._around.targets_of(self.component_id, stream)
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+        if not asyncio.iscoroutine(cast(object, coroutine)):
+            text = f"{self._where} called create_task({coroutine!r}), which is no coroutine"
+            raise UsageError(text, hint="Call an async def: self.context.create_task(self.work()).")
         if self._background.has_ended:
             coroutine.close()
             raise UsageError(

@@ -5,7 +5,8 @@ They belong to a run and a task, not to an instance: a task that is restarted go
 
 import re
 import sys
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from contextlib import suppress
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from engine.errors import UsageError
 from engine.metrics.value_histogram import Distribution, ValueHistogram
@@ -40,7 +41,11 @@ class Counter:
 
     def add(self, amount: float = 1, /) -> None:
         """Count `amount` more; UsageError for less than nothing, or for what is no finite number."""
-        if not 0 <= amount <= sys.float_info.max:
+        try:
+            fits = 0 <= amount <= sys.float_info.max
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
             raise UsageError(f"a counter cannot count {amount!r} more", hint="Add what is 0 or more, or use a gauge.")
         self.value += amount
 
@@ -58,8 +63,14 @@ class Gauge:
         self.value = 0.0
 
     def set(self, value: float, /) -> None:
-        """Replace the value."""
-        self.value = float(value)
+        """Replace the value; UsageError for what is no number."""
+        number = None
+        if not isinstance(cast(object, value), (str, bytes)):  # which float() would read
+            with suppress(TypeError, ValueError, OverflowError):
+                number = float(value)
+        if number is None:
+            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set a number.")
+        self.value = number
 
     def read(self) -> float:
         """Return the value."""

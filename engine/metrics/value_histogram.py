@@ -46,7 +46,11 @@ class ValueHistogram:
 
     def record(self, value: float, /) -> None:
         """Count one value; UsageError for what is no finite number."""
-        if not -sys.float_info.max <= value <= sys.float_info.max:
+        try:
+            fits = -sys.float_info.max <= value <= sys.float_info.max
+        except (TypeError, ValueError):
+            fits = False
+        if not fits:
             raise UsageError(f"a histogram cannot record {value!r}", hint="Record finite numbers only.")
         value = float(value)
         if value > 0:

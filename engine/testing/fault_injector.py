@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from engine.cluster.local_cluster import Run
+from engine.errors import UsageError
 from engine.testing.faults import DelayTuple, DropTuple, Fault, KillTask, RaiseError, Strike, check_fault, is_hit, main_method
 from engine.topology import InstanceFactory, Topology, call_kind
 
@@ -45,6 +46,8 @@ class FaultInjector:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = 0
         self._began = 0.0
+        if not isinstance(faults, Iterable):
+            raise UsageError(f"faults must be a list of faults, not {faults!r}", hint="Write faults=[KillTask('count', at_secs=3)].")
         for fault in faults:
             check_fault(fault, topology)
             self._sort_in(fault, topology)

@@ -107,6 +107,8 @@ def main_method(topology: Topology, component_id: str) -> str:
 
 def check_fault(fault: Fault, topology: Topology) -> None:
     """Raise UsageError for a fault that can never strike this topology."""
+    if not isinstance(fault, Fault):
+        raise UsageError(f"{fault!r} is no fault", hint="Pass a list of them: faults=[KillTask('count', at_secs=3)].")
     if isinstance(fault, KillTask):
         _check_kill(fault, topology)
     elif isinstance(fault, RaiseError):

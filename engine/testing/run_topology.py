@@ -20,7 +20,7 @@ from engine.testing.capture import Capture, CaptureBolt
 from engine.testing.fault_injector import FaultInjector
 from engine.testing.faults import Fault, Strike
 from engine.testing.virtual_loop import run_virtual
-from engine.topology import InstanceFactory, Topology
+from engine.topology import InstanceFactory, Topology, config_of_run
 
 DEFAULT_LIMIT_SECS: Final = 3600.0
 LOOK_EVERY_SECS: Final = 0.01
@@ -89,7 +89,7 @@ def run_topology(
     long as no thread and no socket takes part.
     """
     _refuse_running_loop()
-    chosen = config or topology.config or Config()
+    chosen = config_of_run("run_topology", topology, config)
     seed = schedule.get("seed", chosen.seed if chosen.seed is not None else 0)
     main = partial(
         run_topology_async,
@@ -118,9 +118,10 @@ async def run_topology_async(
     limit_secs: float = DEFAULT_LIMIT_SECS,
 ) -> Finished:
     """Do the same on the loop that runs, whose time may be virtual or not; for tests that are coroutines."""
+    chosen = config_of_run("run_topology_async", topology, config)
     captures: dict[str, Capture] = {}
     injector = FaultInjector(_watched(topology, captures), faults)
-    run = start_run(injector.topology, config or topology.config)
+    run = start_run(injector.topology, chosen)
     reports: list[ErrorReport] = []
     run.on_report.append(reports.append)
     loop = asyncio.get_running_loop()

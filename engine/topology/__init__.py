@@ -28,7 +28,7 @@ from engine.topology.inlet import Inlet, InletClosed, InletHandle
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Subscription, Topology
 from engine.topology.spout import OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams
-from engine.topology.validate import validate_run
+from engine.topology.validate import config_of_run, validate_run
 from engine.topology.values import Values, wrong_values
 
 __all__ = [
@@ -88,6 +88,7 @@ __all__ = [
     "Values",
     "bolt",
     "call_kind",
+    "config_of_run",
     "declare_streams",
     "spout",
     "validate_run",

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from engine.config import Config
-from engine.errors import TopologyError
+from engine.errors import TopologyError, UsageError
 from engine.names import is_reserved, nearest
 from engine.topology.grouping import Custom, Direct, FieldsGrouping, PartialKey
 from engine.topology.spec import ComponentSpec, Subscription, Topology
@@ -17,6 +17,18 @@ def validate_run(topology: Topology, config: Config) -> None:
     faults = run_faults(topology, config)
     if faults:
         raise TopologyError(faults, topology_name=topology.name)
+
+
+def config_of_run(function: str, topology: object, config: object) -> Config:
+    """Return the config of a run: the one it was given, else the topology's, else the defaults; UsageError for what is none."""
+    if not isinstance(topology, Topology):
+        raise UsageError(f"{function}() needs a topology, not {topology!r}", hint="Pass what TopologyBuilder.build() returned.")
+    if config is None:
+        return topology.config or Config()
+    if not isinstance(config, Config):
+        hint = "Write Config(burst=64)" + (", or Config.from_mapping(...)." if isinstance(config, Mapping) else ".")
+        raise UsageError(f"{function}() needs a Config, not {config!r}", hint=hint)
+    return config
 
 
 def id_faults(kind: str, component_id: object) -> Iterator[str]:
