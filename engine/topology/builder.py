@@ -8,7 +8,7 @@ from typing import Any, cast
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
-from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory
+from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
 from engine.topology.settings import collect_settings, is_count
 from engine.topology.spec import ComponentSpec, Kind, Subscription, Topology
 from engine.topology.stream import NO_STREAMS, Streams, declare_streams
@@ -136,7 +136,7 @@ def _judge(declaration: _Declaration) -> _Judged:
         if declaration.factory is None:
             declaration.factory = Factory(declaration.kind, declaration.component_id, declaration.given)
         declared = declaration.factory.declared()
-        streams = declare_streams(getattr(declared, "output_fields", None))
+        streams = declare_streams(read_attribute(declared, "output_fields"))
     except FactoryFault as fault:
         faults.append(f"{where}: {fault}")
     except UsageError as error:

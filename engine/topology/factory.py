@@ -165,11 +165,23 @@ def _wrong_result(kind: Kind, result: object) -> str:
     return f"its factory returned {shown}, not a {kind}. Return a new {_base_names(kind)} at each call."
 
 
-def _raised(error: Exception) -> str:
+def read_attribute(declared: object, name: str) -> object:
+    """Return what a component declares by an attribute, None where it has none; raise FactoryFault where a property of it raises."""
+    try:
+        return getattr(declared, name) if hasattr(type(declared), name) else getattr(declared, name, None)
+    except Exception as error:
+        raise FactoryFault(f"its {name} raised {_raised_text(error)}. Let the property return a value.") from error
+
+
+def _raised_text(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
     place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {error}{place}"
+
+
+def _raised(error: Exception) -> str:
     return (
-        f"its factory raised {type(error).__name__}: {error}{place}. "
+        f"its factory raised {_raised_text(error)}. "
         "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
     )
 

@@ -9,6 +9,7 @@ from engine.errors import UsageError
 from engine.names import did_you_mean
 from engine.topology.bolt import BasicBolt, BoltBase
 from engine.topology.calls import CallKind, call_kind
+from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
 
 
@@ -65,7 +66,11 @@ def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping
     for name, setting in settings.items():
         value, fix = keywords.get(name), f"set_{kind}(..., {name}=...)"
         if value is None:
-            value, fix = getattr(declared, name, None), f"{_class_name(declared)}.{name}"
+            fix = f"{_class_name(declared)}.{name}"
+            try:
+                value = read_attribute(declared, name)
+            except FactoryFault as fault:
+                faults.append(f"{where}: {fault}")
         if value is None:
             continue
         if setting.fits(value):

@@ -299,6 +299,27 @@ def test_wrong_output_fields() -> None:
     ]
 
 
+def test_a_property_that_raises_names_the_place() -> None:
+    class Wrong(Words):
+        @property
+        def output_fields(self):
+            return Fields(str(1 // 0))
+
+        @property
+        def max_spout_pending(self):
+            raise AttributeError("no such limit")
+
+    builder = TopologyBuilder("test")
+    builder.set_spout("words", Wrong)
+    line = Wrong.output_fields.fget.__code__.co_firstlineno + 2
+    assert faults_of(builder) == [
+        f"spout 'words': its output_fields raised ZeroDivisionError: integer division or modulo by zero ({__file__}:{line}). "
+        "Let the property return a value.",
+        f"spout 'words': its max_spout_pending raised AttributeError: no such limit ({__file__}:{line + 4}). "
+        "Let the property return a value.",
+    ]
+
+
 def cycle(config: Config | None = None, **settings) -> TopologyBuilder:
     builder = TopologyBuilder("test", config)
     builder.set_spout("words", Words, **settings)
