@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
@@ -13,6 +13,9 @@ from engine.topology.settings import collect_settings, is_count
 from engine.topology.spec import ComponentSpec, Kind, Subscription, Topology
 from engine.topology.stream import NO_STREAMS, Streams, declare_streams
 from engine.topology.validate import graph_faults, id_faults, run_faults
+
+MOST_TASKS: Final = 2**16
+"""Tasks of one component: each is an actor with a mailbox of its own, in one process."""
 
 
 @dataclass(slots=True)
@@ -129,6 +132,9 @@ def _judge(declaration: _Declaration) -> _Judged:
     parallelism = declaration.parallelism
     if not is_count(parallelism, 1):
         faults.append(f"{where}: parallelism must be an integer of at least 1, not {parallelism!r}. Fix set_{declaration.kind}().")
+        parallelism = 1
+    elif parallelism > MOST_TASKS:
+        faults.append(f"{where}: parallelism must be at most {MOST_TASKS:_}, not {parallelism!r}. Fix set_{declaration.kind}().")
         parallelism = 1
     streams: Streams | None = None
     declared: object = None

@@ -35,8 +35,11 @@ def check_count(what: str, value: object, *, minimum: int, optional: bool = Fals
         raise UsageError(f"{what} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {what.split()[-1]}=3.")
 
 
-def _is_positive_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < math.inf
+LEAST_TICK_SECS: Final = 0.001
+
+
+def _is_tick_time(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool) and LEAST_TICK_SECS <= value < math.inf
 
 
 _ON_ERROR: Final = _Setting(lambda value: value in ("restart", "fail"), "'restart' or 'fail'")
@@ -45,7 +48,7 @@ _BOLT_SETTINGS: Final = {
     "concurrency": _count(1),
     "threads": _count(0),
     "on_error": _ON_ERROR,
-    "tick_tuple_freq_secs": _Setting(_is_positive_number, "a number of seconds above 0"),
+    "tick_tuple_freq_secs": _Setting(_is_tick_time, f"a number of seconds of at least {LEAST_TICK_SECS:g}"),
 }
 SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SETTINGS, "bolt": _BOLT_SETTINGS}
 

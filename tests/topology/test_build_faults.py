@@ -186,6 +186,12 @@ def test_a_wrong_parallelism(wrong) -> None:
     assert faults_of(builder) == [f"spout 'words': parallelism must be an integer of at least 1, not {wrong!r}. Fix set_spout()."]
 
 
+def test_more_tasks_than_a_process_can_have() -> None:
+    builder = TopologyBuilder("test")
+    builder.set_spout("words", Words, parallelism=2**40)
+    assert faults_of(builder) == ["spout 'words': parallelism must be at most 65_536, not 1099511627776. Fix set_spout()."]
+
+
 @pytest.mark.parametrize(
     ("factory", "settings", "fault"),
     [
@@ -196,7 +202,12 @@ def test_a_wrong_parallelism(wrong) -> None:
         (
             AsyncSink,
             {"tick_tuple_freq_secs": -1},
-            "tick_tuple_freq_secs must be a number of seconds above 0, not -1. Fix set_bolt(..., tick_tuple_freq_secs=...).",
+            "tick_tuple_freq_secs must be a number of seconds of at least 0.001, not -1. Fix set_bolt(..., tick_tuple_freq_secs=...).",
+        ),
+        (
+            AsyncSink,
+            {"tick_tuple_freq_secs": 1e-9},
+            "tick_tuple_freq_secs must be a number of seconds of at least 0.001, not 1e-09. Fix set_bolt(..., tick_tuple_freq_secs=...).",
         ),
         (
             Sink,
@@ -225,7 +236,7 @@ def test_a_wrong_class_attribute_is_named() -> None:
     builder = words_and()
     builder.set_bolt("count", Ticking).shuffle_grouping("words")
     assert faults_of(builder) == [
-        "bolt 'count': tick_tuple_freq_secs must be a number of seconds above 0, not 'often'. Fix Ticking.tick_tuple_freq_secs."
+        "bolt 'count': tick_tuple_freq_secs must be a number of seconds of at least 0.001, not 'often'. Fix Ticking.tick_tuple_freq_secs."
     ]
 
 
