@@ -40,7 +40,10 @@ class Setting:
     maximum: float | None
 
     def check(self, value: object) -> object:
-        """Return the value as the setting keeps it (an int becomes a float where one is due), or raise `SettingFault`."""
+        """Return the value as the setting keeps it, or raise `SettingFault`.
+
+        An int becomes a float where one is due, a member of an enum its value.
+        """
         if value is None and self.optional:
             return None
         if self.choices:
@@ -53,7 +56,9 @@ class Setting:
             fits = self._is_number(value) and self._in_range(value)
         if not fits:
             raise SettingFault(f"must be {self.expected()}, not {_shown(value)}")
-        return float(value) if self.kind is float else value  # type: ignore[arg-type]
+        if self.choices:
+            return next(choice for choice in self.choices if choice == value)
+        return self.kind(value)  # type: ignore[arg-type, call-overload]
 
     def parse(self, text: str) -> object:
         """Return the value that a text means (`none`, `yes`, `1_000`), or raise `SettingFault`."""

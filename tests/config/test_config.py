@@ -2,6 +2,7 @@
 
 import copy
 import dataclasses
+import enum
 import inspect
 import pickle
 from typing import Any, get_type_hints
@@ -204,3 +205,16 @@ def test_any_text_is_either_read_or_a_fault(spec: Setting, text: str) -> None:
     except SettingFault:
         return
     assert spec.check(value) == value
+
+
+def test_members_of_enums_become_what_they_stand_for() -> None:
+    class Seed(enum.IntEnum):
+        FIRST = 7
+
+    class When(enum.StrEnum):
+        EMIT = "emit"
+
+    config = Config(seed=Seed.FIRST, message_timeout_secs=Seed.FIRST, timeout_from=When.EMIT)  # type: ignore[arg-type]
+    kept = (config.seed, config.message_timeout_secs, config.timeout_from)
+    assert kept == (7, 7.0, "emit")
+    assert [type(value) for value in kept] == [int, float, str]
