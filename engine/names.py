@@ -33,6 +33,11 @@ def is_reserved(name: str) -> bool:
     return name.startswith(RESERVED_PREFIXES)
 
 
+def is_writable(name: str) -> bool:
+    """Tell whether a name can be written out: a lone surrogate, as a broken file name may hold, cannot."""
+    return name.isascii() or not any("\ud800" <= character <= "\udfff" for character in name)
+
+
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the known name that `name` most probably was meant to be, or None when none is near."""
     import difflib  # only an error needs it, and `import engine` stays light

@@ -68,4 +68,5 @@ def _error(error: EngineError) -> dict[str, Any]:
 
 
 def _write(event: str, **values: Any) -> None:
-    write_line(json.dumps({"event": event, **values}, ensure_ascii=False), sys.stdout)
+    line = json.dumps({"event": event, **values}, ensure_ascii=False)
+    write_line(line.encode(errors="backslashreplace").decode(), sys.stdout)  # a lone surrogate, which UTF-8 has not, as JSON escapes it

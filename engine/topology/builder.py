@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
+from engine.names import is_writable
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
 from engine.topology.settings import collect_settings, is_count
@@ -113,6 +114,8 @@ class TopologyBuilder:
         faults = []
         if not isinstance(name, str) or not name:
             faults.append(f"the name of a topology must be a non-empty str, not {name!r}. Fix TopologyBuilder(...).")
+        elif not is_writable(name):
+            faults.append(f"the name of a topology must be text that can be written as UTF-8, not {name!r}. Fix TopologyBuilder(...).")
         if config is not None and not isinstance(config, Config):
             faults.append(f"config must be a Config, not {config!r}. Fix TopologyBuilder(..., config=Config(...)).")
         return faults

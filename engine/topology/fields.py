@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from engine.errors import UsageError
-from engine.names import did_you_mean
+from engine.names import did_you_mean, is_writable
 
 
 class Fields:
@@ -86,6 +86,8 @@ def check_names(names: tuple[object, ...]) -> None:
             raise UsageError(f"a field name must be a str, not {name!r} ({type(name).__name__})", hint='Write Fields("word", "count").')
         if not name:
             raise UsageError("a field name is empty", hint="Give each field a name.")
+        if not is_writable(name):
+            raise UsageError(f"field name {name!r} cannot be written as UTF-8", hint='Write Fields("word", "count").')
     twice = [name for position, name in enumerate(names) if name in names[:position]]
     if twice:
         raise UsageError(f"field {twice[0]!r} stands twice in Fields({', '.join(map(repr, names))})", hint="Give each field its own name.")

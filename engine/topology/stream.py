@@ -5,7 +5,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from engine.errors import UsageError
-from engine.names import DEFAULT_STREAM, is_reserved
+from engine.names import DEFAULT_STREAM, is_reserved, is_writable
 from engine.topology.fields import Fields
 
 OutputFields: TypeAlias = Fields | str | tuple[str, ...] | Mapping[str, Fields | str | tuple[str, ...]] | None
@@ -50,6 +50,8 @@ def _fields(stream: str, declared: object) -> Fields:
 def _check_stream_name(stream: object) -> None:
     if not isinstance(stream, str) or not stream:
         raise UsageError(f"a stream name must be a non-empty str, not {stream!r}", hint='Write {"late": Fields("word")}.')
+    if not is_writable(stream):
+        raise UsageError(f"stream name {stream!r} cannot be written as UTF-8", hint='Write {"late": Fields("word")}.')
     if is_reserved(stream):
         raise UsageError(f"stream name {stream!r} is reserved for the engine", hint="Begin it with neither '__' nor '$'.")
 

@@ -5,7 +5,7 @@ from typing import Final
 
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
-from engine.names import is_reserved, nearest
+from engine.names import is_reserved, is_writable, nearest
 from engine.topology.grouping import Custom, Direct, FieldsGrouping, PartialKey
 from engine.topology.spec import ComponentSpec, Subscription, Topology
 
@@ -35,6 +35,8 @@ def id_faults(kind: str, component_id: object) -> Iterator[str]:
     """Yield what is wrong with a user's component id."""
     if not isinstance(component_id, str) or not component_id:
         yield f"{kind} {component_id!r}: an id must be a non-empty str. Fix set_{kind}()."
+    elif not is_writable(component_id):
+        yield f"{kind} {component_id!r}: an id must be text that can be written as UTF-8. Fix set_{kind}()."
     elif is_reserved(component_id):
         yield f"{kind} {component_id!r}: ids that begin with '__' or '$' are the engine's own. Rename it."
 

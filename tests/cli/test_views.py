@@ -122,3 +122,10 @@ def test_a_bug_of_the_engine_has_its_traceback() -> None:
     with pytest.raises(EngineBug) as caught:
         raise EngineBug("the ledger lost a root", root=7)
     assert "in test_a_bug_of_the_engine_has_its_traceback" in error_text(caught.value)
+
+
+def test_json_lines_escape_what_utf_8_has_not(capsysbinary: pytest.CaptureFixture[bytes]) -> None:
+    JsonLines(5.0).note("torn \ud800, whole \u00e9")
+    line = capsysbinary.readouterr().out
+    assert json.loads(line)["text"] == "torn \ud800, whole \u00e9"
+    assert "whole \u00e9".encode() in line

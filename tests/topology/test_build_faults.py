@@ -3,7 +3,7 @@
 import pytest
 
 from engine.config import Config
-from engine.errors import TopologyError
+from engine.errors import TopologyError, UsageError
 from engine.topology import BasicBolt, Bolt, Fields, Spout, TopologyBuilder
 
 pytestmark = pytest.mark.guarantee("GRP-5")
@@ -184,6 +184,22 @@ def test_a_wrong_parallelism(wrong) -> None:
     builder = TopologyBuilder("test")
     builder.set_spout("words", Words, parallelism=wrong)
     assert faults_of(builder) == [f"spout 'words': parallelism must be an integer of at least 1, not {wrong!r}. Fix set_spout()."]
+
+
+def test_names_that_cannot_be_written() -> None:
+    class Torn(Sink):
+        output_fields = {"torn\ud800": Fields("word")}
+
+    builder = TopologyBuilder("torn\ud800")
+    builder.set_spout("words\ud800", Words)
+    builder.set_bolt("sink", Torn).shuffle_grouping("words\ud800")
+    assert faults_of(builder) == [
+        "the name of a topology must be text that can be written as UTF-8, not 'torn\\ud800'. Fix TopologyBuilder(...).",
+        "spout 'words\\ud800': an id must be text that can be written as UTF-8. Fix set_spout().",
+        "bolt 'sink': stream name 'torn\\ud800' cannot be written as UTF-8. Write {\"late\": Fields(\"word\")}.",
+    ]
+    with pytest.raises(UsageError, match=r"field name .* cannot be written as UTF-8"):
+        Fields("word\ud800")
 
 
 def test_more_tasks_than_a_process_can_have() -> None:
