@@ -46,7 +46,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
-    return faults
+    return [*faults, *_state_graph_faults(topology)]
 
 
 def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
@@ -66,7 +66,7 @@ def run_faults(topology: Topology, config: Config) -> list[str]:
 
 
 def _state_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield what a topology with stateful bolts may not have (GRP-5, CP-3)."""
+    """Yield which settings stateful bolts do not go with (GRP-5, CP-3)."""
     stateful = [spec for spec in topology.bolts if spec.keeps_state]
     if not stateful:
         return
@@ -79,6 +79,14 @@ def _state_faults(topology: Topology, config: Config) -> Iterator[str]:
             f"message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
             "Lower the one, or raise the other."
         )
+
+
+def _state_graph_faults(topology: Topology) -> Iterator[str]:
+    """Yield what no config makes go together with state (GRP-5, CP-3)."""
+    stateful = [spec for spec in topology.bolts if spec.keeps_state]
+    if not stateful:
+        return
+    names = ", ".join(repr(spec.component_id) for spec in stateful)
     for edge in sorted(topology.closing_edges()):
         cycle = _path(topology, edge[1], edge[0])
         yield f"stateful bolts ({names}): a barrier cannot pass the cycle {_arrows(cycle)}. Take the cycle out, or keep no state."

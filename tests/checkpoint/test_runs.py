@@ -233,7 +233,7 @@ def test_a_cycle_and_concurrency_are_refused() -> None:
         def execute(self, tup: Tuple) -> None:
             self.collector.ack(tup)
 
-    builder = TopologyBuilder("loops", Config(max_spout_pending=10))
+    builder = TopologyBuilder("loops")
     builder.set_spout("feed", Feeder("word"))
     builder.set_bolt("loop", Loops).shuffle_grouping("feed").shuffle_grouping("back")
     builder.set_bolt("back", Loops).shuffle_grouping("loop")
