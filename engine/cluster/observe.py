@@ -1,7 +1,8 @@
 """Reads the actors of a run into a snapshot."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from functools import partial
+from typing import Any, Final
 
 from engine.cluster.assembly import Assembly
 from engine.cluster.snapshot import ComponentSnapshot, TaskSnapshot
@@ -11,10 +12,13 @@ from engine.executor.spout_executor import SpoutExecutor
 from engine.kernel import LatencyHistogram
 from engine.names import ACKER_COMPONENT
 
+CLOSED: Final = "closed"
+
 
 def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
     """Return every component as it is now: the user's in the order of declaration, then the ackers."""
     found: dict[str, ComponentSnapshot] = {}
+    closed = all(task.core.closing for task in assembly.tasks)
     for component_id in assembly.plan.places:
         spouts = [spout for spout in assembly.spouts if spout.place.component_id == component_id]
         bolts = [bolt for bolt in assembly.bolts if bolt.place.component_id == component_id]
@@ -25,7 +29,7 @@ def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
         elif bolts:
             found[component_id] = ComponentSnapshot(component_id, "bolt", _each(_bolt, bolts))
         elif assembly.ackers:
-            found[ACKER_COMPONENT] = ComponentSnapshot(ACKER_COMPONENT, "acker", _each(_acker, assembly.ackers))
+            found[ACKER_COMPONENT] = ComponentSnapshot(ACKER_COMPONENT, "acker", _each(partial(_acker, closed=closed), assembly.ackers))
     return found
 
 
@@ -48,7 +52,7 @@ def _spout(spout: SpoutExecutor) -> TaskSnapshot:
         pending=core.pending,
         complete_p50_ms=_ms(core.complete_latency.percentile(50)),
         complete_p99_ms=_ms(core.complete_latency.percentile(99)),
-        status=spout.status,
+        status=CLOSED if core.closing and not spout.exhausted else spout.status,
     )
 
 
@@ -71,11 +75,18 @@ def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
         errors=bolt.reporter.errors,
         forgotten=core.forgotten_tuples,
         settled_twice=core.settled_twice,
-        status="stopped by a full mailbox" if core.emitter.stopped_by else "waiting" if bolt.at_rest else "running",
+        status=_bolt_status(bolt),
     )
 
 
-def _acker(acker: AckerExecutor) -> TaskSnapshot:
+def _bolt_status(bolt: BoltExecutor) -> str:
+    core = bolt.core
+    if core.closing:
+        return CLOSED
+    return "stopped by a full mailbox" if core.emitter.stopped_by else "waiting" if bolt.at_rest else "running"
+
+
+def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:
     core = acker.core
     return TaskSnapshot(
         task_id=acker.place.task_id,
@@ -87,7 +98,7 @@ def _acker(acker: AckerExecutor) -> TaskSnapshot:
         busy_secs=core.busy_secs,
         restarts=acker.restarts,
         pending=len(core.ledger),
-        status="waiting" if acker.at_rest else "running",
+        status=CLOSED if closed else "waiting" if acker.at_rest else "running",
     )
 
 

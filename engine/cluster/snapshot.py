@@ -57,6 +57,7 @@ class TaskSnapshot:
     """From the emit of a tree to its ack, for half of all trees."""
     complete_p99_ms: float | None = None
     status: str = ""
+    """What the task does; `closed` from when its run closes, but a spout that was exhausted stays so."""
 
     @property
     def queue_fill(self) -> float:
@@ -157,7 +158,7 @@ class ComponentSnapshot:
 
     @property
     def status(self) -> str:
-        """Return the status of the tasks, with their number where it differs: `active 3, full 1`."""
+        """Return the status of the tasks, with their number where it differs: `polling 3, full 1`."""
         numbers: dict[str, int] = {}
         for task in self.tasks:
             numbers[task.status] = numbers.get(task.status, 0) + 1

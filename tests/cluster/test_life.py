@@ -274,6 +274,22 @@ def test_a_run_is_entered_once_and_must_be_entered_before_it_is_asked() -> None:
     play(main)
 
 
+@pytest.mark.parametrize(("numbers", "source"), [(3, "exhausted"), (100_000, "closed")])
+def test_the_tasks_of_a_run_that_has_ended_are_closed(numbers: int, source: str) -> None:
+    async def main() -> None:
+        async with running(chain(lambda: Numbers(numbers), Sink, max_spout_pending=10)) as run:
+            await asyncio.sleep(0)
+            assert run.snapshot().components["source"].status != "closed"
+            await (run.completed() if source == "exhausted" else run.stop())
+        assert {name: component.status for name, component in run.snapshot().components.items()} == {
+            "source": source,
+            "bolt1": "closed",
+            "__acker": "closed",
+        }
+
+    play(main)
+
+
 def test_what_is_no_topology_is_refused() -> None:
     with pytest.raises(UsageError, match="needs a topology"):
         engine.run(TopologyBuilder("unbuilt"))  # type: ignore[arg-type]
