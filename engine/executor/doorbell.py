@@ -19,11 +19,6 @@ class Doorbell:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def ring_from_anywhere(self) -> None:
-        """Ring from any thread; without effect once the loop is closed."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(self.ring)
-
     async def wait(self, timeout_secs: float | None = None) -> bool:
         """Return True at the first ring since the last wait, False after the timeout."""
         if not self._rung:
