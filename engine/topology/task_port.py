@@ -1,7 +1,7 @@
 """What the engine's own packages may ask of a task beside the public component API.
 
 Checkpoints, transactions, flow control and the Kafka spout stand on this contract, never on executors. A component
-that derives from `PortUser` gets its port before `open` or `prepare`; it costs nothing where nobody derives from it.
+that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`; it costs nothing where nobody does.
 """
 
 from abc import ABC, abstractmethod
