@@ -1,8 +1,13 @@
-"""Hello world: a spout, a bolt, and what connects them. Run it: `python -m engine run examples/hello.py`."""
+"""Hello world: a spout, a bolt, and what connects them.
 
+Run it: `python examples/hello.py`, or `python -m engine run examples/hello.py`.
+"""
+
+import sys
 from collections.abc import Iterator
 
 from engine import TopologyBuilder, Tuple, bolt, spout
+from engine.cli import run_in_terminal
 
 
 @spout("name")
@@ -18,3 +23,6 @@ def greet(tup: Tuple) -> None:
 builder = TopologyBuilder("hello")
 builder.set_spout("names", names)
 builder.set_bolt("greet", greet).shuffle_grouping("names")
+
+if __name__ == "__main__":
+    sys.exit(run_in_terminal(builder.build()).exit_status)

@@ -2,7 +2,8 @@
 
     curl -d '{"item": "tea", "quantity": 2}' http://127.0.0.1:8000/orders
 
-The topology runs inside the service, on the same event loop. Needs `pip install 'stormcell[service]'`.
+The topology runs inside the service, on the same event loop. Needs the extra `service`: `pip install '.[service]'` in a checkout,
+`pip install 'stormcell[service]'` where it is installed by its name.
 """
 
 import contextlib
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 import engine
-from engine import BasicBolt, Config, FailTuple, Inlet, InletClosed, Topology, TopologyBuilder, Tuple, TupleFailed, bolt
+from engine import BasicBolt, Config, FailTuple, Failure, Inlet, InletClosed, Topology, TopologyBuilder, Tuple, TupleFailed, bolt
 from engine.metrics import CONTENT_TYPE
 
 PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
@@ -25,6 +26,8 @@ PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
 
 async def price_of(item: str) -> float:
     """Ask for a price; in a real service this waits for a database or another service."""
+    if item not in PRICES:
+        raise FailTuple(f"there is no {item!r} to order")
     return PRICES[item]
 
 
@@ -53,6 +56,13 @@ def topology(takings: defaultdict[str, float]) -> Topology:
     return builder.build()
 
 
+def refusal(failure: Failure) -> Response:
+    """Return the answer to an order that failed: a bolt said no, or it took too long, or something is broken."""
+    if failure.reason == "failed":
+        return JSONResponse({"error": failure.error}, 422)
+    return JSONResponse({"error": failure.describe()}, 504 if failure.reason == "timeout" else 500)
+
+
 def create_app(config: Config) -> Starlette:
     """Return the service; the run lives as long as its lifespan, and drains at the end of it."""
     takings: defaultdict[str, float] = defaultdict(float)
@@ -68,12 +78,12 @@ def create_app(config: Config) -> Starlette:
         try:
             asked = await request.json()
             item, quantity = str(asked["item"]), int(asked["quantity"])
-        except (ValueError, KeyError, TypeError):
+        except (ValueError, KeyError, TypeError, OverflowError):
             return JSONResponse({"error": "an order is a JSON object with item and quantity"}, 400)
         try:
             await request.app.state.run.inlet("orders").send((item, quantity))
         except TupleFailed as failed:
-            return JSONResponse({"error": failed.failure.describe()}, 504 if failed.failure.reason == "timeout" else 500)
+            return refusal(failed.failure)
         except InletClosed as closed:
             return JSONResponse({"error": closed.message}, 503)
         return JSONResponse({"takings": takings[item]})

@@ -46,13 +46,21 @@ async def test_an_order_is_answered_when_it_is_booked(service: ModuleType) -> No
         assert (await order(client, "cake"))[1] == {"takings": 105.0}
 
 
-async def test_an_order_that_fails_is_answered_with_the_reason(service: ModuleType) -> None:
+async def test_an_order_that_the_topology_refuses_is_the_clients_fault(service: ModuleType) -> None:
     async with served(service, Config()) as client:
-        status, answer = await order(client, "snow")
-        assert (status, answer) == (500, {"error": "'price' (task 2) raised: KeyError: 'snow'"})
-        status, answer = await order(client, "tea", 0)
-        assert (status, answer) == (500, {"error": "'price' (task 2) failed it: an order of 0 is no order"})
+        assert await order(client, "snow") == (422, {"error": "there is no 'snow' to order"})
+        assert await order(client, "tea", 0) == (422, {"error": "an order of 0 is no order"})
         assert (await order(client, "tea"))[0] == 200
+
+
+async def test_an_order_that_fails_is_answered_with_the_reason(service: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(item: str) -> float:
+        raise ConnectionError("no prices today")
+
+    monkeypatch.setattr(service, "price_of", broken)
+    async with served(service, Config()) as client:
+        status, answer = await order(client, "tea")
+    assert (status, answer) == (500, {"error": "'price' (task 2) raised: ConnectionError: no prices today"})
 
 
 @pytest.mark.guarantee("ACK-16")
@@ -69,10 +77,14 @@ async def test_an_order_that_takes_too_long_times_out_and_names_who_owes_the_ack
     assert "timed out; 'price' (task 2) still owes an ack: it took <Tuple ('tea', 1)" in str(answer)
 
 
-@pytest.mark.parametrize("body", [b"tea, please", b"[]", b'{"item": "tea"}', b'{"item": "tea", "quantity": "two"}'])
+@pytest.mark.parametrize(
+    "body",
+    [b"tea, please", b"\xff", b"[]", b'{"item": "tea"}', b'{"item": "tea", "quantity": "two"}', b'{"item": "tea", "quantity": Infinity}'],
+)
 async def test_what_is_no_order_is_refused(service: ModuleType, body: bytes) -> None:
     async with served(service, Config()) as client:
-        assert (await client.post("/orders", content=body)).status_code == 400
+        answer = await client.post("/orders", content=body)
+    assert (answer.status_code, answer.json()) == (400, {"error": "an order is a JSON object with item and quantity"})
 
 
 async def test_metrics_are_served_as_openmetrics(service: ModuleType) -> None:
