@@ -1,8 +1,8 @@
-"""The pages tell the truth: links lead somewhere, code runs, commands succeed.
+"""The pages tell the truth: links lead somewhere, code runs, commands succeed and print what stands below them.
 
 In a page, ```python blocks run in order in one namespace; ```python no-run is only compiled. A block whose first line is
 `# name.py` (or .toml) is also written to a file of that name, beside which the page's commands run: lines of ```console
-blocks that begin with `$ python -m engine` or `$ stormcell`. ```console no-run is not run.
+blocks that begin with `$ python -m engine` or `$ stormcell`. ```console no-run is not run. `transcripts` says what is compared.
 """
 
 import json
@@ -17,6 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.pages import ROOT, Block, fault, links, pages, read
+from tests.project.transcripts import differences, transcripts
 
 PAGES = [pytest.param(page, id=page.relative_to(ROOT).as_posix()) for page in pages()]
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT), "PYTHONDEVMODE": "", "COLUMNS": "120"}
@@ -40,17 +41,20 @@ def test_code_runs(page: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_commands_succeed(page: Path, tmp_path: Path) -> None:
+def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
     blocks = read(page)[1]
     write_files(blocks, tmp_path)
     for block in blocks:
         if block.language != "console" or "no-run" in block.words:
             continue
-        for line in re.findall(r"^\$ ((?:python -m engine|stormcell)\b.*)$", block.text, re.MULTILINE):
-            words = shlex.split(line.replace("python -m engine", "stormcell"), comments=True)[1:]
+        for transcript in transcripts(block):
+            where = f"{page.name}:{transcript.line}: {transcript.command}"
+            words = shlex.split(transcript.command.replace("python -m engine", "stormcell"), comments=True)[1:]
             command = [sys.executable, "-m", "engine", *words]
             done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
-            assert done.returncode == 0, f"{page.name}:{block.line}: {line}\n{done.stdout}{done.stderr}"
+            assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
+            wrong = differences(transcript.shown, done.stdout, done.stderr)
+            assert not wrong, f"{where}\n{wrong}"
 
 
 @pytest.mark.parametrize("page", PAGES)
