@@ -23,6 +23,7 @@ help: ## this list
 
 run: build ## the main job: word count over real text (INPUT=file or folder)
 	@$(BIN)/python examples/word_count.py $(if $(INPUT),"$(INPUT)")
+	@echo 'Next: `. $(BIN)/activate`, then `python -m engine run examples/hello.py`, or docs/TUTORIAL.md'
 
 test: dev ## all tests (ARGS=... goes to pytest, WORKERS=n)
 	@scripts/install-system-packages tests

@@ -1,4 +1,4 @@
-"""Runs the Python blocks of one page, in order, in one namespace: `python run_page.py PAGE`.
+"""Runs the Python blocks of one page, in order, in one namespace: `python run_page.py PAGE`. Those of README each in their own.
 
 Line numbers in tracebacks are those of the page. A block may await at its top level, as in a notebook.
 """
@@ -10,13 +10,15 @@ import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+sys.path.insert(0, "")  # the files of the page
 
 from tests.project.pages import read
 
 
 def main(page: Path) -> None:
     """Run the page's blocks; what one raises ends the process."""
-    namespace: dict[str, object] = {"__name__": "__main__", "__file__": str(page)}
+    fresh: dict[str, object] = {"__name__": "__main__", "__file__": str(page)}
+    namespace = dict(fresh)
     for block in read(page)[1]:
         if block.language != "python":
             continue
@@ -24,6 +26,8 @@ def main(page: Path) -> None:
         code = compile(source, str(page), "exec", flags=ast.PyCF_ALLOW_TOP_LEVEL_AWAIT)
         if "no-run" in block.words:
             continue
+        if page.name == "README.md":  # whoever pastes a block pastes that one only
+            namespace = dict(fresh)
         if code.co_flags & inspect.CO_COROUTINE:
             asyncio.run(eval(code, namespace))
         else:
