@@ -73,7 +73,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
     async def _send(self) -> Event:
         """Send the barrier of the step; wait until its tree is settled, or a task dies."""
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
-        checkpoints.lost.clear()
+        if machine.recovers:  # its end initialises every task; else one that died while the record was saved must be seen
+            checkpoints.lost.clear()
         self._verdict = asyncio.get_running_loop().create_future()
         record = machine.record
         self.port.emit_control(
