@@ -1,6 +1,6 @@
 """State by key, and where it is kept: memory, SQLite, Redis, or a provider of one's own (docs/decisions/0002)."""
 
-from engine.state.api import KeyValueState, Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import KeyValueState, Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore
 from engine.state.codec import Codec, CodecName, codec_named
 from engine.state.layered import LayeredState
 from engine.state.place import StatePlace
@@ -14,7 +14,9 @@ __all__ = [
     "KeyValueState",
     "LayeredState",
     "Ledger",
+    "LookupStore",
     "Patience",
+    "ResidentStore",
     "Row",
     "StagedDelta",
     "StatePlace",

@@ -1,4 +1,4 @@
-"""What state is: `KeyValueState` for bolts; `StateProvider`, `TaskStore` and `Ledger` for whoever keeps it (CP-6 to CP-8).
+"""What state is: `KeyValueState` for bolts; `StateProvider`, its stores and `Ledger` for whoever keeps it (CP-6 to CP-8).
 
 A provider is three small things; layers, codec, cache and key groups are the engine's (`LayeredState`), alike for all.
 """
@@ -6,7 +6,7 @@ A provider is three small things; layers, codec, cache and key groups are the en
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Generic, NamedTuple, TypeVar, overload
+from typing import Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -80,28 +80,13 @@ class StagedDelta:
     blobs: tuple[bytes, ...]
 
 
-class TaskStore(ABC):
-    """One task's part of a store. Only its task calls it, from the loop's thread; only `read` and `scan` may block, for one bounded read.
+class StagingStore(ABC):
+    """One task's part of a store: a `LookupStore` or a `ResidentStore`. Only its task calls it, from the loop's thread.
 
     Raises StateUnavailable for what may pass (the engine tries again), StateError for what will not. Where a second process can take the
     topology over, by the claim of a ledger, `stage`, `fold` and `drop` of the first raise StateFenced from then on: rows that it folds late
     would undo newer ones.
     """
-
-    resident: ClassVar[bool] = False
-    """True: the task holds all rows in memory, loads them once by `load`, and never calls `read` or `scan`."""
-
-    def load(self) -> AsyncIterator[list[Row]]:
-        """Yield all rows of the task's slots in chunks, once, before the task begins; only where resident."""
-        raise NotImplementedError
-
-    def read(self, slot: int, key: bytes) -> bytes | None:
-        """Return the row's value; only where not resident."""
-        raise NotImplementedError
-
-    def scan(self) -> Iterator[Row]:
-        """Yield all rows of the task's slots, as they are or become meanwhile; only where not resident."""
-        raise NotImplementedError
 
     @abstractmethod
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
@@ -124,6 +109,33 @@ class TaskStore(ABC):
     @abstractmethod
     async def drop(self, after_txid: int) -> None:
         """Drop every delta of a txid greater than after_txid: it was undone."""
+
+
+class LookupStore(StagingStore):
+    """A store that answers at once, for a state larger than memory: the task reads rows as it needs them, through a bounded cache.
+
+    Both methods may block, for one bounded read.
+    """
+
+    @abstractmethod
+    def read(self, slot: int, key: bytes) -> bytes | None:
+        """Return the row's value."""
+
+    @abstractmethod
+    def scan(self) -> Iterator[Row]:
+        """Yield all rows of the task's slots, as they are or become meanwhile."""
+
+
+class ResidentStore(StagingStore):
+    """A store whose rows are in memory while the task lives."""
+
+    @abstractmethod
+    def load(self) -> AsyncIterator[list[Row]]:
+        """Yield all rows of the task's slots in chunks, once, before the task begins."""
+
+
+TaskStore: TypeAlias = LookupStore | ResidentStore
+"""What a provider gives a task."""
 
 
 class Ledger(ABC):

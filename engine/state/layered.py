@@ -14,7 +14,7 @@ from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
 
 from engine.errors import StateError
-from engine.state.api import KeyValueState, Row, TaskStore
+from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
 from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable
 from engine.state.delta import ATOMS, Layer, blobs_of, slices, stored_value
 from engine.state.keys import PLAIN, canonical
@@ -53,6 +53,8 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
         """Take the place of the task in its component; key_of: None where a key is grouped by itself."""
         self.place: Final = place
         self._store = store
+        self._lookup = store if isinstance(store, LookupStore) else None
+        """Where rows are read from that are in no layer; None where all of them are."""
         self._codec = codec
         self._key_codec = MessagePack()
         self._key_of = key_of if place.keyed else None
@@ -104,7 +106,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
             value = self.get(key, DELETED)
             if value is not DELETED:
                 yield key, value
-        for key, value in self._resident_items(keys) if self._store.resident else self._scanned_items(keys):
+        for key, value in self._resident_items(keys) if self._lookup is None else self._scanned_items(self._lookup, keys):
             if value is not DELETED:
                 yield key, value
 
@@ -113,8 +115,8 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
             if key not in known:
                 yield key, self.get(key, DELETED)
 
-    def _scanned_items(self, known: Layer) -> Iterator[tuple[Any, Any]]:
-        for row in self._store.scan():
+    def _scanned_items(self, store: LookupStore, known: Layer) -> Iterator[tuple[Any, Any]]:
+        for row in store.scan():
             key = self._decoded(self._key_codec, row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
@@ -134,7 +136,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
         value = self._layered_value(key)
         if value is not _MISSING:
             return value
-        return DELETED if self._store.resident else self._read(key)
+        return DELETED if self._lookup is None else self._read(self._lookup, key)
 
     def _layered_value(self, key: Any) -> Any:
         """The value in the newest of the older layers that has the key; what may be changed in place, a fresh copy of it."""
@@ -146,12 +148,12 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
                 return self._codec.decode(value) if type(value) is Encoded else value
         return _MISSING
 
-    def _read(self, key: Any) -> Any:
+    def _read(self, store: LookupStore, key: Any) -> Any:
         """A cache miss: one point read of the store. A key of another task is never there."""
         slot = self._slot_of(key)
         if slot not in self._slots:
             return DELETED
-        stored = self._store.read(slot, self._key_codec.encode(key))
+        stored = store.read(slot, self._key_codec.encode(key))
         value = DELETED if stored is None else self._decoded(self._codec, stored, slot)
         if len(self._rows) >= self._cache_keys:
             for oldest in list(islice(self._rows, max(1, self._cache_keys // 10))):
@@ -290,7 +292,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
     async def load(self, committed_txid: int = -1) -> None:
         """Get ready, once: a resident store's rows come into memory."""
         self.committed_txid = committed_txid
-        if not self._store.resident:
+        if not isinstance(self._store, ResidentStore):
             return
         async for rows in self._store.load():
             for first in range(0, len(rows), ROWS_PER_TURN):
@@ -334,7 +336,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
 
     async def _let_go_of_folded(self) -> None:
         """The store has it: move it to the rows in memory, in slices."""
-        folded, rows, resident = self._folding, self._rows, self._store.resident
+        folded, rows, resident = self._folding, self._rows, self._lookup is None
         while folded:
             for _ in range(min(len(folded), KEYS_PER_TURN)):
                 key, value = folded.popitem()

@@ -1,16 +1,13 @@
 """`memory://`: the state of one run, gone with it. For tests, and for bolts that may forget at the end of the process (CP-7)."""
 
 from collections.abc import AsyncIterable, AsyncIterator, Mapping
-from typing import ClassVar
 
 from engine.errors import StateFenced
-from engine.state.api import Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
 
 
-class MemoryStore(TaskStore):
+class MemoryStore(ResidentStore):
     """Keeps nothing: all rows are in the state of its task, which outlives instances."""
-
-    resident: ClassVar[bool] = True
 
     async def load(self) -> AsyncIterator[list[Row]]:
         yield []
@@ -69,5 +66,5 @@ class MemoryProvider(StateProvider):
     def ledger(self, name: str) -> Ledger:
         return self._ledgers.setdefault(name, MemoryLedger())
 
-    async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
+    async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
         return MemoryStore()

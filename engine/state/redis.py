@@ -7,12 +7,12 @@ What Redis acknowledges survives its own death only with `appendonly yes`, for c
 """
 
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
-from typing import ClassVar, Final
+from typing import Final
 
 import msgpack  # type: ignore[import-untyped]
 
 from engine.errors import StateError, StateFenced
-from engine.state.api import Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.redis_link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
 from engine.state.redis_names import KeyNames
@@ -28,10 +28,8 @@ _WHOLE, _CONTINUED = b".", b"+"
 """How a piece of a delta begins: its blob ends with it, or goes on in the next."""
 
 
-class RedisStore(TaskStore):
+class RedisStore(ResidentStore):
     """One task's rows and deltas."""
-
-    resident: ClassVar[bool] = True
 
     def __init__(self, topology: RedisTopology, component_id: str, task_index: int, slots: range) -> None:
         self._topology = topology
@@ -232,7 +230,7 @@ class RedisProvider(StateProvider):
     def ledger(self, name: str) -> Ledger:
         return self._ledgers.setdefault(name, RedisLedger(self._opened, name))
 
-    async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
+    async def store(self, component_id: str, task_index: int, slots: range) -> RedisStore:
         return RedisStore(self._opened, component_id, task_index, slots)
 
     @property

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from engine.errors import StateError, StateFenced
-from engine.state.api import Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.file_lock import FileLock
 from engine.state.sqlite_file import SqliteFile
@@ -33,7 +33,7 @@ INSERT INTO ledgers SELECT ?, ?, ?, ? WHERE (SELECT epoch FROM epochs WHERE topo
 """
 
 
-class SqliteStore(TaskStore):
+class SqliteStore(LookupStore):
     """One task's rows and deltas."""
 
     def __init__(self, file: SqliteFile, component: int, task_index: int, slots: range) -> None:
@@ -228,7 +228,7 @@ class SqliteProvider(StateProvider):
     def ledger(self, name: str) -> Ledger:
         return self._ledgers.setdefault(name, SqliteLedger(self._file, self._topology, name))
 
-    async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
+    async def store(self, component_id: str, task_index: int, slots: range) -> SqliteStore:
         topology = self._topology
         component = await self._file.write(lambda writer: _component_id(writer, topology, component_id))
         return SqliteStore(self._file, component, task_index, slots)

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any, ClassVar, Final
 
-from engine.state import Row, StateProvider, TaskStore
+from engine.state import LookupStore, Row, StateProvider, TaskStore
 
 Test = Callable[[Any, Path], None]
 Rows = dict[tuple[int, bytes], bytes]
@@ -90,10 +90,13 @@ class StateStoreSuite:
     async def rows(self, provider: StateProvider, component: str = "count", index: int = 0, slots: range = SLOTS) -> Rows:
         """All rows that a task finds; each must come once."""
         store = await provider.store(component, index, slots)
-        found = [row for chunk in [c async for c in store.load()] for row in chunk] if store.resident else list(store.scan())
+        if isinstance(store, LookupStore):
+            found = list(store.scan())
+        else:
+            found = [row for chunk in [each async for each in store.load()] for row in chunk]
         rows = {(row.slot, row.key): row.value for row in found}
         assert len(rows) == len(found), "a row came twice"
-        if not store.resident:
+        if isinstance(store, LookupStore):
             for (slot, key), value in rows.items():
                 assert store.read(slot, key) == value
         return {place: value for place, value in rows.items() if value is not None}

@@ -9,13 +9,14 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import engine
 from engine import Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, bolt
-from engine.state import Ledger, Row, StagedDelta, StateProvider, TaskStore, provider_of
+from engine.state import Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore, provider_of
+from engine.state.api import StagingStore
 from engine.topology import FieldsGrouping
 
 STEPS = (
@@ -44,22 +45,11 @@ class Death:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-class DeadlyStore(TaskStore):
+class DeadlyStore(StagingStore):
     """Another store, with a death on its way."""
 
-    def __init__(self, store: TaskStore, death: Death) -> None:
+    def __init__(self, store: StagingStore, death: Death) -> None:
         self._store, self._death = store, death
-        self.resident = store.resident  # type: ignore[misc]
-
-    async def load(self) -> AsyncIterator[list[Row]]:
-        async for rows in self._store.load():
-            yield rows
-
-    def read(self, slot: int, key: bytes) -> bytes | None:
-        return self._store.read(slot, key)
-
-    def scan(self) -> Any:
-        return self._store.scan()
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         self._death.at("before stage")
@@ -81,6 +71,31 @@ class DeadlyStore(TaskStore):
 
     async def drop(self, after_txid: int) -> None:
         await self._store.drop(after_txid)
+
+
+class DeadlyLookupStore(DeadlyStore, LookupStore):
+    """One that reads."""
+
+    def __init__(self, store: LookupStore, death: Death) -> None:
+        super().__init__(store, death)
+        self._rows = store
+
+    def read(self, slot: int, key: bytes) -> bytes | None:
+        return self._rows.read(slot, key)
+
+    def scan(self) -> Iterator[Row]:
+        return self._rows.scan()
+
+
+class DeadlyResidentStore(DeadlyStore, ResidentStore):
+    """One that is loaded."""
+
+    def __init__(self, store: ResidentStore, death: Death) -> None:
+        super().__init__(store, death)
+        self._rows = store
+
+    def load(self) -> AsyncIterator[list[Row]]:
+        return self._rows.load()
 
 
 class DeadlyLedger(Ledger):
@@ -118,7 +133,8 @@ class DeadlyProvider(StateProvider):
         return DeadlyLedger(self._provider.ledger(name), self._death)
 
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
-        return DeadlyStore(await self._provider.store(component_id, task_index, slots), self._death)
+        store = await self._provider.store(component_id, task_index, slots)
+        return DeadlyLookupStore(store, self._death) if isinstance(store, LookupStore) else DeadlyResidentStore(store, self._death)
 
 
 def deadly_provider(argument: str) -> DeadlyProvider:

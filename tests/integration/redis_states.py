@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, TaskStore, codec_named, fold_what_counts
-from engine.state.redis import RedisProvider
+from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, codec_named, fold_what_counts
+from engine.state.redis import RedisProvider, RedisStore
 from engine.state.redis_link import RedisAddress
 
 TOPOLOGY = "word count"
@@ -23,7 +23,7 @@ async def opened(address: RedisAddress, topology: str = TOPOLOGY, timeout_secs: 
         await provider.close()
 
 
-async def store_of(provider: RedisProvider, place: StatePlace = PLACE) -> TaskStore:
+async def store_of(provider: RedisProvider, place: StatePlace = PLACE) -> RedisStore:
     return await provider.store(place.component_id, place.task_index, place.slots)
 
 
@@ -32,7 +32,7 @@ async def each(*items: Any) -> AsyncIterator[Any]:
         yield item
 
 
-async def loaded(store: TaskStore) -> dict[tuple[int, bytes], bytes | None]:
+async def loaded(store: RedisStore) -> dict[tuple[int, bytes], bytes | None]:
     """All rows; each must come once."""
     found: dict[tuple[int, bytes], bytes | None] = {}
     async for rows in store.load():

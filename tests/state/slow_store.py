@@ -2,16 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from typing import TypeAlias
 
 from engine.errors import StateUnavailable
-from engine.state import Ledger, Row, StagedDelta, StateProvider, TaskStore
+from engine.state import Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import StagingStore
 
 
-class SlowStore(TaskStore):
+class SlowStore(StagingStore):
     """What it has written is in `rows` and `staged`; the next `failures` steps raise StateUnavailable."""
 
-    def __init__(self, *, resident: bool = False) -> None:
-        self.resident = resident  # type: ignore[misc]
+    def __init__(self) -> None:
         self.rows: dict[tuple[int, bytes], bytes] = {}
         self.staged: dict[tuple[int, int], tuple[bytes, ...]] = {}
         self.failures = 0
@@ -25,21 +26,6 @@ class SlowStore(TaskStore):
         if self.failures:
             self.failures -= 1
             raise StateUnavailable("the slow store is away")
-
-    async def load(self) -> AsyncIterator[list[Row]]:
-        for slot, key in list(self.rows):
-            yield [Row(slot, key, self.rows[slot, key])]
-            await asyncio.sleep(0)
-
-    def read(self, slot: int, key: bytes) -> bytes | None:
-        self.reads += 1
-        return self.rows.get((slot, key))
-
-    def scan(self) -> Iterator[Row]:
-        last: tuple[int, bytes] = (-1, b"")
-        while later := [place for place in self.rows if place > last]:
-            last = min(later)
-            yield Row(*last, self.rows[last])
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         self.writing += 1
@@ -74,10 +60,36 @@ class SlowStore(TaskStore):
         self.staged = {name: blobs for name, blobs in self.staged.items() if name[0] <= after_txid}
 
 
+class SlowLookupStore(SlowStore, LookupStore):
+    """Answers reads at once."""
+
+    def read(self, slot: int, key: bytes) -> bytes | None:
+        self.reads += 1
+        return self.rows.get((slot, key))
+
+    def scan(self) -> Iterator[Row]:
+        last: tuple[int, bytes] = (-1, b"")
+        while later := [place for place in self.rows if place > last]:
+            last = min(later)
+            yield Row(*last, self.rows[last])
+
+
+class SlowResidentStore(SlowStore, ResidentStore):
+    """Is loaded row by row."""
+
+    async def load(self) -> AsyncIterator[list[Row]]:
+        for slot, key in list(self.rows):
+            yield [Row(slot, key, self.rows[slot, key])]
+            await asyncio.sleep(0)
+
+
+AnySlowStore: TypeAlias = SlowLookupStore | SlowResidentStore
+
+
 class SlowProvider(StateProvider):
     """Gives out one store, to whichever task asks."""
 
-    def __init__(self, store: SlowStore) -> None:
+    def __init__(self, store: AnySlowStore) -> None:
         self._store = store
 
     async def open(self, topology_name: str) -> None:

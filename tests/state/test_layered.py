@@ -11,18 +11,19 @@ from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
 from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
 from engine.state.codec import CodecName
-from tests.state.slow_store import SlowProvider, SlowStore
+from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
 
 NOT_KEYED = StatePlace("count", 0, 1, False, 8)
 Made = Callable[..., LayeredState[Any, Any]]
 
 
-@pytest.fixture(params=[False, True], ids=["read", "resident"])
-def store(request: pytest.FixtureRequest) -> SlowStore:
-    return SlowStore(resident=request.param)
+@pytest.fixture(params=[SlowLookupStore, SlowResidentStore], ids=["lookup", "resident"])
+def store(request: pytest.FixtureRequest) -> AnySlowStore:
+    made: AnySlowStore = request.param()
+    return made
 
 
-def state_on(store: SlowStore, place: StatePlace = NOT_KEYED, codec: CodecName = "msgpack", **settings: Any) -> LayeredState[Any, Any]:
+def state_on(store: AnySlowStore, place: StatePlace = NOT_KEYED, codec: CodecName = "msgpack", **settings: Any) -> LayeredState[Any, Any]:
     return LayeredState(store, codec_named(codec), place, **settings)
 
 
@@ -31,7 +32,7 @@ async def checkpoint(state: LayeredState[Any, Any], txid: int) -> None:
     await state.commit(txid)
 
 
-async def restarted(store: SlowStore, txid: int, place: StatePlace = NOT_KEYED, **settings: Any) -> LayeredState[Any, Any]:
+async def restarted(store: AnySlowStore, txid: int, place: StatePlace = NOT_KEYED, **settings: Any) -> LayeredState[Any, Any]:
     await fold_what_counts(SlowProvider(store), codec_named(settings.get("codec", "msgpack")), place, lambda *_: True, txid)
     state = state_on(store, place, **settings)
     await state.load(txid)
@@ -42,7 +43,7 @@ async def restarted(store: SlowStore, txid: int, place: StatePlace = NOT_KEYED, 
 
 
 @pytest.mark.parametrize("key", [[1], {}, float("nan"), object()], ids=["list", "dict", "nan", "object"])
-def test_what_is_no_key_is_refused(store: SlowStore, key: Any) -> None:
+def test_what_is_no_key_is_refused(store: AnySlowStore, key: Any) -> None:
     state = state_on(store)
     for use in (lambda: state.put(key, 1), lambda: state.delete(key), lambda: state.get(key), lambda: key in state):
         with pytest.raises(StateError, match=r"'count': .* cannot be a key"):
@@ -50,7 +51,7 @@ def test_what_is_no_key_is_refused(store: SlowStore, key: Any) -> None:
 
 
 @pytest.mark.guarantee("CP-6")
-async def test_equal_keys_are_one_key(store: SlowStore) -> None:
+async def test_equal_keys_are_one_key(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put(1, "int")
     await checkpoint(state, 0)
@@ -74,7 +75,7 @@ def own_and_foreign(place: StatePlace) -> tuple[str, str]:
 
 
 @pytest.mark.guarantee("CP-9")
-def test_a_key_of_another_task_is_refused_by_name(store: SlowStore) -> None:
+def test_a_key_of_another_task_is_refused_by_name(store: AnySlowStore) -> None:
     place = StatePlace("count", 1, 3, True, 8)
     own, foreign = own_and_foreign(place)
     state = state_on(store, place)
@@ -90,14 +91,14 @@ def test_a_key_of_another_task_is_refused_by_name(store: SlowStore) -> None:
 
 
 @pytest.mark.guarantee("CP-9")
-async def test_a_key_of_another_task_is_never_found(store: SlowStore) -> None:
+async def test_a_key_of_another_task_is_never_found(store: AnySlowStore) -> None:
     place, whole = StatePlace("count", 1, 3, True, 8), StatePlace("count", 0, 1, True, 8)
     own, foreign = own_and_foreign(place)
     everything = state_on(store, whole)
     everything.put(foreign, "theirs")
     await checkpoint(everything, 0)
     await everything.close()
-    if not store.resident:
+    if isinstance(store, SlowLookupStore):
         assert state_on(store, place).get(foreign) is None
         assert state_on(store, whole).get(foreign) == "theirs"
     assert own not in state_on(store, place)
@@ -109,7 +110,7 @@ class Seen(NamedTuple):
 
 
 @pytest.mark.guarantee("CP-9")
-async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: SlowStore) -> None:
+async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlowStore) -> None:
     place = StatePlace("count", 1, 3, True, 8)
     own, foreign = own_and_foreign(place)
     state = state_on(store, place, key_of=lambda key: key[0])
@@ -124,7 +125,7 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: SlowSt
 
 
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
-async def test_a_key_has_one_row_whichever_codec_writes_values(store: SlowStore, codec: CodecName) -> None:
+async def test_a_key_has_one_row_whichever_codec_writes_values(store: AnySlowStore, codec: CodecName) -> None:
     state = state_on(store, codec=codec)
     word = "word"
     for txid, key in enumerate([(word, word), (word, "".join(["wo", "rd"])), ("wor" + chr(100), word)]):
@@ -140,7 +141,7 @@ async def test_a_key_has_one_row_whichever_codec_writes_values(store: SlowStore,
 
 @pytest.mark.guarantee("CP-6")
 @pytest.mark.parametrize("stage", ["frozen", "written", "committed", "folded", "restarted"])
-async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: SlowStore, stage: str) -> None:
+async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: AnySlowStore, stage: str) -> None:
     state = state_on(store)
     state.put("list", [1])
     state.freeze(0)
@@ -164,7 +165,7 @@ async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: 
     assert state.get("list") == [1]
 
 
-async def test_a_value_that_cannot_be_stored_is_named_with_its_key(store: SlowStore) -> None:
+async def test_a_value_that_cannot_be_stored_is_named_with_its_key(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put("good", 1)
     state.put("bad", object())
@@ -176,7 +177,7 @@ async def test_a_value_that_cannot_be_stored_is_named_with_its_key(store: SlowSt
     await checkpoint(state, 0)
 
 
-async def test_heavy_values_make_more_blobs(store: SlowStore) -> None:
+async def test_heavy_values_make_more_blobs(store: AnySlowStore) -> None:
     state = state_on(store)
     for number in range(50):
         state.put(number, [b"x" * 20_000])
@@ -187,7 +188,7 @@ async def test_heavy_values_make_more_blobs(store: SlowStore) -> None:
     assert state.staged_bytes == sum(map(len, blobs))
 
 
-async def test_a_row_that_cannot_be_read_names_the_component(store: SlowStore) -> None:
+async def test_a_row_that_cannot_be_read_names_the_component(store: AnySlowStore) -> None:
     store.rows[0, b"\xa1a"] = b"\xc1"
     state = state_on(store)
 
@@ -203,7 +204,7 @@ async def test_a_row_that_cannot_be_read_names_the_component(store: SlowStore) -
 
 
 @pytest.mark.guarantee("CP-6")
-async def test_the_order_of_a_checkpoint_is_kept(store: SlowStore) -> None:
+async def test_the_order_of_a_checkpoint_is_kept(store: AnySlowStore) -> None:
     state = state_on(store)
     with pytest.raises(StateError, match="commit of txid 0, which was never prepared"):
         await state.commit(0)
@@ -221,7 +222,7 @@ async def test_the_order_of_a_checkpoint_is_kept(store: SlowStore) -> None:
 
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("turns", range(12))
-async def test_a_commit_that_is_cancelled_is_committed(store: SlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_commit_that_is_cancelled_is_committed(store: AnySlowStore, turns: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The decision has fallen before a task is told: wherever it dies then, nothing of the layer may be lost."""
     monkeypatch.setattr(layered, "KEYS_PER_TURN", 1)
     state = state_on(store)
@@ -243,7 +244,7 @@ async def test_a_commit_that_is_cancelled_is_committed(store: SlowStore, turns: 
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_only_changed_keys_are_written(store: SlowStore) -> None:
+async def test_only_changed_keys_are_written(store: AnySlowStore) -> None:
     state = state_on(store)
     for number in range(100):
         state.put(number, number)
@@ -255,7 +256,7 @@ async def test_only_changed_keys_are_written(store: SlowStore) -> None:
     assert [change[:2] for change in delta.changes_in(blob, codec_named("msgpack"))] == [(5, 6), (7, delta.DELETED)]
 
 
-async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: SlowStore) -> None:
+async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: AnySlowStore) -> None:
     state = state_on(store)
     state.put("a", 1)
     state.freeze(0, 1)
@@ -273,7 +274,7 @@ async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: 
 
 
 @pytest.mark.guarantee("CP-7")
-async def test_the_loop_goes_on_while_a_delta_is_written(store: SlowStore) -> None:
+async def test_the_loop_goes_on_while_a_delta_is_written(store: AnySlowStore) -> None:
     state = state_on(store)
     for number in range(100):
         state.put(number, 1)
@@ -295,7 +296,7 @@ async def counts(state: Awaitable[LayeredState[Any, Any]]) -> dict[Any, Any]:
 # Folds
 
 
-async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_record(store: SlowStore) -> None:
+async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_record(store: AnySlowStore) -> None:
     from engine.checkpoint.machine import MOST_COUNTED
 
     state, most = state_on(store), 0
@@ -309,7 +310,7 @@ async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_rec
     assert dict(state.items()) == {txid: txid for txid in range(200)}
 
 
-async def test_a_fold_that_fails_is_told_and_done_again(store: SlowStore) -> None:
+async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> None:
     state = state_on(store)
     for txid in range(layered.FOLD_TXIDS):
         state.put(txid, txid)
@@ -327,7 +328,7 @@ async def test_a_fold_that_fails_is_told_and_done_again(store: SlowStore) -> Non
     assert len(store.rows) == layered.FOLD_TXIDS + 1
 
 
-async def test_a_store_that_never_folds_holds_commits_back(store: SlowStore) -> None:
+async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) -> None:
     state = state_on(store)
 
     async def away(rows: Any, upto_txid: int) -> None:
@@ -355,7 +356,7 @@ async def told(work: Awaitable[None]) -> StateUnavailable | None:
     return None
 
 
-async def test_close_without_a_fold_leaves_no_task_behind(store: SlowStore) -> None:
+async def test_close_without_a_fold_leaves_no_task_behind(store: AnySlowStore) -> None:
     state = state_on(store)
     for txid in range(layered.FOLD_TXIDS):
         state.put(txid, txid)
@@ -367,7 +368,7 @@ async def test_close_without_a_fold_leaves_no_task_behind(store: SlowStore) -> N
 
 
 async def test_a_cache_is_bounded_and_repeated_reads_ask_the_store_once() -> None:
-    store = SlowStore()
+    store = SlowLookupStore()
     state = state_on(store, cache_keys=100)
     for number in range(1000):
         state.put(number, [number])

@@ -13,7 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.errors import StateUnavailable
 from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
-from tests.state.slow_store import SlowProvider, SlowStore
+from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
 
 KEYS: list[Any] = ["a", "b", 1, True, 2.5, None, b"a", ("t", 1), ("t", 1.0), 10]
 PLACE = StatePlace("count", 0, 1, True, 8)
@@ -46,12 +46,12 @@ async def patiently(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
 class StateAgainstDict(RuleBasedStateMachine):
     """`now`, `prepared` and `committed` are what the state has to be; each is a dict of its own copies."""
 
-    resident = False
+    store_kind: type[AnySlowStore] = SlowLookupStore
 
     def __init__(self) -> None:
         super().__init__()
         self.loop = asyncio.new_event_loop()
-        self.store = SlowStore(resident=self.resident)
+        self.store = self.store_kind()
         self.counted: set[tuple[int, int]] = set()
         self.now: dict[Any, Any] = {}
         self.prepared: dict[Any, Any] | None = None
@@ -250,7 +250,7 @@ class StateAgainstDict(RuleBasedStateMachine):
 
 
 class ResidentAgainstDict(StateAgainstDict):
-    resident = True
+    store_kind = SlowResidentStore
 
 
 @pytest.mark.guarantee("CP-6", "CP-7")

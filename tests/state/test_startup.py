@@ -10,7 +10,7 @@ import pytest
 from engine.errors import StateError
 from engine.state import Codec, LayeredState, StatePlace, StateProvider, codec_named, fold_what_counts, provider_of
 from engine.state.codec import CodecName
-from tests.state.slow_store import SlowProvider, SlowStore
+from tests.state.slow_store import SlowLookupStore, SlowProvider
 
 KEY_GROUPS = 16
 
@@ -19,7 +19,7 @@ def place(index: int, tasks: int, *, keyed: bool = True) -> StatePlace:
     return StatePlace("count", index, tasks, keyed, KEY_GROUPS)
 
 
-async def staged(store: SlowStore, txid: int, round_: int, codec: Codec, **changes: Any) -> None:
+async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, **changes: Any) -> None:
     """A delta of a task that was killed after it; None deletes."""
     state: LayeredState[str, Any] = LayeredState(store, codec, place(0, 1))
     state.committed_txid = txid - 1
@@ -32,7 +32,7 @@ async def staged(store: SlowStore, txid: int, round_: int, codec: Codec, **chang
     await state.write_frozen()
 
 
-async def found(store: SlowStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
+async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
     """What a start finds, done twice as after a crash."""
     for _ in range(2):
         await fold_what_counts(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
@@ -45,7 +45,7 @@ async def found(store: SlowStore, committed_txid: int, counted: set[tuple[int, i
 @pytest.mark.guarantee("CP-7")
 @pytest.mark.parametrize("codec", ["msgpack", "pickle"])
 async def test_what_counts_is_folded_and_the_rest_never_was(codec: CodecName) -> None:
-    store, writer = SlowStore(), codec_named(codec)
+    store, writer = SlowLookupStore(), codec_named(codec)
     await staged(store, 0, 2, writer, a=1, gone=1, back=1)
     await staged(store, 1, 4, writer, a="undone by a rollback", b="undone")
     await staged(store, 1, 7, writer, a=2, gone=None, back=None, list=[1])
@@ -56,13 +56,13 @@ async def test_what_counts_is_folded_and_the_rest_never_was(codec: CodecName) ->
 
 @pytest.mark.guarantee("CP-7")
 async def test_where_nothing_counts_nothing_is_there() -> None:
-    store = SlowStore()
+    store = SlowLookupStore()
     await staged(store, 0, 1, codec_named("msgpack"), a=1)
     assert await found(store, -1, set()) == {}
 
 
 async def test_a_store_is_given_each_key_once() -> None:
-    store, given = SlowStore(), []
+    store, given = SlowLookupStore(), []
     for txid in range(4):
         await staged(store, txid, txid, codec_named("msgpack"), a=txid if txid % 2 else None, b=txid)
     fold = store.fold
@@ -83,7 +83,7 @@ async def test_a_store_is_given_each_key_once() -> None:
 @pytest.mark.guarantee("CP-7")
 async def test_a_start_that_breaks_off_is_done_again() -> None:
     for failing_step in range(12):
-        store = SlowStore()
+        store = SlowLookupStore()
         await staged(store, 0, 1, codec_named("msgpack"), a=1, b=1, c=1, d=1)
         await staged(store, 1, 2, codec_named("msgpack"), a=2, b=None)
         step, left = store._step, iter(range(failing_step))
@@ -104,7 +104,7 @@ async def test_a_start_that_breaks_off_is_done_again() -> None:
     "blob", [b"", b"\xc1", b"\x01", b"\x91\x01", b"\x92\x91\xa1a\x90", b"\x92\x91\x90\x91\x01", b"\x92\x01\x02"], ids=repr
 )
 async def test_a_delta_that_cannot_be_read_is_named(blob: bytes) -> None:
-    store = SlowStore()
+    store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
     with pytest.raises(StateError, match=r"what 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
         await found(store, 1, {(1, 5)})
