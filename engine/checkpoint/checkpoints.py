@@ -6,6 +6,7 @@ Opened before the tasks begin, closed after them.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar, cast
 
@@ -59,7 +60,7 @@ class Checkpoints:
     # The beginning and the end
 
     async def open(self) -> None:
-        """Take the store, decide what an interrupted checkpoint comes to, and fold what counts, before any task runs (CP-7)."""
+        """Take the store, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
         await self._provider.open(self._topology_name)
         try:
             await self._begin()
@@ -79,8 +80,10 @@ class Checkpoints:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
         settled = settled_at_start(record)
         for place in layouts.values():
+            if place in self._places:
+                continue  # nothing about it has changed: each task takes up what it has staged itself
             for index in range(place.tasks):
-                of_task = StatePlace(place.component_id, index, place.tasks, place.keyed, place.key_groups)
+                of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_what_counts, self._provider, codec, of_task, record.counts, settled.txid))
         written: dict[str, object] = {"record": _entry_of(settled), "codec": [codec.name, codec.format]}
         for place in self._places:
@@ -150,7 +153,7 @@ class Checkpoints:
                 store = await self.patiently(lambda: self._provider.store(place.component_id, place.task_index, place.slots))
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self._committed_txid))
+                await self.patiently(partial(state.load, self._committed_txid, self.machine.record.counts))
                 self._states[name] = state
         return state
 

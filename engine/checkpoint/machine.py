@@ -11,7 +11,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 Phase: TypeAlias = Literal["committed", "preparing", "committing"]
 Action: TypeAlias = Literal["initstate", "prepare", "commit", "rollback"]
 
-MOST_COUNTED: Final = 64
+MOST_COUNTED: Final = 128
 """Committed deltas that no fold has taken, by txid: so many a record remembers, and a task must have folded older ones."""
 
 

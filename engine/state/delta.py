@@ -1,10 +1,14 @@
 """A delta as blobs: lists of keys, of values and, where a bolt has its own `key_of`, of slots, encoded by one call each."""
 
-from collections.abc import Callable, Iterator
+import asyncio
+from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+from engine.errors import StateError
+from engine.state.api import StagedDelta
 from engine.state.codec import DELETED, Codec, Deleted, Encoded
+from engine.state.keys import PLAIN, canonical
 
 Layer = dict[Any, Any]
 """Canonical key: its value, the value `Encoded`, or DELETED."""
@@ -15,14 +19,6 @@ BYTES_PER_BLOB: Final = 256 * 1024
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Deleted})
 """Types whose values nobody can change: handed out and kept as they are."""
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
-
-
-class Change(NamedTuple):
-    """What a delta says of a key: its value as a layer has it, and its slot where that was stored."""
-
-    key: Any
-    value: Any
-    slot: int | None
 
 
 def slices(layer: Layer, size: int) -> Iterator[list[Any]]:
@@ -60,13 +56,34 @@ def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encod
         yield part
 
 
-def changes_in(blob: bytes, codec: Codec) -> list[Change]:
-    """Decode a blob; raise ValueError where it is none."""
-    try:
-        keys, values, *slots = codec.decode(blob)
-        return [Change(*each) for each in zip(keys, values, slots[0] if slots else [None] * len(keys), strict=True)]
-    except TypeError as error:
-        raise ValueError(f"this is no delta: {error}") from None
+async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
+    """Make one layer of deltas, the last change of each key; and the slots of its keys, where they were stored. Owner: for errors."""
+    layer: Layer = {}
+    slot_by_key: dict[Any, int] = {}
+    for delta in sorted(deltas, key=lambda delta: (delta.txid, delta.round)):
+        for blob in delta.blobs:
+            try:
+                keys, values, slots = changes_in(blob, codec)
+            except (TypeError, ValueError) as error:
+                raise StateError(
+                    f"what {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
+                    hint="It was written with another codec, or the store is damaged.",
+                ) from None
+            layer.update(zip(keys, values, strict=True))
+            slot_by_key.update(zip(keys, slots, strict=False))
+            await asyncio.sleep(0)
+    return layer, slot_by_key
+
+
+def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
+    """Decode a blob to canonical keys, their values, and their slots or nothing; raise ValueError or TypeError where it is none."""
+    keys, values, *rest = codec.decode(blob)
+    slots = rest[0] if rest else []
+    if len(keys) != len(values) or len(slots) not in (0, len(keys)):
+        raise ValueError("this is no delta: its parts do not fit together")
+    if not PLAIN.issuperset(map(type, keys)):
+        keys = [canonical(key) for key in keys]
+    return keys, values, slots
 
 
 def stored_value(value: Any, codec: Codec) -> bytes | None:

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from engine.errors import StateError
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
 from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable
-from engine.state.delta import ATOMS, Layer, blobs_of, slices, stored_value
+from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
 from engine.state.keys import PLAIN, canonical
 from engine.state.place import StatePlace
 
@@ -26,6 +26,8 @@ V = TypeVar("V")
 FOLD_KEYS: Final = 200_000
 FOLD_TXIDS: Final = 30
 """A fold begins when so many keys, or the deltas of so many txids, wait for one; when twice as many wait, `commit` waits too."""
+MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
+"""A start that finds deltas of more txids folds first: runs that die young must not add up to more than a record counts."""
 KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
 """So many are moved, or made into rows, in one turn of the loop."""
@@ -284,17 +286,38 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
         if due and self._folding:  # the fold before failed, and the next is due
             await self.fold()
         if due or self._folding:
-            self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
-            self._fold.add_done_callback(_note_error)  # the next commit raises it; where there is none, the next start folds
+            self._begin_fold()
+
+    def _begin_fold(self) -> None:
+        self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
+        self._fold.add_done_callback(_note_error)  # the next commit raises it; where there is none, the next start folds
 
     # To the store and from it
 
-    async def load(self, committed_txid: int = -1) -> None:
-        """Get ready, once: a resident store's rows come into memory."""
+    async def load(self, committed_txid: int = -1, counts: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
+        """Get ready, before anything else: a resident store's rows come into memory, and what an interrupted run of this very task staged.
+
+        `counts` says which txid and round was committed; that becomes a layer, and is folded while the task runs. The rest never was.
+        May be repeated after an error.
+        """
         self.committed_txid = committed_txid
-        if not isinstance(self._store, ResidentStore):
-            return
-        async for rows in self._store.load():
+        if isinstance(self._store, ResidentStore):
+            await self._load_rows(self._store)
+        staged = await self._store.deltas()
+        if any(delta.txid > committed_txid for delta in staged):
+            await self._store.drop(committed_txid)
+        if any(delta.txid <= committed_txid for delta in staged):
+            counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+            layer, _ = await merged(counted, self._codec, self.place)
+            self._committed = [layer] if layer else []
+            self._note_layers()
+            if len({delta.txid for delta in counted}) > MOST_TAKEN_UP:
+                await self.fold()
+            else:
+                self._begin_fold()
+
+    async def _load_rows(self, store: ResidentStore) -> None:
+        async for rows in store.load():
             for first in range(0, len(rows), ROWS_PER_TURN):
                 for slot, key, stored in rows[first : first + ROWS_PER_TURN]:
                     value = self._decoded(self._codec, cast(bytes, stored), slot)

@@ -1,13 +1,14 @@
-"""What an interrupted run left staged: what counts is folded in, the rest is dropped, before any task runs (CP-7)."""
+"""What an interrupted run left staged, of a component that runs otherwise now: what counts is folded in, the rest is dropped (CP-7, CP-9).
+
+Where nothing of a component has changed, its tasks take up what they staged themselves (`LayeredState.load`).
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 
-from engine.errors import StateError
-from engine.state.api import Row, StagedDelta, StateProvider
+from engine.state.api import Row, StateProvider
 from engine.state.codec import Codec, MessagePack
-from engine.state.delta import Change, changes_in, slices, stored_value
-from engine.state.keys import canonical
+from engine.state.delta import Layer, merged, slices, stored_value
 from engine.state.place import StatePlace
 
 ROWS_PER_CHUNK = 1000
@@ -20,37 +21,15 @@ async def fold_what_counts(
     store = await provider.store(place.component_id, place.task_index, place.slots)
     staged = await store.deltas()
     if any(delta.txid <= committed_txid for delta in staged):
-        changes = await _merged(
-            [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)], codec, place
-        )
-        await store.fold(_rows(changes, codec, place), committed_txid)
+        counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+        await store.fold(_rows(*await merged(counted, codec, place), codec, place), committed_txid)
     if any(delta.txid > committed_txid for delta in staged):
         await store.drop(committed_txid)
 
 
-async def _merged(deltas: Sequence[StagedDelta], codec: Codec, place: StatePlace) -> dict[object, Change]:
-    """The last change of each key: a store is given each key once."""
-    merged: dict[object, Change] = {}
-    for delta in sorted(deltas, key=lambda delta: (delta.txid, delta.round)):
-        for blob in delta.blobs:
-            try:
-                merged.update([(change.key, change) for change in changes_in(blob, codec)])
-            except (TypeError, ValueError) as error:
-                raise StateError(
-                    f"what {place} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
-                    hint="It was written with another codec, or the store is damaged.",
-                ) from None
-            await asyncio.sleep(0)
-    return merged
-
-
-async def _rows(changes: dict[object, Change], codec: Codec, place: StatePlace) -> AsyncIterator[list[Row]]:
+async def _rows(layer: Layer, slots: dict[object, int], codec: Codec, place: StatePlace) -> AsyncIterator[list[Row]]:
     key_codec = MessagePack()
-    for keys in slices(changes, ROWS_PER_CHUNK):
-        yield [_row(changes[key], codec, key_codec, place) for key in keys]
+    for keys in slices(layer, ROWS_PER_CHUNK):
+        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
+        yield [Row(slot, key_codec.encode(key), stored_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
         await asyncio.sleep(0)
-
-
-def _row(change: Change, codec: Codec, key_codec: Codec, place: StatePlace) -> Row:
-    slot = place.slot_of(change.key) if change.slot is None else change.slot
-    return Row(slot, key_codec.encode(canonical(change.key)), stored_value(change.value, codec))

@@ -99,12 +99,11 @@ class StateProviderSuite(StateStoreSuite):
     # A state on top
 
     async def state(self, provider: StateProvider, index: int = 0, tasks: int = 1, committed_txid: int = -1) -> LayeredState[Any, Any]:
-        """Fold what is staged, as a start does, and load."""
+        """The state of a task that takes up what it staged before."""
         codec = codec_named("msgpack")
         place = StatePlace("count", index, tasks, True, 16)
-        await fold_what_counts(provider, codec, place, COUNTS, committed_txid)
         state: LayeredState[Any, Any] = LayeredState(await provider.store("count", index, place.slots), codec, place, cache_keys=1000)
-        await state.load(committed_txid)
+        await state.load(committed_txid, COUNTS)
         return state
 
     @on_a_loop
@@ -143,6 +142,8 @@ class StateProviderSuite(StateStoreSuite):
         async with self.opened(tmp_path) as provider:
             state = await self.state(provider, committed_txid=2)
             assert dict(state.items()) == {"kept": 2, "back": 2}
+            await state.close()
+            assert dict(state.items()) == {"kept": 2, "back": 2}
             assert await (await provider.store("count", 0, range(16))).deltas() == []
 
     @of_durable_ones
@@ -159,6 +160,8 @@ class StateProviderSuite(StateStoreSuite):
         async with self.opened(tmp_path) as provider:
             state = await self.state(provider, committed_txid=1)
             found = dict(state.items())
+            await state.close()
+            assert dict(state.items()) == found
         assert found == {f"key {number}": number for number in range(1, MANY_KEYS, 2)}
 
     @of_durable_ones
@@ -170,7 +173,8 @@ class StateProviderSuite(StateStoreSuite):
         for committed, tasks in enumerate((2, 3, 8, 1)):
             async with self.opened(tmp_path) as provider:
                 for index in range(before):  # as a start does: in the layout that wrote it
-                    await self.state(provider, index, before, committed - 1)
+                    written_by = StatePlace("count", index, before, True, 16)
+                    await fold_what_counts(provider, codec_named("msgpack"), written_by, COUNTS, committed - 1)
                 states = [await self.state(provider, index, tasks, committed - 1) for index in range(tasks)]
                 if committed:
                     found = [item for state in states for item in state.items()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.state import StatePlace, codec_named, fold_what_counts, provider_of
+from engine.state import StatePlace, codec_named, provider_of
 from engine.state.layered import LayeredState
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,11 +36,10 @@ async def started(url: str) -> tuple[LayeredState[str, object], object, int]:
     record = await ledger.read()
     txid = int(str(record.get("txid", -1)))
     counted = [tuple(each) for each in record.get("counted", [])]  # type: ignore[attr-defined]
-    await fold_what_counts(provider, codec_named("msgpack"), PLACE, lambda *name: name in counted, txid)
     state: LayeredState[str, object] = LayeredState(
         await provider.store("count", 0, PLACE.slots), codec_named("msgpack"), PLACE, cache_keys=10
     )
-    await state.load(txid)
+    await state.load(txid, lambda *name: name in counted)
     assert dict(state.items()) == expected(txid), f"as of txid {txid}"
     return state, provider, txid
 

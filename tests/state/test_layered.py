@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import pytest
@@ -11,32 +11,10 @@ from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
 from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
 from engine.state.codec import CodecName
-from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
+from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
+from tests.state.states import checkpoint, counts, restarted, state_on
 
-NOT_KEYED = StatePlace("count", 0, 1, False, 8)
 Made = Callable[..., LayeredState[Any, Any]]
-
-
-@pytest.fixture(params=[SlowLookupStore, SlowResidentStore], ids=["lookup", "resident"])
-def store(request: pytest.FixtureRequest) -> AnySlowStore:
-    made: AnySlowStore = request.param()
-    return made
-
-
-def state_on(store: AnySlowStore, place: StatePlace = NOT_KEYED, codec: CodecName = "msgpack", **settings: Any) -> LayeredState[Any, Any]:
-    return LayeredState(store, codec_named(codec), place, **settings)
-
-
-async def checkpoint(state: LayeredState[Any, Any], txid: int) -> None:
-    await state.prepare_commit(txid)
-    await state.commit(txid)
-
-
-async def restarted(store: AnySlowStore, txid: int, place: StatePlace = NOT_KEYED, **settings: Any) -> LayeredState[Any, Any]:
-    await fold_what_counts(SlowProvider(store), codec_named(settings.get("codec", "msgpack")), place, lambda *_: True, txid)
-    state = state_on(store, place, **settings)
-    await state.load(txid)
-    return state
 
 
 # Keys
@@ -119,6 +97,7 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlo
     with pytest.raises(StateError, match="not of this task"):
         state.put(Seen(foreign, 1), 1)
     await checkpoint(state, 0)
+    await fold_what_counts(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)
     state = await restarted(store, 0, place, key_of=lambda key: key[0])
     assert {slot for slot, _ in store.rows} == {key_group(own, 8)}
     assert [state.get((own, day)) for day in range(20)] == list(range(20))
@@ -253,7 +232,7 @@ async def test_only_changed_keys_are_written(store: AnySlowStore) -> None:
     state.delete(7)
     await state.prepare_commit(1)
     [blob] = store.staged[1, 0]
-    assert [change[:2] for change in delta.changes_in(blob, codec_named("msgpack"))] == [(5, 6), (7, delta.DELETED)]
+    assert delta.changes_in(blob, codec_named("msgpack")) == ([5, 7], [6, delta.DELETED], [])
 
 
 async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: AnySlowStore) -> None:
@@ -287,84 +266,6 @@ async def test_the_loop_goes_on_while_a_delta_is_written(store: AnySlowStore) ->
     await state.commit(0)
     assert await counts(restarted(store, 0)) == dict.fromkeys(range(100), 1)
     assert dict(state.items()) == dict.fromkeys(range(100), 2)
-
-
-async def counts(state: Awaitable[LayeredState[Any, Any]]) -> dict[Any, Any]:
-    return dict((await state).items())
-
-
-# Folds
-
-
-async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_record(store: AnySlowStore) -> None:
-    from engine.checkpoint.machine import MOST_COUNTED
-
-    state, most = state_on(store), 0
-    for txid in range(200):
-        state.put(txid, txid)
-        await checkpoint(state, txid)
-        most = max(most, len(store.staged))
-    assert most < MOST_COUNTED, "what the record forgets must be folded"
-    await state.close()
-    assert not store.staged
-    assert dict(state.items()) == {txid: txid for txid in range(200)}
-
-
-async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> None:
-    state = state_on(store)
-    for txid in range(layered.FOLD_TXIDS):
-        state.put(txid, txid)
-        await checkpoint(state, txid)
-    store.failures = 1
-    await asyncio.sleep(0)
-    await asyncio.sleep(0.01)
-    state.put("next", 1)
-    await state.prepare_commit(layered.FOLD_TXIDS)
-    with pytest.raises(StateUnavailable):
-        await state.commit(layered.FOLD_TXIDS)
-    await state.commit(layered.FOLD_TXIDS)
-    await state.close()
-    assert (await restarted(store, layered.FOLD_TXIDS)).get("next") == 1
-    assert len(store.rows) == layered.FOLD_TXIDS + 1
-
-
-async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) -> None:
-    state = state_on(store)
-
-    async def away(rows: Any, upto_txid: int) -> None:
-        raise StateUnavailable("the rows cannot be written")
-
-    store.fold = away  # type: ignore[method-assign]
-    held_back = None
-    for txid in range(10 * layered.FOLD_TXIDS):
-        state.put(txid, txid)
-        await state.prepare_commit(txid)
-        tries = [await told(state.commit(txid)) for _ in range(3)]
-        if None not in tries:
-            held_back = txid
-            break
-    assert held_back is not None
-    assert held_back < 3 * layered.FOLD_TXIDS
-    assert dict(state.items()) == {number: number for number in range(held_back + 1)}
-
-
-async def told(work: Awaitable[None]) -> StateUnavailable | None:
-    try:
-        await work
-    except StateUnavailable as error:
-        return error
-    return None
-
-
-async def test_close_without_a_fold_leaves_no_task_behind(store: AnySlowStore) -> None:
-    state = state_on(store)
-    for txid in range(layered.FOLD_TXIDS):
-        state.put(txid, txid)
-        await checkpoint(state, txid)
-    await state.close(fold=False)
-    assert len(asyncio.all_tasks()) == 1
-    assert dict(state.items()) == {txid: txid for txid in range(layered.FOLD_TXIDS)}
-    assert await counts(restarted(store, layered.FOLD_TXIDS)) == dict(state.items())
 
 
 async def test_a_cache_is_bounded_and_repeated_reads_ask_the_store_once() -> None:

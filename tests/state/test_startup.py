@@ -1,5 +1,6 @@
 """What a start makes of what an interrupted run left: committed deltas count, in the layout that wrote them; others never were."""
 
+import copy
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -33,13 +34,36 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
 
 
 async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
-    """What a start finds, done twice as after a crash."""
+    """What a start finds: one that folds first, and one whose task takes up what it staged itself."""
+    taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
+    assert await folded(store, committed_txid, counted, codec) == taken_up
+    return taken_up
+
+
+async def folded(
+    store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
+) -> dict[Any, Any]:
+    """What a start finds that folds first, done twice as after a crash."""
     for _ in range(2):
         await fold_what_counts(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged
     state: LayeredState[Any, Any] = LayeredState(store, codec_named(codec), place(0, 1))
     await state.load(committed_txid)
     return dict(state.items())
+
+
+async def taken_up_by_its_task(
+    store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName
+) -> dict[Any, Any]:
+    states: list[LayeredState[Any, Any]] = [LayeredState(store, codec_named(codec), place(0, 1)) for _ in range(2)]
+    for state in states:  # the first dies before its fold
+        await state.load(committed_txid, lambda *name: name in counted)
+    before = dict(states[1].items())
+    await states[1].close()
+    assert not store.staged
+    assert dict(states[1].items()) == before
+    await states[0].close(fold=False)
+    return before
 
 
 @pytest.mark.guarantee("CP-7")
@@ -76,7 +100,7 @@ async def test_a_store_is_given_each_key_once() -> None:
         await fold(through(), upto_txid)
 
     store.fold = noted  # type: ignore[method-assign]
-    assert await found(store, 3, {(txid, txid) for txid in range(4)}) == {"a": 3, "b": 3}
+    assert await folded(store, 3, {(txid, txid) for txid in range(4)}) == {"a": 3, "b": 3}
     assert len(given) == len({row.key for row in given}) == 2
 
 
@@ -168,9 +192,8 @@ async def test_without_a_fields_grouping_each_task_finds_its_own(tmp_path: Path)
         await provider.open("words")
         for index in range(3):
             own = place(index, 3, keyed=False)
-            await fold_what_counts(provider, codec, own, lambda *_: True, txid - 1)
             state: LayeredState[Any, Any] = LayeredState(await provider.store("count", index, own.slots), codec, own)
-            await state.load(txid - 1)
+            await state.load(txid - 1, lambda *_: True)
             assert dict(state.items()) == ({"same key": f"of {index}"} if txid else {})
             state.put("same key", f"of {index}")
             await state.prepare_commit(txid)

@@ -1,0 +1,1 @@
+"""What state costs: whole topologies and single checkpoints, each run a process of its own."""

@@ -1,0 +1,37 @@
+"""The stores that are measured, each empty, and gone after the run."""
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+STORES: Final = ("memory", "sqlite", "redis")
+
+
+@contextmanager
+def store_url(store: str) -> Iterator[str]:
+    """The URL of an empty store of this kind; a Redis server is started, with every write on disk before it is acknowledged."""
+    if store == "memory":
+        yield "memory://"
+        return
+    with tempfile.TemporaryDirectory(prefix="stormcell-bench-") as name:
+        folder = Path(name)
+        if store == "sqlite":
+            yield f"sqlite:///{folder}/state.db"
+            return
+        from tests.integration.redis_server import RedisServer
+
+        server = RedisServer(folder)
+        server.start()
+        try:
+            yield f"redis://127.0.0.1:{server.port}/0"
+        finally:
+            server.kill()
+
+
+def why_no_redis() -> str | None:
+    """Tell why there is no Redis server here; None where there is one."""
+    from tests.integration.redis_server import why_not
+
+    return why_not()

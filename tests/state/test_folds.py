@@ -1,0 +1,119 @@
+"""When `LayeredState` folds, and what becomes of it when that fails or is cut off."""
+
+import asyncio
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from engine.errors import StateUnavailable
+from engine.state import LayeredState, layered
+from tests.state.slow_store import AnySlowStore
+from tests.state.states import checkpoint, counts, restarted, state_on
+
+
+async def test_a_fold_begins_after_enough_txids_and_deltas_never_outgrow_the_record(store: AnySlowStore) -> None:
+    from engine.checkpoint.machine import MOST_COUNTED
+
+    state, most = state_on(store), 0
+    for txid in range(200):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+        most = max(most, len(store.staged))
+    assert most < MOST_COUNTED, "what the record forgets must be folded"
+    await state.close()
+    assert not store.staged
+    assert dict(state.items()) == {txid: txid for txid in range(200)}
+
+
+async def test_runs_that_die_before_a_fold_is_done_do_not_add_up_to_more_than_the_record_counts(store: AnySlowStore) -> None:
+    from engine.checkpoint.machine import MOST_COUNTED
+
+    async def never(rows: Any, upto_txid: int) -> None:
+        await asyncio.Event().wait()
+
+    fold, txid = store.fold, -1
+    for _ in range(10):
+        store.fold = fold  # type: ignore[method-assign]
+        state = await restarted(store, txid)
+        store.fold = never  # type: ignore[method-assign]
+        assert dict(state.items()) == {number: number for number in range(txid + 1)}
+        committing = asyncio.ensure_future(_commit_from(state, txid + 1))
+        while not committing.done() and await still_moves(state):
+            pass
+        txid = state.committed_txid
+        committing.cancel()
+        await state.close(fold=False)
+        assert len(store.staged) < MOST_COUNTED
+
+
+async def _commit_from(state: LayeredState[Any, Any], txid: int) -> None:
+    while True:
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+        txid += 1
+
+
+async def still_moves(state: LayeredState[Any, Any]) -> bool:
+    """Tell whether a state has committed something in many turns."""
+    before = state.committed_txid
+    for _ in range(200):
+        await asyncio.sleep(0)
+    return state.committed_txid > before
+
+
+async def test_a_fold_that_fails_is_told_and_done_again(store: AnySlowStore) -> None:
+    state = state_on(store)
+    for txid in range(layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+    store.failures = 1
+    await asyncio.sleep(0)
+    await asyncio.sleep(0.01)
+    state.put("next", 1)
+    await state.prepare_commit(layered.FOLD_TXIDS)
+    with pytest.raises(StateUnavailable):
+        await state.commit(layered.FOLD_TXIDS)
+    await state.commit(layered.FOLD_TXIDS)
+    await state.close()
+    assert (await restarted(store, layered.FOLD_TXIDS)).get("next") == 1
+    assert len(store.rows) == layered.FOLD_TXIDS + 1
+
+
+async def test_a_store_that_never_folds_holds_commits_back(store: AnySlowStore) -> None:
+    state = state_on(store)
+
+    async def away(rows: Any, upto_txid: int) -> None:
+        raise StateUnavailable("the rows cannot be written")
+
+    store.fold = away  # type: ignore[method-assign]
+    held_back = None
+    for txid in range(10 * layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await state.prepare_commit(txid)
+        tries = [await told(state.commit(txid)) for _ in range(3)]
+        if None not in tries:
+            held_back = txid
+            break
+    assert held_back is not None
+    assert held_back < 3 * layered.FOLD_TXIDS
+    assert dict(state.items()) == {number: number for number in range(held_back + 1)}
+
+
+async def told(work: Awaitable[None]) -> StateUnavailable | None:
+    try:
+        await work
+    except StateUnavailable as error:
+        return error
+    return None
+
+
+async def test_close_without_a_fold_leaves_no_task_behind(store: AnySlowStore) -> None:
+    state = state_on(store)
+    for txid in range(layered.FOLD_TXIDS):
+        state.put(txid, txid)
+        await checkpoint(state, txid)
+    await state.close(fold=False)
+    assert len(asyncio.all_tasks()) == 1
+    assert dict(state.items()) == {txid: txid for txid in range(layered.FOLD_TXIDS)}
+    assert await counts(restarted(store, layered.FOLD_TXIDS)) == dict(state.items())
