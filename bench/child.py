@@ -28,9 +28,9 @@ class Child:
     timeout_secs: float = 180.0
 
 
-def module_child(module: str, *arguments: object, python: str = sys.executable) -> Child:
+def module_child(module: str, *arguments: object, python: str = sys.executable, timeout_secs: float = 180.0) -> Child:
     """Return the child that runs a module of this project."""
-    return Child((python, "-m", module, *map(str, arguments)))
+    return Child((python, "-m", module, *map(str, arguments)), timeout_secs=timeout_secs)
 
 
 def run_child(child: Child) -> Reading:

@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: list, micro, macro, compare, report, install-peers."""
+"""The command line of the benchmarks: list, micro, macro, state, compare, report, install-peers."""
 
 import argparse
 import datetime
@@ -18,9 +18,11 @@ from bench.render import show_results, show_table
 from bench.report import markdown
 from bench.results import Missing, Results, measured
 from bench.rounds import repeat
+from bench.state.catalog import PAIR_NAMES, STATE, word_counts
 
 ROUNDS, QUICK_ROUNDS = 5, 2
-GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO}
+GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO, "state": STATE}
+REPORTED = ("compare", "macro", "state")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,7 +39,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     _refuse_unknown_names(parser, command, arguments.names)
     rounds = arguments.repeat or (QUICK_ROUNDS if arguments.quick else ROUNDS)
     machine = describe()
-    results = _measure(command, arguments.names, rounds, quick=arguments.quick)
+    groups = (arguments.names or REPORTED) if command == "report" else (command,)
+    names = [] if command == "report" else arguments.names
+    results = sum((_measure(group, names, rounds, quick=arguments.quick) for group in groups), Results())
     settings = {"runs": str(rounds)} | ({"quick": "yes, figures mean nothing"} if arguments.quick else {}) | python_peers.versions()
     _hand_out(command, arguments, results, machine, settings)
     return 1 if any(missing.group != "compare" for missing in results.missing) else 0
@@ -49,13 +53,12 @@ def _parser() -> argparse.ArgumentParser:
     for name, text in (
         ("micro", "the parts of a tuple's way"),
         ("macro", "whole topologies"),
+        ("state", "what state costs: word counts on one store beside another, latency, commits, recovery, memory"),
         ("compare", "the same work on peers; names are works, peers, or both"),
-        ("report", "all that the table of targets needs, as Markdown"),
+        ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
         command = commands.add_parser(name, help=text)
-        command.set_defaults(names=[])
-        if name != "report":
-            command.add_argument("names", nargs="*", help="all where none is given")
+        command.add_argument("names", nargs="*", help="all where none is given")
         command.add_argument(
             "--repeat", type=_at_least_one, metavar="N", help=f"runs, or pairs of runs ({ROUNDS}; with --quick {QUICK_ROUNDS})"
         )
@@ -75,19 +78,27 @@ def _at_least_one(text: str) -> int:
 
 
 def _refuse_unknown_names(parser: argparse.ArgumentParser, command: str, names: Sequence[str]) -> None:
-    known = contest.NAMES if command == "compare" else tuple(item.name for item in GROUPS.get(command, ()))
+    known = _names_of(command)
     unknown = [name for name in names if name not in known]
     if unknown:
         parser.error(f"no such benchmark: {', '.join(unknown)} (there are: {', '.join(known)})")
 
 
-def _measure(command: str, names: list[str], rounds: int, *, quick: bool) -> Results:
+def _names_of(command: str) -> tuple[str, ...]:
     if command == "compare":
-        return contest.compare(names, rounds, say, quick=quick)
+        return contest.NAMES
     if command == "report":
-        return contest.compare([], rounds, say, quick=quick) + _measure("macro", [], rounds, quick=quick)
+        return REPORTED
+    return (PAIR_NAMES if command == "state" else ()) + tuple(item.name for item in GROUPS[command])
+
+
+def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Results:
+    if group == "compare":
+        return contest.compare(names, rounds, say, quick=quick)
     results = Results()
-    for benchmark in GROUPS[command]:
+    if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
+        results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
+    for benchmark in GROUPS[group]:
         if not names or benchmark.name in names:
             results += _run(benchmark, rounds, quick=quick)
     return results
@@ -108,7 +119,7 @@ def _hand_out(
     if arguments.json:
         print(json.dumps({"machine": machine, "settings": settings, "results": results.as_json()}, indent=2))
     elif command == "report":
-        text = markdown(results, machine, settings, datetime.date.today().isoformat())
+        text = markdown(results, machine, settings, datetime.date.today().isoformat(), whole=not arguments.names)
         if arguments.output:
             arguments.output.write_text(text, encoding="utf-8")
         else:
@@ -121,6 +132,7 @@ def _hand_out(
 def show_list() -> None:
     """Print what can be measured here."""
     rows = [[item.group, item.name, item.summary] for group in GROUPS.values() for item in group]
+    rows += [["state", name, "word count of a text, counts in the first beside counts in the second; per word"] for name in PAIR_NAMES]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]

@@ -7,10 +7,11 @@ from bench.results import Results
 from bench.targets import Verdict, verdicts
 
 
-def markdown(results: Results, machine: Mapping[str, str], settings: Mapping[str, str], date: str) -> str:
-    """Return the report of one run."""
+def markdown(results: Results, machine: Mapping[str, str], settings: Mapping[str, str], date: str, *, whole: bool = True) -> str:
+    """Return the report of one run; of a part of it with the targets that were measured."""
+    judged = [_verdict_row(verdict) for verdict in verdicts(results) if whole or verdict.value is not None]
     parts = [f"Measured on {date}. " + "; ".join(f"{name} {value}" for name, value in (*machine.items(), *settings.items())) + ".", ""]
-    parts += table(["work", "to reach", "bound", "measured", "verdict", "detail"], [_verdict_row(verdict) for verdict in verdicts(results)])
+    parts += table(["work", "to reach", "bound", "measured", "verdict", "detail"], judged)
     if results.pairings:
         header = ["work", "peer", "own ns", "min - max", "peer ns", "min - max", "time ratio", "pairwise", "speed ratio"]
         parts += ["", "Beside peers, alternating; ratios are of medians.", ""]

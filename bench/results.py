@@ -61,9 +61,9 @@ class Results:
     def __add__(self, other: "Results") -> "Results":
         return Results(self.measured + other.measured, self.pairings + other.pairings, self.missing + other.missing)
 
-    def find(self, group: str, name: str) -> Measured | None:
+    def find(self, name: str) -> Measured | None:
         """Return what was measured under this name."""
-        return next((item for item in self.measured if (item.group, item.name) == (group, name)), None)
+        return next((item for item in self.measured if item.name == name), None)
 
     def pairing(self, work: str, peer: str) -> Pairing | None:
         """Return the engine beside this peer in this work."""

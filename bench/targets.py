@@ -64,6 +64,20 @@ TARGETS = (
     Target("idle", "CPU of 8 idle tasks", "figure", "core_percent", 1.0, " % of a core"),
     Target("start-up", "python -m engine run to the first tuple", "figure", "first_tuple_ms", 500, " ms"),
     Target("start-up", "import engine", "figure", "import_ms", 100, " ms"),
+    Target("word-count-memory-none", "memory:// with checkpoints, to no state", "speed-ratio", "none", 0.6, " ×"),
+    Target("word-count-sqlite-memory", "SQLite, to memory://", "speed-ratio", "memory", 0.95, " ×"),
+    Target("word-count-redis-memory", "Redis, to memory://", "speed-ratio", "memory", 0.9, " ×"),
+    *(
+        Target(f"state-latency-{store}", f"p99 that {name} adds while 100,000 keys are written", "figure", "added_p99_ms", 10, " ms")
+        for store, name in (("sqlite", "SQLite"), ("redis", "Redis"))
+    ),
+    *(
+        Target("state-commit", f"100,000 changed keys, to {name}'s best way", "figure", f"{store}_ratio", 1.5, " ×")
+        for store, name in (("sqlite", "SQLite"), ("redis", "Redis"))
+    ),
+    Target("state-recovery", "1,000,000 keys, SQLite, to the first tuple", "figure", "folded_secs", 3, " s"),
+    Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
+    Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 
 
@@ -74,7 +88,7 @@ def verdicts(results: Results) -> list[Verdict]:
 
 def _judge(target: Target, results: Results) -> Verdict:
     if target.kind == "figure":
-        found = results.find("macro", target.work)
+        found = results.find(target.work)
         spreads = [s for figure, s in found.figures if figure.key == target.source] if found else []
         return Verdict(target, spreads[0].median, f"{spreads[0].low:.3g} - {spreads[0].high:.3g}") if spreads else Verdict(target, None, "")
     pairing = results.pairing(target.work, target.source)

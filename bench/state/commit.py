@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory
 
 import redis.asyncio
 
-from bench.state.stores import store_url, why_no_redis
+from bench.state.stores import store_url, why_not
 from engine.state import LayeredState, StatePlace, codec_named, provider_of
 
 PLACE = StatePlace("count", 0, 1, True, 128)
@@ -125,7 +125,7 @@ async def measure(keys: int, rounds: int) -> dict[str, float]:
     """All figures; those of Redis only where it is."""
     own, bare = await beside_sqlite(keys, rounds)
     reading = {"sqlite_ms": own * 1000, "sqlite_bare_ms": bare * 1000, "sqlite_ratio": own / bare}
-    if why_no_redis() is None:
+    if why_not("redis") is None:
         own, bare = await beside_redis(keys, rounds)
         reading |= {"redis_ms": own * 1000, "redis_bare_ms": bare * 1000, "redis_ratio": own / bare}
     return reading

@@ -2,8 +2,8 @@
 
 One run, two parts that share a loop and nothing else. A spout feeds a stateful bolt with keys at a fixed rate: 100,000 in each interval,
 each another one; their acks wait for a checkpoint, so they say nothing. Beside it goes spout -> id -> null at 1,000 tuples/s, acked at
-once, whose emit to ack, and due to ack, are measured from the moment a checkpoint begins to its end. `none` is the same load on a bolt
-that keeps its keys in a dict.
+once, whose emit to ack, and due to ack, are measured from the moment a checkpoint begins to its end. What the state *adds* is beside the
+same load on a bolt that keeps its keys in a dict, measured first.
 """
 
 import argparse
@@ -131,12 +131,13 @@ async def _checkpoints(run: engine.Run, until: float) -> list[tuple[float, float
 def main() -> None:
     """Print one line of JSON."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("store", choices=(NONE, *STORES))
+    parser.add_argument("store", choices=STORES)
     parser.add_argument("--secs", type=float, default=10.0)
     arguments = parser.parse_args()
-    store = arguments.store
-    with store_url("memory" if store == NONE else store) as url, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        print(json.dumps(runner.run(measure(store, url, arguments.secs))))
+    with store_url(arguments.store) as url, asyncio.Runner(loop_factory=new_event_loop) as runner:
+        without = runner.run(measure(NONE, "memory://", arguments.secs))
+        reading = runner.run(measure(arguments.store, url, arguments.secs))
+    print(json.dumps(reading | {"added_p99_ms": reading["due_p99_ms"] - without["due_p99_ms"]}))
 
 
 if __name__ == "__main__":

@@ -30,8 +30,10 @@ def store_url(store: str) -> Iterator[str]:
             server.kill()
 
 
-def why_no_redis() -> str | None:
-    """Tell why there is no Redis server here; None where there is one."""
-    from tests.integration.redis_server import why_not
+def why_not(store: str) -> str | None:
+    """Tell why a store cannot be had here; None where it can."""
+    if store != "redis":
+        return None
+    from tests.integration.redis_server import why_not as why_no_server
 
-    return why_not()
+    return why_no_server()
