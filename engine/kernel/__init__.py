@@ -11,6 +11,7 @@ try:
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
     from _native.histogram import LatencyHistogram
+    from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
     from _native.rotating_map import RotatingMap
     from _native.spout_core import SpoutCore
@@ -35,6 +36,7 @@ __all__ = [
     "EdgeIds",
     "Emitter",
     "LatencyHistogram",
+    "Layers",
     "Mailbox",
     "OutStream",
     "Outlet",

@@ -14,6 +14,7 @@ from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
 
 from engine.errors import StateError
+from engine.kernel import Layers
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
 from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable
 from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
@@ -46,13 +47,17 @@ class Frozen:
     written: bool = False
 
 
-class LayeredState(KeyValueState[K, V], Generic[K, V]):
-    """The state of one task. It belongs to the task, not to an instance; only the loop's thread uses it."""
+class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
+    """The state of one task. It belongs to the task, not to an instance; only the loop's thread uses it.
+
+    `get` and `put`, and the layers that they look into, are those of the compiled `Layers`.
+    """
 
     def __init__(
         self, store: TaskStore, codec: Codec, place: StatePlace, *, key_of: Callable[[K], object] | None = None, cache_keys: int = 100_000
     ) -> None:
         """Take the place of the task in its component; key_of: None where a key is grouped by itself."""
+        super().__init__(DELETED)
         self.place: Final = place
         self._store = store
         self._lookup = store if isinstance(store, LookupStore) else None
@@ -62,13 +67,11 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
         self._key_of = key_of if place.keyed else None
         self._slots = place.slots
         self._cache_keys = cache_keys
-        self._changes: Layer = {}
         self._frozen: Frozen | None = None
         self._committed: list[Layer] = []
         self._folding: Layer = {}
         self._rows: Layer = {}
-        self._older: tuple[Layer, ...] = (self._rows,)
-        """All layers but `_changes`, newest first."""
+        self._older = (self._rows,)
         self._folding_upto = -1
         self._txids_to_fold = 0
         self._compacting = asyncio.Lock()
@@ -80,7 +83,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
 
     # What a bolt does with it
 
-    def get(self, key: K, default: object = None) -> Any:
+    def _get_rarely(self, key: Any, default: object) -> Any:
         try:
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
@@ -89,7 +92,7 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
             value = self._older_value(key)
         return default if value is DELETED else value
 
-    def put(self, key: K, value: V) -> None:
+    def _put_rarely(self, key: Any, value: Any) -> None:
         try:
             known = key in self._changes
         except TypeError as error:
@@ -97,10 +100,10 @@ class LayeredState(KeyValueState[K, V], Generic[K, V]):
         self._changes[key if known else self._own(key)] = value
 
     def delete(self, key: K) -> None:
-        self.put(key, cast(V, DELETED))
+        self.put(key, DELETED)
 
     def __contains__(self, key: object) -> bool:
-        return self.get(cast(K, key), DELETED) is not DELETED
+        return self.get(key, DELETED) is not DELETED
 
     def items(self) -> Iterator[tuple[K, V]]:
         keys = dict.fromkeys(chain(self._changes, *self._older[:-1]))
