@@ -3,8 +3,9 @@
 import math
 from collections.abc import Callable, Iterable, Iterator
 from itertools import groupby
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, get_args
 
+from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.metrics import Distribution, Family, FamilyKind, Sample, UserMetric
 
@@ -40,9 +41,35 @@ _PER_TASK: Final = (
 )
 
 
+class _OfCheckpoints(NamedTuple):
+    """A family with one sample, in a run with state."""
+
+    name: str
+    kind: FamilyKind
+    unit: str
+    help: str
+    value: Callable[[CheckpointSnapshot], float | None]
+
+
+_OF_CHECKPOINTS: Final = (
+    _OfCheckpoints("txid", "gauge", "", "The last committed txid; -1: none.", lambda now: now.txid),
+    _OfCheckpoints("commits", "counter", "", "Checkpoints that this run has committed.", lambda now: now.committed),
+    _OfCheckpoints("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
+    _OfCheckpoints("step_seconds", "gauge", "seconds", "How long the step under way has taken.", lambda now: now.step_secs),
+    _OfCheckpoints("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: _seconds(now.last_ms)),
+    _OfCheckpoints("last_keys", "gauge", "keys", "Keys that it changed.", lambda now: now.last_keys),
+    _OfCheckpoints("last_bytes", "gauge", "bytes", "Bytes that it staged.", lambda now: now.last_bytes),
+    _OfCheckpoints(
+        "last_alignment_seconds", "gauge", "seconds", "Longest time that it held a source.", lambda now: now.last_alignment_ms / 1000
+    ),
+    _OfCheckpoints("store_away", "gauge", "", "1 while the store cannot be reached.", lambda now: now.trouble is not None),
+)
+
+
 def families(snapshot: Snapshot) -> tuple[Family, ...]:
     """Return the engine's families, each beginning with `stormcell_`, then the users' under the names they gave them."""
-    return (*_of_run(snapshot), *(_of_tasks(snapshot, spec) for spec in _PER_TASK), _complete(snapshot), *_of_users(snapshot))
+    tasks = (_of_tasks(snapshot, spec) for spec in _PER_TASK)
+    return (*_of_run(snapshot), *_of_checkpoints(snapshot), *tasks, _complete(snapshot), *_of_users(snapshot))
 
 
 def _of_run(snapshot: Snapshot) -> Iterator[Family]:
@@ -51,6 +78,20 @@ def _of_run(snapshot: Snapshot) -> Iterator[Family]:
     states = tuple(Sample({**labels, name: state}, float(state == snapshot.state)) for state in RUN_STATES)
     yield Family(name, "stateset", "Where the run stands.", states)
     yield Family("stormcell_uptime_seconds", "gauge", "Time since the run began.", (Sample(labels, snapshot.uptime_secs),), "seconds")
+
+
+def _of_checkpoints(snapshot: Snapshot) -> Iterator[Family]:
+    now = snapshot.checkpoint
+    if now is None:
+        return
+    labels = {"topology": snapshot.topology_name}
+    name = "stormcell_checkpoint_step"
+    steps = tuple(Sample({**labels, name: step}, float(step == now.step)) for step in get_args(CheckpointStep))
+    yield Family(name, "stateset", "What is under way.", steps)
+    for spec in _OF_CHECKPOINTS:
+        value = spec.value(now)
+        samples = () if value is None else (Sample(labels, float(value), "_total" if spec.kind == "counter" else ""),)
+        yield Family(f"stormcell_checkpoint_{spec.name}", spec.kind, spec.help, samples, spec.unit)
 
 
 def _of_tasks(snapshot: Snapshot, spec: _PerTask) -> Family:

@@ -1,9 +1,11 @@
 """The text of metrics is OpenMetrics: an independent parser reads back what was there."""
 
 import math
+from dataclasses import replace
 
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from engine.checkpoint import CheckpointSnapshot
 from engine.cluster.metric_families import families
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
@@ -66,6 +68,27 @@ def test_a_snapshot_is_readable_text() -> None:
     assert ("stormcell_pending_trees", count) not in found
     assert found["stormcell_run_state", (("topology", "words"), ("stormcell_run_state", "running"))] == 1
     assert found["stormcell_uptime_seconds", (("topology", "words"),)] == 4
+
+
+def test_the_checkpoints_of_a_run_with_state_are_there() -> None:
+    assert not [name for name, _ in parsed(render(families(snapshot()))) if "checkpoint" in name]
+    now = CheckpointSnapshot("prepare", 0.25, 7, 12, committed=3, recoveries=1, last_ms=40, last_keys=5, last_bytes=600, trouble="away")
+    found = parsed(render(families(replace(snapshot(), checkpoint=now))))
+    run = (("topology", "words"),)
+    assert {name: found[f"stormcell_checkpoint_{name}", run] for name in ("txid", "commits_total", "recoveries_total", "store_away")} == {
+        "txid": 7,
+        "commits_total": 3,
+        "recoveries_total": 1,
+        "store_away": 1,
+    }
+    assert (found["stormcell_checkpoint_last_seconds", run], found["stormcell_checkpoint_last_bytes", run]) == (0.04, 600)
+    assert found["stormcell_checkpoint_step", (*run, ("stormcell_checkpoint_step", "prepare"))] == 1
+    assert found["stormcell_checkpoint_step", (*run, ("stormcell_checkpoint_step", "idle"))] == 0
+
+
+def test_before_the_first_checkpoint_its_duration_is_left_out() -> None:
+    found = parsed(render(families(replace(snapshot(), checkpoint=CheckpointSnapshot("initialise", 0.0, -1, 1)))))
+    assert ("stormcell_checkpoint_last_seconds", (("topology", "words"),)) not in found
 
 
 def test_users_metrics_stand_beside_the_engines() -> None:
