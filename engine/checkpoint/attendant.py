@@ -3,13 +3,11 @@
 Both kinds wait for a barrier from all of their sources and send it on. A stateless bolt does no more; a stateful one does its step.
 """
 
-import inspect
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
-from engine.errors import ROLLBACK, TASK_DIED, Failure, UsageError
+from engine.errors import ROLLBACK, TASK_DIED, Failure
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import LayeredState, StatePlace
 from engine.topology import TaskContext, Tuple
@@ -131,7 +129,7 @@ class StateKeeper(BarrierForwarder):
             self._release()
             self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
             return
-        await self._hook(self._bolt.pre_prepare, barrier.txid)
+        await self._port.call(self._bolt.pre_prepare, barrier.txid)
         keys = state.freeze(barrier.txid, barrier.round)
         self._port.prepare_settles()
         self._forward(barrier, barriers)
@@ -147,7 +145,7 @@ class StateKeeper(BarrierForwarder):
         """What is prepared counts: hand the acks on that it was made of."""
         state = self._state
         if state is not None:
-            await self._hook(self._bolt.pre_commit, barrier.txid)
+            await self._port.call(self._bolt.pre_commit, barrier.txid)
         self._forward(barrier, barriers)
         stored = state or await self._checkpoints.state_of(self._place, self._key_of)
         await self._checkpoints.patiently(lambda: stored.commit(barrier.txid))
@@ -158,7 +156,7 @@ class StateKeeper(BarrierForwarder):
         """Everything since the last commit never was: its tuples fail, for their source to replay."""
         state = self._state
         if state is not None:
-            await self._hook(self._bolt.pre_rollback)
+            await self._port.call(self._bolt.pre_rollback)
         stored = state or await self._checkpoints.state_of(self._place, self._key_of)
         await stored.rollback()
         failure = self._failure(ROLLBACK)
@@ -172,20 +170,11 @@ class StateKeeper(BarrierForwarder):
         """Hand the instance its state, the first time; then the tuples that waited for it."""
         if self._state is None:
             state = await self._checkpoints.state_of(self._place, self._key_of)
-            await self._hook(self._bolt.init_state, state)
+            await self._port.call(self._bolt.init_state, state)
             self._state = state
             self._port.open_gate()
         self._forward(barrier, barriers)
         self._settle(barriers)
-
-    async def _hook(self, hook: Callable[..., Any], *args: Any) -> None:
-        result = hook(*args)
-        if inspect.isawaitable(result):
-            await result
-        elif result is not None:
-            raise UsageError(
-                f"bolt {self._place.component_id!r}: {hook.__name__}() returned {result!r}", hint="It must return None, or be async def."
-            )
 
     def _failure(self, reason: Any, error: str | None = None) -> Failure:
         return Failure(reason, self._context.component_id, self._context.task_id, error)

@@ -49,6 +49,9 @@ class ExecutorBoltPort:
         assert isinstance(tup, Tuple)
         self._executor.core.settle_control(tup, failure)
 
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        await self._executor.call(hook, *args)
+
     async def returned(self) -> None:
         await self._executor.calls.returned()
 

@@ -82,6 +82,9 @@ class BoltPort(Protocol):
     def settle_control(self, tup: Tuple, failure: Failure | None = None) -> None:
         """Ack a control tuple, or fail it."""
 
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        """Call a hook of the user's bolt, plain or async. Raises what it raises, and UsageError where it returns a value."""
+
     async def returned(self) -> None:
         """Wait until every input that was taken has returned; none is taken meanwhile."""
 
