@@ -1,5 +1,6 @@
 """Bolts that keep what they know: bases of a user's stateful bolts."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
@@ -7,7 +8,7 @@ from engine.state import KeyValueState
 from engine.topology import BasicBolt, Bolt
 
 
-class KeepsState:
+class KeepsState(ABC):
     """What stateful bolts have in common: their state, and hooks around a checkpoint. Each may be `async def`.
 
     An ack of theirs is kept until the checkpoint that holds its effects is committed (CP-5); so no crash loses what an acked tuple did.
@@ -15,9 +16,9 @@ class KeepsState:
 
     keeps_state: ClassVar[bool] = True
 
+    @abstractmethod
     def init_state(self, state: KeyValueState[Any, Any]) -> Awaitable[None] | None:
         """Take the state, as of the last commit. Called once per instance, after `prepare` and before the first tuple."""
-        raise NotImplementedError(f"{type(self).__name__} has no init_state(state)")
 
     def key_of(self, key: Any) -> object:
         """Return the part of a key by which the tuples come here, where that is not the key itself (CP-9)."""

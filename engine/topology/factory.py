@@ -138,7 +138,8 @@ def _class_factory(kind: Kind, given: type[Any]) -> Callable[[], object]:
         raise FactoryFault(f"class {given.__name__} is no {kind}. Derive it from {_base_names(kind)}.")
     abstract = sorted(getattr(given, "__abstractmethods__", ()))
     if abstract:
-        raise FactoryFault(f"{given.__name__} has no {abstract[0]}(). Define it.")
+        missing_methods = " and no ".join(f"{name}()" for name in abstract)
+        raise FactoryFault(f"{given.__name__} has no {missing_methods}. Define {'it' if len(abstract) == 1 else 'them'}.")
     missing = missing_arguments(given)
     if missing:
         name = given.__name__
@@ -180,10 +181,9 @@ def _raised_text(error: Exception) -> str:
 
 
 def _raised(error: Exception) -> str:
-    return (
-        f"its factory raised {_raised_text(error)}. "
-        "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
-    )
+    is_abstract = isinstance(error, TypeError) and str(error).startswith("Can't instantiate abstract class")
+    fix = "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+    return f"its factory raised {_raised_text(error)}. {'Define it.' if is_abstract else fix}"
 
 
 def _name(given: object) -> str:
