@@ -44,7 +44,7 @@ from engine.topology import (
 from engine.version import __version__
 
 if TYPE_CHECKING:
-    from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt
+    from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
     from engine.cluster.local_cluster import Run, run
     from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
@@ -92,6 +92,7 @@ __all__ = [
     "bolt",
     "run",
     "spout",
+    "stateful_bolt",
 ]
 
 _LOADED_WHEN_USED = {
@@ -105,6 +106,7 @@ _LOADED_WHEN_USED = {
     "StatefulBolt": "engine.checkpoint",
     "TaskSnapshot": "engine.cluster.snapshot",
     "run": "engine.cluster.local_cluster",
+    "stateful_bolt": "engine.checkpoint",
 }
 
 

@@ -2,7 +2,17 @@
 
 from engine.checkpoint.checkpoint_spout import CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.function_bolt import StatefulBoltFunction, stateful_bolt
 from engine.checkpoint.stateful_bolt import KeepsState, StatefulBasicBolt, StatefulBolt
 from engine.checkpoint.status import CheckpointSnapshot
 
-__all__ = ["CheckpointSnapshot", "CheckpointSpout", "Checkpoints", "KeepsState", "StatefulBasicBolt", "StatefulBolt"]
+__all__ = [
+    "CheckpointSnapshot",
+    "CheckpointSpout",
+    "Checkpoints",
+    "KeepsState",
+    "StatefulBasicBolt",
+    "StatefulBolt",
+    "StatefulBoltFunction",
+    "stateful_bolt",
+]

@@ -27,7 +27,7 @@ from engine.topology.grouping import (
 from engine.topology.inlet import Inlet, InletClosed, InletHandle
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Subscription, Topology
 from engine.topology.spout import OnError, Spout, SpoutExhausted
-from engine.topology.stream import OutputFields, Streams, declare_streams
+from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
 from engine.topology.validate import config_of_run, validate_run
 from engine.topology.values import Values, wrong_values
 
@@ -90,6 +90,7 @@ __all__ = [
     "call_kind",
     "config_of_run",
     "declare_streams",
+    "decorated_fields",
     "spout",
     "validate_run",
     "wrong_values",

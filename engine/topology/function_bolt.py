@@ -1,7 +1,7 @@
 """`@bolt`: a `BasicBolt` from a function."""
 
-from collections.abc import Callable
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from engine.errors import UsageError
 from engine.topology.bolt import BasicBolt, BasicResult
@@ -12,6 +12,7 @@ from engine.topology.spout import OnError
 from engine.topology.stream import decorated_fields
 
 BoltCallable = Callable[[Tuple], BasicResult]
+F = TypeVar("F", bound=Callable[..., BasicResult])
 
 
 class FunctionBolt(BasicBolt):
@@ -25,32 +26,52 @@ class FunctionBolt(BasicBolt):
         return type(self).function(tup)
 
 
-class BoltFunction:
-    """What `@bolt` makes of a function: a factory, to be given to `set_bolt`."""
+class BoltFunction(Generic[F]):
+    """What `@bolt` makes of a function: a factory, to be given to `set_bolt`. Its derived classes are of other decorators."""
 
-    def __init__(self, function: BoltCallable, fields: Fields | None, settings: dict[str, object]) -> None:
+    decorator: ClassVar[str] = "bolt"
+    arguments: ClassVar[str] = "tup"
+    """What the function is called with."""
+    base: ClassVar[type[BasicBolt]] = FunctionBolt
+
+    def __init__(self, function: F, fields: Fields | None, members: Mapping[str, object]) -> None:
+        """Take the function, what it emits, and what else stands in the class of its bolts: settings and methods."""
+        self.check_function(function)
         self.function: Final = function
         """The undecorated function, for unit tests."""
         self.output_fields: Final = fields
         self.__name__ = name = function_name(function)
         self.__doc__ = function.__doc__
-        plain = staticmethod(function)
-        declared_at = f"the @bolt(...) of {name}()"
-        members = {"output_fields": fields, "execute": plain, "function": plain, "fields_declared_at": declared_at, "__doc__": self.__doc__}
-        self._bolt_class: type[FunctionBolt] = type(name, (FunctionBolt,), {**members, **settings, "__module__": function.__module__})
+        own = {
+            "output_fields": fields,
+            "function": staticmethod(function),
+            "fields_declared_at": f"the @{self.decorator}(...) of {name}()",
+            "__doc__": self.__doc__,
+            "__module__": function.__module__,
+        }
+        self._bolt_class: type[Any] = type(name, (self.base,), {**own, **members})
 
-    def create(self) -> FunctionBolt:
+    @classmethod
+    def check_function(cls, function: object) -> None:
+        """Raise UsageError for what the decorator may not stand on."""
+        if not callable(function) or isinstance(function, type):
+            hint = f"Derive a class from {cls.base.__mro__[1].__name__}, and pass it to set_bolt()."
+            raise UsageError(f"@{cls.decorator} needs a function, not {function!r}", hint=hint)
+
+    def create(self) -> BasicBolt:
         """Return a new bolt; the engine calls it once for each task."""
-        return self._bolt_class()
+        bolt: BasicBolt = self._bolt_class()
+        return bolt
 
-    def __call__(self, *args: object) -> FunctionBolt:
+    def __call__(self, *args: object) -> BasicBolt:
         """Return a new bolt, as `create` does; raise UsageError where it is called as if it were the function."""
         if args:
-            raise UsageError(f"{self.__name__} is a bolt, not a function", hint=f"To test it call {self.__name__}.function(tup).")
+            hint = f"To test it call {self.__name__}.function({self.arguments})."
+            raise UsageError(f"{self.__name__} is a bolt, not a function", hint=hint)
         return self.create()
 
     def __repr__(self) -> str:
-        return f"<@bolt {self.__name__}: {', '.join(self.output_fields or ())}>"
+        return f"<@{self.decorator} {self.__name__}: {', '.join(self.output_fields or ())}>"
 
 
 def bolt(
@@ -59,7 +80,7 @@ def bolt(
     threads: int = 0,
     on_error: OnError = "fail",
     tick_tuple_freq_secs: float | None = None,
-) -> Callable[[BoltCallable], BoltFunction]:
+) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
     """Make a `BasicBolt` of a function of one input: `def`, generator, `async def` or async generator.
 
     Each tuple that it yields, or the one that it returns, is emitted, anchored to the input; the input is acked when it
@@ -80,13 +101,7 @@ def bolt(
         "tick_tuple_freq_secs": tick_tuple_freq_secs,
     }
 
-    def decorate(function: BoltCallable) -> BoltFunction:
-        _check_function(function)
-        return BoltFunction(function, fields, settings)
+    def decorate(function: BoltCallable) -> BoltFunction[BoltCallable]:
+        return BoltFunction(function, fields, {**settings, "execute": staticmethod(function)})
 
     return decorate
-
-
-def _check_function(function: object) -> None:
-    if not callable(function) or isinstance(function, type):
-        raise UsageError(f"@bolt needs a function, not {function!r}", hint="Derive a class from BasicBolt, and pass it to set_bolt().")

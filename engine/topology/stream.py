@@ -57,14 +57,14 @@ def _check_stream_name(stream: object) -> None:
 
 
 def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | None:
-    """Return the fields that `@spout(...)` or `@bolt(...)` names: names, or one Fields; None for no argument."""
+    """Return the fields that `@spout(...)`, `@bolt(...)` or their like names: names, or one Fields; None for no argument."""
     if not arguments:
         return None
     if len(arguments) == 1 and isinstance(arguments[0], Fields):
         return arguments[0]
     if len(arguments) == 1 and callable(arguments[0]):
         name = getattr(arguments[0], "__name__", "f")
-        or_none = f", or @{decorator}() if it emits nothing" if decorator == "bolt" else ""
+        or_none = f", or @{decorator}() if it emits nothing" if decorator != "spout" else ""
         hint = f'Write @{decorator}("word") above def {name}{or_none}.'
         raise UsageError(f"@{decorator} stands on {name}() without its fields", hint=hint)
     try:

@@ -45,6 +45,7 @@ NAMES = [
     "bolt",
     "run",
     "spout",
+    "stateful_bolt",
 ]
 
 # With the package that brings them: Transactions.

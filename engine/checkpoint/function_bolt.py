@@ -1,0 +1,116 @@
+"""`@stateful_bolt`: a `StatefulBasicBolt` from a function."""
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, ClassVar, Final, cast
+
+from engine.checkpoint.stateful_bolt import StatefulBasicBolt
+from engine.errors import UsageError
+from engine.state import KeyValueState
+from engine.topology import BasicBolt, BasicResult, BoltFunction, CallKind, Fields, OnError, Tuple, call_kind, decorated_fields
+
+StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
+
+_EXAMPLE: Final = "def count(tup, state): ..."
+
+
+class StatefulFunctionBolt(StatefulBasicBolt):
+    """Base of the bolts that `@stateful_bolt` makes; in each, `execute` is the function itself: no frame stands between.
+
+    It is a copy of the function, one for each instance, whose parameter `state` has the state of the task as its default.
+    """
+
+    function: StatefulCallable
+    fields_declared_at: str
+
+    def __init__(self) -> None:
+        self._called = _copied(type(self).function)
+        self.execute = self._called  # type: ignore[method-assign]
+
+    def init_state(self, state: KeyValueState[Any, Any]) -> None:
+        super().init_state(state)
+        self._called.__defaults__ = (state, *(self._called.__defaults__ or ()))
+
+    def execute(self, tup: Tuple) -> BasicResult:
+        """Process one input."""
+        return type(self).function(tup, self.state)
+
+
+def _copied(function: StatefulCallable) -> FunctionType:
+    """Return a copy of a function, for a default of its own; of another callable (a partial, `*args`) a function that calls it."""
+    if not (isinstance(function, FunctionType) and _names_two(function)):
+        return cast(FunctionType, lambda tup, state: function(tup, state))
+    copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+def _names_two(function: FunctionType) -> bool:
+    """Tell whether a function has two parameters without a default, which is where that of the state goes."""
+    return function.__code__.co_argcount - len(function.__defaults__ or ()) == 2
+
+
+class StatefulBoltFunction(BoltFunction[StatefulCallable]):
+    """What `@stateful_bolt` makes of a function: a factory, to be given to `set_bolt`."""
+
+    decorator: ClassVar[str] = "stateful_bolt"
+    arguments: ClassVar[str] = "tup, state"
+    base: ClassVar[type[BasicBolt]] = StatefulFunctionBolt
+
+    @classmethod
+    def check_function(cls, function: object) -> None:
+        super().check_function(function)
+        if callable(function) and not _takes(function, 2):
+            name = getattr(function, "__name__", repr(function))
+            raise UsageError(f"@stateful_bolt needs a function of an input and the state, and {name} is none", hint=f"Write {_EXAMPLE}")
+
+
+def stateful_bolt(
+    *output_fields: str | Fields,
+    key_of: Callable[[Any], object] | None = None,
+    on_error: OnError | None = None,
+    tick_tuple_freq_secs: float | None = None,
+) -> Callable[[StatefulCallable], StatefulBoltFunction]:
+    """Make a `StatefulBasicBolt` of a function of an input and the state: `def`, generator, `async def` or async generator.
+
+    It is as `@bolt`, and one input at a time. `key_of(key)` is the part of a key by which the tuples come here, where that is not the key
+    itself (CP-9). `on_error` is the config's, `"restart"`: where the function raises, what no checkpoint has committed is rolled back, and
+    the sources emit it again. With `"fail"` its input fails alone, and what the call changed before it raised stays changed.
+
+    >>> @stateful_bolt("word", "count")
+    ... def count(tup, state):
+    ...     number = state.get(tup["word"], 0) + 1
+    ...     state.put(tup["word"], number)
+    ...     yield tup["word"], number
+    >>> count
+    <@stateful_bolt count: word, count>
+    """
+    fields = decorated_fields("stateful_bolt", output_fields)
+    _check_key_of(key_of)
+    members: dict[str, object] = {"on_error": on_error, "tick_tuple_freq_secs": tick_tuple_freq_secs}
+    if key_of is not None:
+        members["key_of"] = staticmethod(key_of)
+
+    def decorate(function: StatefulCallable) -> StatefulBoltFunction:
+        return StatefulBoltFunction(function, fields, members)
+
+    return decorate
+
+
+def _check_key_of(key_of: object) -> None:
+    if key_of is not None and (not callable(key_of) or call_kind(key_of) is not CallKind.PLAIN or not _takes(key_of, 1)):
+        raise UsageError(
+            f"@stateful_bolt: key_of must be a plain function of a key, not {key_of!r}", hint="Write key_of=lambda key: key[0]."
+        )
+
+
+def _takes(function: Callable[..., object], arguments: int) -> bool:
+    """Tell whether a function can be called with so many arguments; True where its signature cannot be read."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
