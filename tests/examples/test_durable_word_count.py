@@ -1,0 +1,226 @@
+"""The main job with `--state`: killed at any instant and started again, it ends with exactly a plain count (CP-7, CP-10)."""
+
+import os
+import random
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from engine import ComponentError, Config
+from engine.cli import run_in_terminal
+from engine.testing import DelayTuple, KillTask, RaiseError, run_topology
+from tests.project.sources import ROOT
+
+SCRIPT = str(ROOT / "examples" / "word_count.py")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+EXACT = "The result equals a plain count of the same text."
+FINISHED = "No line was left to count: it was finished."
+RANDOM_KILLS = 5
+NAMED_STEPS = ("within stage", "before committing", "after committing", "before committed", "before fold", "within fold")
+"""Of tests.checkpoint.killing, which has all of them for a topology of its own."""
+SECS = 60
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """Three files with some 50,000 lines: enough for several checkpoints."""
+    texts = tmp_path / "texts"
+    texts.mkdir()
+    for number, lines in enumerate((30_000, 17_123, 1)):
+        text = "".join(f"to be or not {line % 97} {line % 1009}\n" for line in range(lines))
+        (texts / f"{number}.txt").write_text(text, encoding="utf-8")
+    return texts
+
+
+def url_of(folder: Path) -> str:
+    return f"sqlite:///{folder.parent}/counts.db"
+
+
+def command(folder: Path, url: str | None = None) -> list[str]:
+    return [sys.executable, SCRIPT, str(folder), "--state", url or url_of(folder)]
+
+
+def run(folder: Path, url: str | None = None) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(command(folder, url), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECS)
+
+
+def check_is_exact(folder: Path, shown: str) -> None:
+    """The whole count is that of the files: by what the example says of itself, and by the words that it shows."""
+    assert shown.splitlines()[-1] == EXACT
+    plain = Counter("".join(path.read_text(encoding="utf-8") for path in folder.iterdir()).split())
+    told = dict(reversed(line.split()) for line in shown.splitlines()[:20])
+    assert {word: int(count.replace(",", "")) for word, count in told.items()} == {word: plain[word] for word in told}
+
+
+@pytest.mark.guarantee("CP-7", "CP-10")
+def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
+    killed = []
+    for step in NAMED_STEPS:
+        done = run(folder, f"tests.checkpoint.killing:deadly_provider?{step}|{2 if 'fold' not in step else 1}|{url_of(folder)}")
+        if done.returncode == -signal.SIGKILL:
+            killed.append(step)
+        else:
+            assert done.returncode == 0, done.stderr
+            check_is_exact(folder, done.stdout)
+    last = run(folder)
+    assert last.returncode == 0, last.stderr
+    check_is_exact(folder, last.stdout)
+    assert {"within stage", "before committing", "after committing"} <= set(killed)
+
+
+@pytest.mark.guarantee("CP-7", "CP-10")
+def test_killed_at_random_instants_the_result_is_exact(folder: Path) -> None:
+    seed = random.randrange(2**32)
+    print(f"seed {seed}")
+    instants = random.Random(seed)
+    for _ in range(RANDOM_KILLS):
+        with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+            try:
+                process.communicate(timeout=instants.uniform(0.3, 1))
+            except subprocess.TimeoutExpired:
+                process.kill()
+            process.communicate(timeout=SECS)
+        assert process.returncode in (0, -signal.SIGKILL)
+    last = run(folder)
+    assert last.returncode == 0, last.stderr
+    check_is_exact(folder, last.stdout)
+
+
+def test_a_finished_job_started_again_says_so(folder: Path) -> None:
+    first, second = run(folder), run(folder)
+    assert (first.returncode, second.returncode) == (0, 0), first.stderr + second.stderr
+    assert "47,124 of 47,124 lines done" in first.stdout
+    assert "Resumed" not in first.stdout
+    assert second.stdout.splitlines()[20:] == ["Resumed after 47,124 lines that were counted before.", FINISHED, EXACT]
+    check_is_exact(folder, second.stdout)
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_an_interrupted_job_goes_on(folder: Path) -> None:
+    with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "running" in process.stderr.readline()
+        process.send_signal(signal.SIGINT)
+        shown, _ = process.communicate(timeout=SECS)
+    assert process.returncode == 0
+    assert shown.splitlines()[-1] == EXACT
+    last = run(folder)
+    check_is_exact(folder, last.stdout)
+
+
+# In this process, with small texts and in virtual time
+
+
+@pytest.fixture
+def few(tmp_path: Path) -> Path:
+    """Three files with 600 lines."""
+    for number in range(3):
+        text = "".join(f"to be or not {line % 7}\n" for line in range(200))
+        (tmp_path / f"{number}.txt").write_text(text, encoding="utf-8")
+    return tmp_path
+
+
+def plain_count(folder: Path) -> Counter[str]:
+    return Counter(word for path in folder.glob("*.txt") for word in path.read_text(encoding="utf-8").split())
+
+
+def job_of(word_count: ModuleType, few: Path) -> Any:
+    return word_count.DurableWordCount(sorted(few.glob("*.txt")), f"sqlite:///{few}/counts.db")
+
+
+@pytest.mark.guarantee("CP-2")
+@pytest.mark.parametrize("seed", range(4))
+def test_lines_that_come_again_are_counted_once(word_count: ModuleType, few: Path, seed: int) -> None:
+    """Ackers die, so lines come again that are counted; a checkpoint is rolled back, so lines come again that are not."""
+    job = job_of(word_count, few)
+    deaths = [KillTask("__acker", at_secs=secs) for secs in (0.002, 0.05, 0.12)]
+    late = DelayTuple("split", "count", 900, secs=3)
+    config = Config(state_provider=job.state_provider, checkpoint_timeout_secs=1)
+    finished = run_topology(job.topology(), config, faults=[*deaths, late], seed=seed, shuffle=True)
+    assert finished.snapshot.components["lines"].failed
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.recoveries
+    assert job.words == plain_count(few)
+
+
+@pytest.mark.guarantee("CP-10")
+@pytest.mark.parametrize("component", ["split", "count"])
+@pytest.mark.parametrize("at_call", [1, 17, 130])
+def test_a_task_that_dies_ends_the_run_and_the_next_start_is_exact(word_count: ModuleType, few: Path, component: str, at_call: int) -> None:
+    with pytest.raises(ComponentError, match="InjectedError"):
+        run_topology(job_of(word_count, few).topology(), faults=[RaiseError(component, at_call=at_call)])
+    job = job_of(word_count, few)
+    assert run_topology(job.topology()).state == "complete"
+    assert job.words == plain_count(few)
+
+
+@pytest.mark.guarantee("CP-10")
+def test_a_task_that_dies_after_a_checkpoint_ends_the_run_too(word_count: ModuleType, few: Path) -> None:
+    (few / "long.txt").write_text("to be\n" * 50_000, encoding="utf-8")
+    with pytest.raises(ComponentError, match="this task has died in this run; start the job again"):
+        run_topology(job_of(word_count, few).topology(), faults=[RaiseError("split", at_call=45_000)])
+    job = job_of(word_count, few)
+    assert run_topology(job.topology()).state == "complete"
+    assert job.lines_before >= 20_000
+    assert job.words == plain_count(few)
+
+
+def counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> tuple[Any, list[str]]:
+    """One whole run in this process: the job, and the lines that it showed behind its words."""
+    job = job_of(word_count, few)
+    assert word_count.show_outcome(job, run_in_terminal(job.topology(), view="silent")) == 0
+    return job, capsys.readouterr().out.splitlines()
+
+
+def test_lines_that_were_appended_are_counted(
+    word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    counted(word_count, few, capsys)
+    with (few / "1.txt").open("a", encoding="utf-8") as file:
+        file.write("that is\nthe question")
+    (few / "3.txt").write_text("a new file\n", encoding="utf-8")
+    job, shown = counted(word_count, few, capsys)
+    assert shown[0] == "Resumed after 600 lines that were counted before."
+    assert shown[1].startswith("3 of 3 lines done")
+    assert shown[-1] == EXACT
+    assert job.words == plain_count(few)
+    assert not caplog.records
+
+
+def test_a_file_that_changed_is_named_and_stays_as_it_was(
+    word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    before, _ = counted(word_count, few, capsys)
+    (few / "1.txt").write_text("another text\n" * 500, encoding="utf-8")
+    job, shown = counted(word_count, few, capsys)
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{few / '1.txt'} has changed: its first 200 lines stay counted as they were, the rest is left out"
+    ]
+    assert shown[-1] == f"The result holds a plain count of the same text, except for what is no longer there: {few / '1.txt'}."
+    assert job.words == before.words
+
+
+def test_a_file_that_is_gone_is_named_and_stays_counted(word_count: ModuleType, few: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, _ = counted(word_count, few, capsys)
+    (few / "1.txt").unlink()
+    job, shown = counted(word_count, few, capsys)
+    assert shown[-1].endswith(f"except for what is no longer there: {few / '1.txt'}.")
+    assert job.words == before.words
+
+
+def test_a_second_process_on_the_same_state_is_refused(word_count: ModuleType, folder: Path) -> None:
+    with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        assert "running" in process.stderr.readline()
+        second = run(folder)
+        process.kill()
+        process.communicate(timeout=SECS)
+    assert second.returncode == 1
+    assert "runs already" in second.stderr
+    assert "Traceback" not in second.stderr
