@@ -17,8 +17,11 @@ EXAMPLES: dict[str, tuple[str, str]] = {
     "word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
 }
 
-# Those that do not end by themselves, and who runs them.
-ELSEWHERE = {"service.py": "tests/examples/test_service.py, over real HTTP"}
+# Those that do not end by themselves, or are no programs, and who runs them.
+ELSEWHERE = {
+    "lmdb_state.py": "tests/examples/test_lmdb_state.py, by the suite of state providers and beneath word_count.py",
+    "service.py": "tests/examples/test_service.py, over real HTTP",
+}
 
 
 def test_every_example_is_known() -> None:
