@@ -7,19 +7,19 @@ What a provider does stands in engine/state/api.py; tests/examples/test_lmdb_sta
 
 import asyncio
 import fcntl
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from hashlib import blake2b
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 import lmdb
 from msgpack import packb, unpackb  # type: ignore[import-untyped]
 
 from engine import StateError, StateProvider
-from engine.errors import StateFenced, StateUnavailable
-from engine.state import Ledger, LookupStore, Row, StagedDelta
+from engine.errors import StateUnavailable
+from engine.state import LookupStore, Row, StagedDelta, ValueLedger
 
 T = TypeVar("T")
 Transaction: TypeAlias = "lmdb.Transaction[bytes]"
@@ -65,45 +65,20 @@ class LmdbProvider(StateProvider):
         except lmdb.Error as error:
             raise StateUnavailable(f"the state in {str(self.folder)!r} cannot be written now: {error}") from error
 
-    def ledger(self, name: str) -> Ledger:
+    def ledger(self, name: str) -> "LmdbLedger":
         return self.ledgers.setdefault(name, LmdbLedger(self, name))
 
     async def store(self, component_id: str, task_index: int, slots: range) -> LookupStore:
         return LmdbStore(self, digest(component_id.encode()), task_index, slots)
 
 
-class LmdbLedger(Ledger):
-    """One value: the epoch, and the entries."""
-
+class LmdbLedger(ValueLedger):
     def __init__(self, provider: LmdbProvider, name: str) -> None:
-        self.provider, self.key, self.claimed = provider, b"ledger" + digest(name.encode()), 0
+        super().__init__()
+        self.provider, self.key = provider, b"ledger" + digest(name.encode())
 
-    def load(self, txn: Transaction) -> tuple[int, dict[str, Any]]:
-        return unpackb(txn.get(self.key) or packb((0, {})))  # type: ignore[no-any-return]
-
-    async def claim(self) -> int:
-        def raise_epoch(txn: Transaction) -> int:
-            epoch, entries = self.load(txn)
-            txn.put(self.key, packb((epoch + 1, entries)))
-            return epoch + 1
-
-        self.claimed = await self.provider.write(raise_epoch)
-        return self.claimed
-
-    async def read(self) -> dict[str, object]:
-        return (await self.provider.write(self.load))[1]
-
-    async def write(self, changes: Mapping[str, object]) -> None:
-        def change(txn: Transaction) -> None:
-            epoch, entries = self.load(txn)
-            if epoch != self.claimed or not epoch:
-                raise StateFenced("this ledger was not claimed, or another process has claimed it since")
-            txn.put(self.key, packb((epoch, {name: value for name, value in {**entries, **changes}.items() if value is not None})))
-
-        try:
-            await self.provider.write(change)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise StateError(f"this ledger cannot keep {changes!r}: {error}") from error
+    async def change(self, change: Callable[[bytes | None], bytes]) -> None:
+        await self.provider.write(lambda txn: txn.put(self.key, change(txn.get(self.key))))
 
 
 class LmdbStore(LookupStore):

@@ -7,6 +7,7 @@ from engine.state.place import StatePlace
 from engine.state.providers import provider_of
 from engine.state.retry import Patience
 from engine.state.startup import fold_what_counts
+from engine.state.value_ledger import ValueLedger
 
 __all__ = [
     "Codec",
@@ -22,6 +23,7 @@ __all__ = [
     "StatePlace",
     "StateProvider",
     "TaskStore",
+    "ValueLedger",
     "codec_named",
     "fold_what_counts",
     "provider_of",

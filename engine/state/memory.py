@@ -1,9 +1,9 @@
 """`memory://`: the state of one run, gone with it. For tests, and for bolts that may forget at the end of the process (CP-7)."""
 
-from collections.abc import AsyncIterable, AsyncIterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator
 
-from engine.errors import StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
+from engine.state.value_ledger import Change, ValueLedger
 
 
 class MemoryStore(ResidentStore):
@@ -26,29 +26,15 @@ class MemoryStore(ResidentStore):
         return None
 
 
-class MemoryLedger(Ledger):
-    """A dict with an epoch."""
+class MemoryLedger(ValueLedger):
+    """Its value is here."""
 
     def __init__(self) -> None:
-        self._entries: dict[str, object] = {}
-        self._epoch = self._claimed = 0
+        super().__init__()
+        self._value: bytes | None = None
 
-    async def claim(self) -> int:
-        self._epoch += 1
-        self._claimed = self._epoch
-        return self._epoch
-
-    async def read(self) -> dict[str, object]:
-        return dict(self._entries)
-
-    async def write(self, changes: Mapping[str, object]) -> None:
-        if self._claimed != self._epoch or not self._epoch:
-            raise StateFenced("this ledger was not claimed, or another has claimed it since")
-        for name, value in changes.items():
-            if value is None:
-                self._entries.pop(name, None)
-            else:
-                self._entries[name] = value
+    async def change(self, change: Change) -> None:
+        self._value = change(self._value)
 
 
 class MemoryProvider(StateProvider):

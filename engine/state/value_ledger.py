@@ -1,0 +1,68 @@
+"""A ledger in one stored value, for a store that can change a value in one step: only `change` is left to write."""
+
+from abc import abstractmethod
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, cast
+
+from engine.errors import StateError, StateFenced
+from engine.state.api import Ledger
+from engine.state.codec import MessagePack, Unencodable
+
+Change: TypeAlias = Callable[[bytes | None], bytes]
+"""From what is stored, None where nothing is, to what shall be; may be called again, and may raise."""
+
+
+class ValueLedger(Ledger):
+    """Epoch and entries as one value."""
+
+    def __init__(self) -> None:
+        self._codec = MessagePack()
+        self._claimed = 0
+
+    @abstractmethod
+    async def change(self, change: Change) -> None:
+        """Read the value, and write what change makes of it, in one durable step that nothing comes between.
+
+        Raises what change raises, with nothing written.
+        """
+
+    async def claim(self) -> int:
+        def raise_epoch(stored: bytes | None) -> bytes:
+            epoch, entries = self._read(stored)
+            claimed.append(epoch + 1)
+            return self._codec.encode([epoch + 1, entries])
+
+        claimed: list[int] = []
+        await self.change(raise_epoch)
+        self._claimed = claimed[-1]
+        return self._claimed
+
+    async def read(self) -> dict[str, object]:
+        def look(stored: bytes | None) -> bytes:
+            found.append(self._read(stored))
+            return self._codec.encode([*found[-1]]) if stored is None else stored
+
+        found: list[tuple[int, dict[str, object]]] = []
+        await self.change(look)
+        return found[-1][1]
+
+    async def write(self, changes: Mapping[str, object]) -> None:
+        def enter(stored: bytes | None) -> bytes:
+            epoch, entries = self._read(stored)
+            if epoch != self._claimed or not epoch:
+                raise StateFenced("this ledger was not claimed, or another process has claimed it since")
+            return self._codec.encode([epoch, {name: value for name, value in {**entries, **changes}.items() if value is not None}])
+
+        try:
+            await self.change(enter)
+        except Unencodable as error:
+            raise StateError(f"this ledger cannot keep what it was given: {error}") from None
+
+    def _read(self, stored: bytes | None) -> tuple[int, dict[str, object]]:
+        if stored is None:
+            return 0, {}
+        try:
+            epoch, entries = cast(Any, self._codec.decode(stored))
+        except (TypeError, ValueError) as error:
+            raise StateError(f"this ledger cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
+        return epoch, entries
