@@ -58,7 +58,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             if event is Event.FAILED:
                 checkpoints.note_recovery()
                 await self._pause(failures)
-            self.port.run.hold_spouts(on=machine.recovers)
+            checkpoints.hold_spouts()
             await checkpoints.save()
             if before is Step.COMMIT and event is Event.DONE:
                 checkpoints.note_committed()

@@ -50,6 +50,8 @@ class Checkpoints:
         self._component_of: Mapping[int, str] = {}
         self._is_idle = self._is_closed = False
         self._trouble: str | None = None
+        self._troubles = 0
+        """How many calls of the store are being tried again."""
         self._waiting: dict[int, Collection[int]] = {}
         self._step_began = self._prepare_began = 0.0
         self._committed = self._recoveries = 0
@@ -110,7 +112,12 @@ class Checkpoints:
     def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
         """Take the run's port, before its tasks begin: no spout is polled before every state is there."""
         self._port, self._component_of, self._give_up = port, component_of, give_up
-        port.hold_spouts(on=True)
+        self.hold_spouts()
+
+    def hold_spouts(self) -> None:
+        """Have the user's spouts not be polled while the run recovers, or while the store is away; else let them go on."""
+        if self._port is not None:
+            self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
 
     async def close(self, *, fold: bool) -> None:
         """Let go of the store; with `fold`, leave the next start nothing to do. Without effect the second time."""
@@ -237,7 +244,9 @@ class Checkpoints:
             self._waiting.pop(task, None)
 
     def _note_trouble(self, text: str | None) -> None:
-        self._trouble = text
+        self._troubles += -1 if text is None else 1
+        self._trouble = text or (self._trouble if self._troubles else None)
+        self.hold_spouts()
 
     def snapshot(self) -> CheckpointSnapshot:
         """Return how it goes now."""

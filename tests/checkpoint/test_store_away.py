@@ -1,0 +1,96 @@
+"""While the store is away its trouble is shown, spouts are not polled, and nothing is lost; for too long, the run ends (CP-8)."""
+
+import asyncio
+from collections.abc import AsyncIterable
+from typing import Any
+
+import pytest
+
+from engine import ComponentError, Config, Fields, Spout, TopologyBuilder
+from engine.cluster.local_cluster import Run
+from engine.errors import StateUnavailable
+from engine.state.memory import MemoryProvider, MemoryStore
+from engine.testing import run_topology
+from tests.checkpoint.world import Effects, Remember
+
+AWAY = range(2, 12)
+"""The seconds from the first `stage` on in which the store cannot be reached."""
+
+
+class AwayStore(MemoryStore):
+    """Away for a while."""
+
+    began: float | None = None
+
+    async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
+        now = asyncio.get_running_loop().time()
+        self.began = now if self.began is None else self.began
+        if AWAY.start <= now - self.began < AWAY.stop:
+            raise StateUnavailable("the store is away", hint="Wait.")
+        await super().stage(txid, round_, blobs)
+
+
+class AwayProvider(MemoryProvider):
+    """memory:// that is away for a while."""
+
+    async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
+        return AwayStore()
+
+
+class Endless(Spout):
+    """A tuple every 50 ms, for ever."""
+
+    output_fields = Fields("key", "message")
+
+    def open(self) -> None:
+        self.emitted = self.failed = 0
+        self.next_at = 0.0
+
+    def next_tuple(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if now >= self.next_at:
+            self.emitted += 1
+            self.next_at = now + 0.05
+            self.collector.emit((self.emitted % 5, f"s:{self.emitted}"), self.emitted)
+
+    def fail(self, message_id: object) -> None:
+        self.failed += 1
+
+
+def topology(spout: Endless) -> Any:
+    builder = TopologyBuilder("away")
+    builder.set_spout("source", lambda: spout)
+    builder.set_bolt("keep", lambda: Remember(Effects())).fields_grouping("source", "key")
+    return builder.build()
+
+
+def config(state_timeout_secs: int) -> Config:
+    return Config(state_provider="tests.checkpoint.test_store_away:AwayProvider", state_timeout_secs=state_timeout_secs)
+
+
+@pytest.mark.guarantee("CP-8")
+def test_spouts_pause_while_the_store_is_away_and_go_on_when_it_is_back() -> None:
+    spout = Endless()
+    seen: list[tuple[str | None, int]] = []
+
+    async def look(run: Run) -> None:
+        while len(seen) < 20:
+            await asyncio.sleep(1)
+            checkpoint = run.snapshot().checkpoint
+            assert checkpoint is not None
+            seen.append((checkpoint.trouble, spout.emitted))
+
+    finished = run_topology(topology(spout), config(60), during=look, until=20.5)
+
+    away = [emitted for trouble, emitted in seen if trouble is not None]
+    assert "the store is away" in {trouble for trouble, _ in seen}
+    assert 5 <= len(away) < 15
+    assert away[0] == away[-1] < seen[-1][1], "the spout was polled while the store was away, or not after it"
+    assert (finished.snapshot.checkpoint.recoveries, spout.failed) == (0, 0)  # type: ignore[union-attr]
+
+
+@pytest.mark.guarantee("CP-8")
+def test_a_store_that_is_away_for_too_long_ends_the_run() -> None:
+    with pytest.raises(ComponentError, match="the store is away") as caught:
+        run_topology(topology(Endless()), config(5), limit_secs=60)
+    assert caught.value.hint == "Wait."
