@@ -8,9 +8,10 @@ import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, Final, Protocol, TypeVar, cast
+from typing import Any, Final, Protocol, TypeVar
 
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
+from engine.checkpoint.record_entries import LEDGER, StoredEntries, codec_entry, layout_entries, record_entry
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
@@ -19,7 +20,6 @@ from engine.names import CHECKPOINT_COMPONENT
 from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts
 from engine.topology.task_port import RunPort
 
-LEDGER: Final = "$checkpoint"
 LOGGER: Final = logging.getLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
@@ -75,9 +75,10 @@ class Checkpoints:
         await self.patiently(ledger.claim)
         entries = await self.patiently(ledger.read)
         codec = codec_named(self._config.state_codec)
-        self._check_codec(entries, codec.name, codec.format)
-        record = _record_of(entries.get("record"))
-        layouts = _layouts_of(entries)
+        stored = StoredEntries(entries, self._topology_name)
+        stored.check_whole()
+        stored.check_codec(codec)
+        record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
         settled = settled_at_start(record)
@@ -87,27 +88,9 @@ class Checkpoints:
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_what_counts, self._provider, codec, of_task, record.counts, settled.txid))
-        written: dict[str, object] = {"record": _entry_of(settled), "codec": [codec.name, codec.format]}
-        for place in self._places:
-            written[f"layout:{place.component_id}"] = [place.keyed, place.tasks, place.key_groups]
+        written = {**record_entry(settled), **codec_entry(codec), **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
         self.machine = Machine(settled)
-
-    def _check_codec(self, entries: Mapping[str, object], name: str, format_: int) -> None:
-        stored = entries.get("codec")
-        if stored is None:
-            return
-        stored_name, stored_format = cast(tuple[str, int], stored)
-        if stored_name != name:
-            raise StateError(
-                f"the state of topology {self._topology_name!r} was written with state_codec={stored_name!r}, and this run has {name!r}",
-                hint=f"Run it with Config(state_codec={stored_name!r}), or begin with an empty state.",
-            )
-        if stored_format > format_:
-            raise StateError(
-                f"the state of topology {self._topology_name!r} was written by a newer version of the engine",
-                hint="Install that version; nothing was changed.",
-            )
 
     def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
         """Take the run's port, before its tasks begin: no spout is polled before every state is there."""
@@ -139,7 +122,7 @@ class Checkpoints:
         """Make the machine's record durable; it decides what counts."""
         ledger = self._ledger
         assert ledger is not None
-        entry = {"record": _entry_of(self.machine.record)}
+        entry = record_entry(self.machine.record)
         await self.patiently(lambda: ledger.write(entry))
 
     async def patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
@@ -280,28 +263,6 @@ class HasWork(Protocol):
 
     @property
     def has_work(self) -> bool: ...
-
-
-def _entry_of(record: Record) -> list[object]:
-    return [record.phase, record.txid, record.round, record.prepared_round, [list(each) for each in record.counted]]
-
-
-def _record_of(entry: object) -> Record:
-    if entry is None:
-        return Record()
-    phase, txid, round_, prepared_round, counted = cast(tuple[Any, int, int, int, list[tuple[int, int]]], entry)
-    return Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
-
-
-def _layouts_of(entries: Mapping[str, object]) -> dict[str, StatePlace]:
-    """The layout of each component that has ever stored something, as the place of its first task."""
-    layouts = {}
-    for name, entry in entries.items():
-        if name.startswith("layout:"):
-            keyed, tasks, key_groups = cast(tuple[bool, int, int], entry)
-            component_id = name.removeprefix("layout:")
-            layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
-    return layouts
 
 
 def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: str) -> None:

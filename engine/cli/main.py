@@ -17,7 +17,7 @@ from engine.errors import EngineError
 from engine.names import POOL_NAME
 from engine.version import __version__
 
-_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "bench")}
+_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "state", "bench")}
 _WRONG: Final = 2
 _INTERRUPTED: Final = 130
 _THREAD_PATIENCE_SECS: Final = 1.0
@@ -29,12 +29,14 @@ A stream engine with Storm's guarantees: every tuple tracked to its end.
   run    run a topology until it is complete, or until Ctrl-C drains it
   check  say what is wrong with a topology file, without running it
   graph  draw a topology
+  state  look at stored state, export it, delete it
   bench  the engine's benchmarks (in a checkout)
 
 \b
 Try:
   {name} run topology.py
   {name} run topology.py --for 30s -c max_spout_pending=1000
+  {name} state list sqlite:///counts.db
   {name} COMMAND --help
 
 \b

@@ -6,7 +6,12 @@ A provider is three small things; layers, codec, cache and key groups are the en
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, overload
+
+from engine.errors import StateError
+
+if TYPE_CHECKING:
+    from engine.state.inventory import StateInventory
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -175,3 +180,9 @@ class StateProvider(ABC):
     @abstractmethod
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
         """Return the part of one task: deltas are its own, by component and task index; rows are its component's, those of its slots."""
+
+    def inventory(self) -> "StateInventory":
+        """Return what tools look into the store with (`python -m engine state`); the provider need not be open. Runs do not need it."""
+        raise StateError(
+            f"{type(self).__name__} cannot be looked into", hint="A provider offers that by inventory(): see engine/state/inventory.py."
+        )

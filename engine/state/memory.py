@@ -2,7 +2,9 @@
 
 from collections.abc import AsyncIterable, AsyncIterator
 
+from engine.errors import StateError
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
+from engine.state.inventory import StateInventory
 from engine.state.value_ledger import Change, ValueLedger
 
 
@@ -54,3 +56,8 @@ class MemoryProvider(StateProvider):
 
     async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
         return MemoryStore()
+
+    def inventory(self) -> StateInventory:
+        raise StateError(
+            "memory:// keeps nothing beyond its process: there is nothing to look into", hint="State that can be: sqlite:///counts.db"
+        )

@@ -14,6 +14,7 @@ import msgpack  # type: ignore[import-untyped]
 from engine.errors import StateError, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
+from engine.state.inventory import StateInventory
 from engine.state.redis_link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
 from engine.state.redis_names import KeyNames
 from engine.state.redis_scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
@@ -232,6 +233,11 @@ class RedisProvider(StateProvider):
 
     async def store(self, component_id: str, task_index: int, slots: range) -> RedisStore:
         return RedisStore(self._opened, component_id, task_index, slots)
+
+    def inventory(self) -> StateInventory:
+        from engine.state.redis_inventory import RedisInventory  # which no run needs
+
+        return RedisInventory(self._address, self._timeout_secs, self._topology)
 
     @property
     def _opened(self) -> RedisTopology:

@@ -20,6 +20,7 @@ from engine.state.redis_scripts import Arg, Script
 
 CONNECTIONS: Final = 8
 TIMEOUT_SECS: Final = 5.0
+KEYS_PER_SCAN: Final = 1000
 DEFAULT_PORT: Final = 6379
 DEFAULT_PREFIX: Final = "stormcell"
 EXAMPLE: Final = "It looks like redis://:password@host:6379/0?prefix=stormcell; what is special in a password is %-encoded. TLS: rediss://."
@@ -146,13 +147,29 @@ class RedisLink:
 
     async def lengths(self, keys: Sequence[str]) -> list[int]:
         """Return how many fields each hash has, in one exchange."""
+        return await self._together([("HLEN", key) for key in keys])
+
+    async def present(self, fields: Sequence[tuple[str, bytes]]) -> list[int]:
+        """Return for each hash and field whether it is there, 1 or 0, in one exchange."""
+        return await self._together([("HEXISTS", key, field) for key, field in fields])
+
+    async def keys(self, pattern: str) -> list[str]:
+        """Return all keys of a pattern, each once; step by step, so that nobody else waits."""
+        cursor, found = 0, dict[str, None]()
+        while True:
+            cursor, some = await self.command("SCAN", cursor, "MATCH", pattern, "COUNT", KEYS_PER_SCAN)
+            found.update(dict.fromkeys([key.decode("utf-8", "surrogateescape") for key in some]))
+            if int(cursor) == 0:
+                return list(found)
+
+    async def _together(self, commands: Sequence[tuple[Arg, ...]]) -> list[int]:
         try:
             pipeline = self._client.pipeline(transaction=False)
-            for key in keys:
-                pipeline.hlen(key)
+            for command in commands:
+                pipeline.execute_command(*command)
             return await pipeline.execute()
         except (exceptions.RedisError, OSError) as error:
-            raise await self._told(error, keys) from error
+            raise await self._told(error, [str(command[1]) for command in commands]) from error
 
     async def about(self, section: str) -> Mapping[str, Any]:
         """Return what the server says of itself, nothing where it does not tell this user."""

@@ -1,10 +1,18 @@
 """The names of our keys in Redis. All keys of a topology share a hash tag, so a cluster keeps them together and a script may use them."""
 
-from typing import Final
-from urllib.parse import quote
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
 
 _STRINGS: Final = frozenset({"format", "owner"})
 _LISTS: Final = frozenset({"delta"})
+
+
+class KeyParts(NamedTuple):
+    """What the name of a key says: what it holds, and behind it, where the key has that, whose it is and which number it has there."""
+
+    role: str
+    owner: str = ""
+    number: int = -1
 
 
 class KeyNames:
@@ -16,7 +24,9 @@ class KeyNames:
     """
 
     def __init__(self, prefix: str, topology_name: str) -> None:
-        self._root: Final = f"{{{quote(prefix, safe=':', errors='surrogatepass')}:{_encoded(topology_name)}}}"
+        self._root: Final = f"{{{_encoded_prefix(prefix)}:{_encoded(topology_name)}}}"
+        self.every: Final = f"{self._root}:*"
+        """A pattern of all of them."""
         self.format: Final = f"{self._root}:format"
         self.owner: Final = f"{self._root}:owner"
         self.lanes: Final = f"{self._root}:lanes"
@@ -38,11 +48,40 @@ class KeyNames:
         """A list of pieces."""
         return f"{self._root}:delta:{_encoded(component_id)}:{task_index}:{txid}:{round_}"
 
+    def parts(self, key: str) -> KeyParts:
+        """Return what a key of ours is.
+
+        >>> names = KeyNames("team", "words")
+        >>> names.parts(names.slot("count{x}", 7))
+        KeyParts(role='rows', owner='count{x}', number=7)
+        """
+        role, owner, number, *_ = [*key[len(self._root) + 1 :].split(":"), "", ""]
+        return KeyParts(role, unquote(owner, errors="surrogatepass"), int(number) if number.isdigit() else -1)
+
+
+def formats_of_all(prefix: str) -> str:
+    """Return a pattern of the `format` keys of all topologies of a prefix."""
+    return f"{{{_encoded_prefix(prefix)}:*}}:format"
+
+
+def topology_of(prefix: str, key: str) -> str | None:
+    """Return whose `format` key this is; None where it belongs to a longer prefix.
+
+    >>> topology_of("team", KeyNames("team", "word count").format), topology_of("team", KeyNames("team:a", "words").format)
+    ('word count', None)
+    """
+    name = key[len(_encoded_prefix(prefix)) + 2 : key.index("}:")]
+    return None if ":" in name else unquote(name, errors="surrogatepass")
+
 
 def kind_of(key: str) -> str:
     """Return which of Redis's types a key of ours has."""
     role = key[key.index("}:") + 2 :].partition(":")[0]
     return "string" if role in _STRINGS else "list" if role in _LISTS else "hash"
+
+
+def _encoded_prefix(prefix: str) -> str:
+    return quote(prefix, safe=":", errors="surrogatepass")
 
 
 def _encoded(text: str) -> str:

@@ -104,6 +104,22 @@ return {found[1], cmsgpack.pack(found[2])}
 """)
 """KEYS: a slot. ARGV: the cursor, how many fields. Gives the next cursor, and key and value of each as MessagePack. Reads only."""
 
+SIZES: Final = Script("""
+local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
+local bytes = 0
+for _, each in ipairs(found[2]) do bytes = bytes + #each end
+return {found[1], bytes}
+""")
+"""As SCAN, but gives the bytes of keys and values alone. Reads only."""
+
+REMOVE: Final = Script(
+    _GUARD
+    + """
+for number = 3, #KEYS do redis.call('UNLINK', KEYS[number]) end
+"""
+)
+"""KEYS: …, what is removed; in the last step of a topology, its owner and lanes too."""
+
 DROP: Final = Script(
     _GUARD
     + """

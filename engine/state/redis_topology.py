@@ -47,17 +47,23 @@ class RedisTopology:
     async def open(self) -> None:
         """Raise StateError where the keys are of a newer format, or the server would throw them away."""
         await self._check_server()
+        if not await self.check_format():
+            await self.link.command("SET", self.names.format, FORMAT, "NX")
+        self._owner = await self.seen_owner()
+
+    async def check_format(self) -> bool:
+        """Tell whether anything is stored; raise StateError where it is of a newer format."""
         stored = await self.link.command("GET", self.names.format)
         if stored is None:
-            await self.link.command("SET", self.names.format, FORMAT, "NX")
-        elif not stored.isdigit():
+            return False
+        if not stored.isdigit():
             raise StateError(f"{self.link}: {self.names.format} is none of ours: {stored[:40]!r}", hint="Choose another ?prefix=.")
-        elif int(stored) > FORMAT:
+        if int(stored) > FORMAT:
             raise StateError(
                 f"{self.link}: the state was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
                 hint="Install that version; nothing was changed.",
             )
-        self._owner = await self._seen_owner()
+        return True
 
     async def _check_server(self) -> None:
         memory = await self.link.about("memory")
@@ -70,7 +76,8 @@ class RedisTopology:
         if (await self.link.about("persistence")).get("aof_enabled") == 0:
             LOGGER.warning("%s keeps no log of what it acknowledges, and may lose it when it dies. Set appendonly yes", self.link)
 
-    async def _seen_owner(self) -> str:
+    async def seen_owner(self) -> str:
+        """Return who owns the topology now, "" where nobody does."""
         owner = await self.link.command("GET", self.names.owner)
         return "" if owner is None else str(owner.decode("ascii", "replace"))
 
@@ -93,7 +100,7 @@ class RedisTopology:
         names = self.names
         async with lane.lock:
             for _ in range(CLAIM_TRIES):
-                args: list[Arg] = [self._token, lane.name, lane.next_step(), await self._seen_owner(), ledger]
+                args: list[Arg] = [self._token, lane.name, lane.next_step(), await self.seen_owner(), ledger]
                 try:
                     epoch = await self.link.run(CLAIM, [names.owner, names.lanes, names.epochs], args)
                 except Overtaken:

@@ -14,6 +14,7 @@ from engine.errors import StateError, StateFenced
 from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.file_lock import FileLock
+from engine.state.inventory import StateInventory
 from engine.state.sqlite_file import SqliteFile
 
 ROWS_PER_READ: Final = 1000
@@ -232,6 +233,11 @@ class SqliteProvider(StateProvider):
         topology = self._topology
         component = await self._file.write(lambda writer: _component_id(writer, topology, component_id))
         return SqliteStore(self._file, component, task_index, slots)
+
+    def inventory(self) -> StateInventory:
+        from engine.state.sqlite_inventory import SqliteInventory  # which no run needs
+
+        return SqliteInventory(self._file, self._topology)
 
 
 @lru_cache

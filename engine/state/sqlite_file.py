@@ -71,7 +71,7 @@ class SqliteFile:
 
     def _open_writer(self) -> None:
         writer = self._writer = self._connect(WRITER_BUSY_SECS)
-        is_new = self._judge(writer)
+        is_new = is_empty(writer, self.path)
         [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StateError(
@@ -81,24 +81,8 @@ class SqliteFile:
         if is_new:
             self._transaction(self._make_tables)
 
-    def _judge(self, writer: sqlite3.Connection) -> bool:
-        """Tell whether the file is empty, and ours to fill; raise StateError where it is no state of ours."""
-        [[version]] = writer.execute("PRAGMA user_version")
-        [[application]] = writer.execute("PRAGMA application_id")
-        [[tables]] = writer.execute("SELECT count(*) FROM sqlite_master")
-        if version == application == tables == 0:
-            return True
-        if application != APPLICATION_ID:
-            raise StateError(f"{str(self.path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
-        if version > FORMAT:
-            raise StateError(
-                f"{str(self.path)!r} was written by a newer version of the engine (format {version}; this one knows {FORMAT})",
-                hint="Install that version; nothing was changed.",
-            )
-        return False
-
     def _make_tables(self, writer: sqlite3.Connection) -> None:
-        if not self._judge(writer):
+        if not is_empty(writer, self.path):
             return  # another topology's process was faster
         for statement in filter(str.strip, _TABLES.split(";\n")):
             writer.execute(statement)
@@ -140,25 +124,45 @@ class SqliteFile:
         return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._told(work))
 
     def _told(self, work: Callable[[], _T]) -> _T:
-        """Do it, and say in words what SQLite raises."""
-        try:
-            return work()
-        except sqlite3.Error as error:
-            raise self._meaning(error) from error
+        return told(work, self.path)
 
-    def _meaning(self, error: sqlite3.Error) -> StateError:
-        name = getattr(error, "sqlite_errorname", "") or ""
-        where = f"the state in {str(self.path)!r}"
-        if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-            return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
-        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-            return StateError(
-                f"{where} cannot be written: {error}", hint="Give the engine's user the right to write the file and its folder."
-            )
-        if name.startswith("SQLITE_CANTOPEN"):
-            return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
-        if name.startswith("SQLITE_FULL"):
-            return StateUnavailable(f"{where}: the disk is full", hint="Make room; the engine tries again.")
-        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")):
-            return StateUnavailable(f"{where} cannot be reached just now: {error}", hint="The engine tries again.")
-        return StateError(f"{where}: {error}")
+
+def told(work: Callable[[], _T], path: Path) -> _T:
+    """Do what is asked of a file, and say in words what SQLite raises."""
+    try:
+        return work()
+    except sqlite3.Error as error:
+        raise _meaning(error, path) from error
+
+
+def is_empty(connection: sqlite3.Connection, path: Path) -> bool:
+    """Tell whether a database is empty, and ours to fill; raise StateError where it is no state of ours."""
+    [[version]] = connection.execute("PRAGMA user_version")
+    [[application]] = connection.execute("PRAGMA application_id")
+    [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
+    if version == application == tables == 0:
+        return True
+    if application != APPLICATION_ID:
+        raise StateError(f"{str(path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
+    if version > FORMAT:
+        raise StateError(
+            f"{str(path)!r} was written by a newer version of the engine (format {version}; this one knows {FORMAT})",
+            hint="Install that version; nothing was changed.",
+        )
+    return False
+
+
+def _meaning(error: sqlite3.Error, path: Path) -> StateError:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    where = f"the state in {str(path)!r}"
+    if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return StateError(f"{where} cannot be written: {error}", hint="Give the engine's user the right to write the file and its folder.")
+    if name.startswith("SQLITE_CANTOPEN"):
+        return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
+    if name.startswith("SQLITE_FULL"):
+        return StateUnavailable(f"{where}: the disk is full", hint="Make room; the engine tries again.")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")):
+        return StateUnavailable(f"{where} cannot be reached just now: {error}", hint="The engine tries again.")
+    return StateError(f"{where}: {error}")

@@ -1,14 +1,15 @@
 """What an interrupted run left staged, of a component that runs otherwise now: what counts is folded in, the rest is dropped (CP-7, CP-9).
 
-Where nothing of a component has changed, its tasks take up what they staged themselves (`LayeredState.load`).
+Where nothing of a component has changed, its tasks take up what they staged themselves (`LayeredState.load`). Tools ask `rows_that_count`
+what a start would fold, and change nothing.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 
-from engine.state.api import Row, StateProvider
+from engine.state.api import Row, StagedDelta, StateProvider
 from engine.state.codec import Codec, MessagePack
-from engine.state.delta import Layer, merged, slices, stored_value
+from engine.state.delta import merged, slices, stored_value
 from engine.state.place import StatePlace
 
 ROWS_PER_CHUNK = 1000
@@ -21,13 +22,17 @@ async def fold_what_counts(
     store = await provider.store(place.component_id, place.task_index, place.slots)
     staged = await store.deltas()
     if any(delta.txid <= committed_txid for delta in staged):
-        counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
-        await store.fold(_rows(*await merged(counted, codec, place), codec, place), committed_txid)
+        await store.fold(rows_that_count(staged, codec, place, counts, committed_txid), committed_txid)
     if any(delta.txid > committed_txid for delta in staged):
         await store.drop(committed_txid)
 
 
-async def _rows(layer: Layer, slots: dict[object, int], codec: Codec, place: StatePlace) -> AsyncIterator[list[Row]]:
+async def rows_that_count(
+    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+) -> AsyncIterator[list[Row]]:
+    """Yield what the committed deltas of one task come to, each key once, deleted ones too; raise StateError for what cannot be read."""
+    counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+    layer, slots = await merged(counted, codec, place)
     key_codec = MessagePack()
     for keys in slices(layer, ROWS_PER_CHUNK):
         slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]

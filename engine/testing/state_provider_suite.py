@@ -6,7 +6,8 @@
 
 Each call of `provider(folder)` gives a new, unopened provider; with the same folder, one that finds what another has left there. A store
 on a server takes the folder's name as the name of what it keeps. `durable = False` where nothing outlives the provider; then what a
-store must keep is not asked of it. It needs pytest to run, and imports nothing of it.
+store must keep is not asked of it; nor is what tools see, where it offers no `inventory()`. It needs pytest to run, and imports nothing
+of it.
 """
 
 from collections.abc import Callable
@@ -15,13 +16,14 @@ from typing import Any, Final
 
 from engine.errors import StateError, StateFenced
 from engine.state import KeyValueState, LayeredState, Row, StatePlace, StateProvider, codec_named, fold_what_counts
-from engine.testing.state_store_suite import TOPOLOGY, StateStoreSuite, blobs, chunks, of_durable_ones, on_a_loop, raised
+from engine.testing.state_inventory_suite import StateInventorySuite
+from engine.testing.state_store_suite import TOPOLOGY, blobs, chunks, of_durable_ones, on_a_loop, raised
 
 MANY_KEYS: Final = 100_000
 COUNTS: Final[Callable[[int, int], bool]] = lambda txid, round_: True  # noqa: E731
 
 
-class StateProviderSuite(StateStoreSuite):
+class StateProviderSuite(StateInventorySuite):
     """The tests. Their names say what they prove; `docs/TESTING.md` says how to run them."""
 
     # Ledgers

@@ -94,6 +94,7 @@ COMMANDS = {
     "run": "-c --config --for --json --show-config --log-level --log-json",
     "check": "-c --config",
     "graph": "--format",
+    "state": "list show export delete",
     "bench": "",
 }
 

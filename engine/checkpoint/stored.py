@@ -1,0 +1,128 @@
+"""The committed state among what is stored, as a start would find it, for tools that only look: rows below, the deltas that count above.
+
+A run uses none of it.
+"""
+
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, replace
+
+from engine.checkpoint.machine import Record, settled_at_start
+from engine.checkpoint.record_entries import LEDGER, StoredEntries
+from engine.errors import StateError
+from engine.state import Codec, Row, StatePlace, StoredTopology, TaskDelta, codec_named, rows_that_count
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSizes:
+    """How much is stored of a component."""
+
+    keys: int | None
+    """Committed keys; None where that is in deltas that may not be decoded."""
+    rows: int
+    row_bytes: int
+    deltas: int
+    delta_bytes: int
+
+
+class CommittedState:
+    """What is committed of one topology: every component as of the same txid."""
+
+    def __init__(self, stored: StoredTopology, entries: StoredEntries, version: object, *, unpickles: bool) -> None:
+        self._stored = stored
+        self._entries = entries
+        self._version = version
+        self._stored_components: list[str] = []
+        self._unpickles = unpickles
+        self._codec = entries.codec
+        self._settled = settled_at_start(entries.record)
+
+    @classmethod
+    async def of(cls, stored: StoredTopology, topology_name: str, *, unpickles: bool = False) -> "CommittedState":
+        """Read the record. Where `unpickles`, pickled values are decoded: whoever wrote them then runs code here."""
+        version = await stored.version()  # first, and components last: what the record counts is then there, or was folded since
+        entries = StoredEntries(await stored.entries(LEDGER), topology_name)
+        state = cls(stored, entries, version, unpickles=unpickles)
+        state._stored_components = await stored.components()
+        return state
+
+    @property
+    def entries(self) -> StoredEntries:
+        """What the ledger says."""
+        return self._entries
+
+    @property
+    def record(self) -> Record:
+        """The record as it is stored."""
+        return self._entries.record
+
+    @property
+    def txid(self) -> int:
+        """The last committed txid, as a start would find it; -1 where there is none."""
+        return self._settled.txid
+
+    @property
+    def codec(self) -> Codec:
+        """What values are written with."""
+        return self._codec or codec_named("msgpack")
+
+    @property
+    def decodes(self) -> bool:
+        """True where values may be decoded."""
+        return self.codec.name != "pickle" or self._unpickles
+
+    @property
+    def components(self) -> list[str]:
+        """All of which there is a layout, or anything is stored."""
+        return sorted({*self._stored_components, *self._entries.layouts})
+
+    def layout(self, component_id: str) -> StatePlace | None:
+        """How a component's state is divided, as the place of its first task."""
+        return self._entries.layouts.get(component_id)
+
+    async def sizes(self, component_id: str) -> StoredSizes:
+        """Return how much is stored of a component."""
+        rows, row_bytes = await self._stored.row_sizes(component_id)
+        deltas = await self._stored.deltas(component_id)
+        size = sum(len(blob) for each in deltas for blob in each.delta.blobs)
+        keys = None if deltas and not self.decodes else rows + await self._keys_above_rows(component_id, deltas)
+        return StoredSizes(keys, rows, row_bytes, len(deltas), size)
+
+    async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
+        """How many more keys there are with the deltas that count than without."""
+        above = await self._above(component_id, deltas)
+        there = await self._stored.present(component_id, list(above)) if above else 0
+        return sum(value is not None for value in above.values()) - there
+
+    async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        """Yield all committed rows, each once, in chunks; what waits in deltas is held in memory.
+
+        Raises StateError where that would take decoding what may not be decoded.
+        """
+        above = await self._above(component_id, await self._stored.deltas(component_id))
+        yield [Row(slot, key, value) for (slot, key), value in above.items() if value is not None]
+        async for rows in self._stored.rows(component_id):
+            yield [row for row in rows if row[:2] not in above] if above else rows
+
+    async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
+        """What counts and is not folded, by slot and key; None: deleted."""
+        above: dict[tuple[int, bytes], bytes | None] = {}
+        if not deltas:
+            return above
+        if not self.decodes:
+            raise StateError(
+                f"{component_id!r} has committed changes in {len(deltas)} pickled deltas, and to decode a pickle is to run its code",
+                hint="Where you trust whoever could write to the store: --unpickle.",
+            )
+        layout = self.layout(component_id)
+        if layout is None:
+            raise StateError(f"{component_id!r} has staged deltas and no layout", hint="The store is damaged. Restore it from a copy.")
+        for task_index in sorted({each.task_index for each in deltas}):
+            place = replace(layout, task_index=task_index)
+            staged = [each.delta for each in deltas if each.task_index == task_index]
+            async for rows in rows_that_count(staged, self.codec, place, self.record.counts, self.txid):
+                above.update({row[:2]: row.value for row in rows})
+        return above
+
+    async def has_moved(self) -> bool:
+        """Tell whether rows may have changed since `of`: some of what was read may then be of a later txid."""
+        return await self._stored.version() != self._version

@@ -1,0 +1,144 @@
+"""What a Redis server holds of states, for tools: read without a claim, and without a write.
+
+Redis has no view of one moment. `version` is what tells whether a fold has changed rows meanwhile: the numbers of its steps, which
+every write of rows raises.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Final
+
+from engine.errors import StateError, StateUnavailable
+from engine.state.api import Row
+from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
+from engine.state.redis import RedisLedger, RedisStore
+from engine.state.redis_link import RedisAddress, RedisLink
+from engine.state.redis_names import KeyNames, formats_of_all, topology_of
+from engine.state.redis_scripts import REMOVE, SIZES
+from engine.state.redis_topology import RedisTopology
+
+KEYS_PER_STEP: Final = 500
+FIELDS_PER_STEP: Final = 1000
+READS_OF_DELTAS: Final = 5
+"""So often a task's deltas are read again where they were folded meanwhile."""
+
+
+class RedisStoredTopology(StoredTopology):
+    """One topology, as it becomes."""
+
+    def __init__(self, topology: RedisTopology) -> None:
+        self._topology = topology
+        self._numbers: dict[tuple[str, str], list[int]] | None = None
+
+    async def _numbers_of(self, role: str) -> dict[str, list[int]]:
+        """The slots (`rows`), or the tasks (`deltas`), of each component that has any, ascending.
+
+        Asked of the server once, and not before they are needed: who has read the record before finds all that the record counts.
+        """
+        if self._numbers is None:
+            self._numbers = {}
+            names = self._topology.names
+            for parts in sorted(map(names.parts, await self._topology.link.keys(names.every))):
+                self._numbers.setdefault((parts.role, parts.owner), []).append(parts.number)
+        return {owner: numbers for (each, owner), numbers in self._numbers.items() if each == role}
+
+    async def entries(self, ledger: str) -> dict[str, object]:
+        return await RedisLedger(self._topology, ledger).read()
+
+    async def components(self) -> list[str]:
+        return sorted({*await self._numbers_of("rows"), *await self._numbers_of("deltas")})
+
+    async def row_sizes(self, component_id: str) -> tuple[int, int]:
+        slots = (await self._numbers_of("rows")).get(component_id, [])
+        keys, size = [self._topology.names.slot(component_id, slot) for slot in slots], 0
+        for key in keys:
+            cursor = b""
+            while cursor != b"0":
+                cursor, found = await self._topology.link.run(SIZES, [key], [cursor or b"0", FIELDS_PER_STEP])
+                size += found
+        return sum(await self._topology.link.lengths(keys)) if keys else 0, size
+
+    async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        slots = (await self._numbers_of("rows")).get(component_id)
+        if slots:
+            async for rows in RedisStore(self._topology, component_id, 0, range(slots[0], slots[-1] + 1)).load():
+                yield rows
+
+    async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
+        names, found = self._topology.names, 0
+        for first in range(0, len(places), FIELDS_PER_STEP):
+            some = [(names.slot(component_id, slot), key) for slot, key in places[first : first + FIELDS_PER_STEP]]
+            found += sum(await self._topology.link.present(some))
+        return found
+
+    async def deltas(self, component_id: str) -> list[TaskDelta]:
+        found = []
+        for index in (await self._numbers_of("deltas")).get(component_id, ()):
+            found += await self._deltas_of_task(component_id, index)
+        return found
+
+    async def _deltas_of_task(self, component_id: str, index: int) -> list[TaskDelta]:
+        store = RedisStore(self._topology, component_id, index, range(0))
+        for _ in range(READS_OF_DELTAS):
+            before = await self.version()
+            try:
+                return [TaskDelta(index, delta) for delta in await store.deltas()]
+            except StateUnavailable:
+                raise
+            except StateError:
+                if await self.version() == before:
+                    raise
+        raise StateUnavailable(f"{self._topology.link}: {component_id!r} folds its deltas faster than they can be read", hint="Try again.")
+
+    async def version(self) -> object:
+        lanes = await self._topology.hash(self._topology.names.lanes)
+        return await self._topology.seen_owner(), sorted((name, step) for name, step in lanes.items() if b":fold:" in name)
+
+
+class RedisInventory(StateInventory):
+    """What `redis://host:port/db?prefix=...` keeps."""
+
+    removes_by = "A process that runs the topology now loses its state: it can write no more, and its run ends with an error."
+
+    def __init__(self, address: RedisAddress, timeout_secs: float, opened: RedisTopology | None) -> None:
+        """Take what a provider takes, and the topology that it has open, to remove."""
+        self._address = address
+        self._timeout_secs = timeout_secs
+        self._opened = opened
+
+    @asynccontextmanager
+    async def _linked(self) -> AsyncIterator[RedisLink]:
+        link = RedisLink(self._address, self._timeout_secs)
+        try:
+            yield link
+        finally:
+            await link.close()
+
+    async def topologies(self) -> list[str]:
+        prefix = self._address.prefix
+        async with self._linked() as link:
+            names = [topology_of(prefix, key) for key in await link.keys(formats_of_all(prefix))]
+        return sorted(name for name in names if name is not None)
+
+    @asynccontextmanager
+    async def look(self, topology_name: str) -> AsyncIterator[StoredTopology]:
+        async with self._linked() as link:
+            topology = RedisTopology(link, KeyNames(self._address.prefix, topology_name))
+            await topology.check_format()
+            yield RedisStoredTopology(topology)
+
+    async def remove(self, component_id: str | None) -> AsyncIterator[int]:
+        topology = self._opened
+        if topology is None:
+            raise StateError(f"Redis at {self._address}: it is not open", hint="Call open() of its provider first.")
+        lane, names = topology.lane("remove"), topology.names
+        keys = await topology.link.keys(names.every)
+        gone = [key for key in keys if names.parts(key).role in ("rows", "deltas", "delta")]
+        gone = [key for key in gone if component_id in (None, names.parts(key).owner)]
+        for first in range(0, len(gone), KEYS_PER_STEP):
+            some = gone[first : first + KEYS_PER_STEP]
+            rows = sum(await topology.link.lengths([key for key in some if names.parts(key).role == "rows"]))
+            await topology.step(lane, REMOVE, some, [])
+            yield rows
+        if component_id is None:
+            await topology.step(lane, REMOVE, sorted({*keys, names.owner, names.lanes, names.epochs, names.format} - {*gone}), [])

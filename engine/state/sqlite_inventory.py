@@ -1,0 +1,245 @@
+"""What a SQLite file of state holds, for tools: read without its locks, and without a write to it.
+
+Where a write-ahead log stands beside the file, somebody has it open or was killed: it is read with its log, by a connection that may not
+write, in one transaction. Where none does, nobody writes: the file is read as one that does not change, which needs no right to write the
+folder and leaves no files there; whether it did change is looked at in the end.
+"""
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable, Sequence
+from concurrent import futures
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+from engine.errors import StateError, StateUnavailable
+from engine.names import nearest
+from engine.state.api import Row, StagedDelta
+from engine.state.codec import MessagePack
+from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
+from engine.state.sqlite_file import WRITER_BUSY_SECS, SqliteFile, is_empty, told
+
+ROWS_PER_CHUNK: Final = 1000
+BYTES_PER_CHUNK: Final = 256 * 1024
+ROWS_PER_REMOVAL: Final = 10_000
+DELTAS_PER_REMOVAL: Final = 100
+_T = TypeVar("_T")
+
+_STAGED: Final = """
+SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
+    ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
+    WHERE delta.component = ? AND delta.parts = first.parts ORDER BY delta.task, delta.txid, delta.round, delta.part
+"""
+_LAST_OF_STEP: Final = f"SELECT slot, key FROM rows WHERE component = ? ORDER BY slot, key LIMIT 1 OFFSET {ROWS_PER_REMOVAL - 1}"
+_SOME_DELTAS: Final = f"DELETE FROM deltas WHERE rowid IN (SELECT rowid FROM deltas WHERE component = ? LIMIT {DELTAS_PER_REMOVAL})"
+
+
+class ReadOnlyFile:
+    """One connection that only reads, in a thread of its own, in one transaction from `open` to `close`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
+        self._reader: sqlite3.Connection | None = None
+        self._log = Path(f"{path.resolve()}-wal")
+        self._unchanged: tuple[int, int] | None = None
+        """Time and size of a file that nobody had open."""
+        self.is_empty = True
+
+    async def open(self) -> None:
+        """Open the file; raise StateError where it is not there, or no state of ours."""
+        try:
+            self._check_path()
+            await self.do(self._connect)
+        except OSError as error:
+            raise StateError(f"{str(self.path)!r} cannot be read: {error.strerror}", hint="Look at the path and its rights.") from error
+
+    def _check_path(self) -> None:
+        path = self.path
+        if path.is_file():
+            return
+        if path.exists():
+            raise StateError(f"{str(path)!r} is no file", hint="Name the file of the state: sqlite:///counts.db.")
+        if not path.parent.is_dir():
+            raise StateError(f"there is no state in {str(path)!r}: the folder {str(path.parent)!r} is not there", hint="Check the path.")
+        near = nearest(path.name, [entry.name for entry in path.parent.iterdir() if not entry.name.endswith((".lock", "-wal", "-shm"))])
+        raise StateError(
+            f"there is no state in {str(path)!r}: the file is not there",
+            hint=f"Did you mean {str(path.with_name(near))!r}?" if near else "Check the path: three slashes, then it: sqlite:///counts.db.",
+        )
+
+    def _connect(self, _: object) -> None:
+        options = "mode=ro"
+        if not self._log.exists():
+            self._unchanged = self._seen()
+            options += "&immutable=1"
+        url = f"{self.path.absolute().as_uri()}?{options}"
+        self._reader = sqlite3.connect(url, uri=True, isolation_level=None, check_same_thread=False, timeout=WRITER_BUSY_SECS)
+        self._reader.execute("BEGIN")
+        self.is_empty = is_empty(self._reader, self.path)
+
+    def _seen(self) -> tuple[int, int]:
+        found = self.path.stat() if self.path.exists() else None
+        return (found.st_mtime_ns, found.st_size) if found else (0, -1)
+
+    def check_unchanged(self) -> None:
+        """Raise StateUnavailable where somebody has begun to write a file that nobody had open."""
+        if self._unchanged is not None and (self._log.exists() or self._seen() != self._unchanged):
+            raise StateUnavailable(f"somebody began to write {str(self.path)!r} while it was read", hint="Try again.")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            await self.do(lambda _: reader.close())
+        self._thread.shutdown(wait=True)
+
+    async def do(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
+        """Run work in the thread."""
+        run: Callable[[], _T] = lambda: told(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
+        return await asyncio.get_running_loop().run_in_executor(self._thread, run)
+
+
+class SqliteStoredTopology(StoredTopology):
+    """One topology, as of one moment."""
+
+    def __init__(self, file: ReadOnlyFile, name: str) -> None:
+        self._file = file
+        self._name = name
+        self._codec = MessagePack()
+
+    async def entries(self, ledger: str) -> dict[str, object]:
+        found = await self._all(
+            "SELECT ledgers.name, value FROM ledgers JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?",
+            (self._name, ledger),
+        )
+        try:
+            return {name: self._codec.decode(value) for name, value in found}
+        except ValueError as error:
+            raise StateError(f"the ledger {ledger!r} in {str(self._file.path)!r} cannot be read: {error}") from None
+
+    async def components(self) -> list[str]:
+        found = await self._all(
+            "SELECT components.name FROM components JOIN topologies ON topologies.id = topology WHERE topologies.name = ?", (self._name,)
+        )
+        return sorted(name for (name,) in found)
+
+    async def row_sizes(self, component_id: str) -> tuple[int, int]:
+        component = await self._id(component_id)
+        statement = "SELECT count(*), ifnull(sum(length(key) + length(value)), 0) FROM rows WHERE component = ?"
+        found = await self._all(statement, (component,))
+        return found[0] if found else (0, 0)
+
+    async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        component = await self._id(component_id)
+        if not component:
+            return
+        statement = "SELECT slot, key, value FROM rows WHERE component = ? ORDER BY slot, key"
+        cursor = await self._file.do(lambda reader: reader.execute(statement, (component,)))
+        while chunk := await self._file.do(lambda _: _chunk(cursor)):
+            yield chunk
+
+    async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
+        component = await self._id(component_id)
+
+        def count(reader: sqlite3.Connection) -> int:
+            statement = "SELECT 1 FROM rows WHERE component = ? AND slot = ? AND key = ?"
+            return sum(reader.execute(statement, (component, *place)).fetchone() is not None for place in places)
+
+        return await self._file.do(count) if component else 0
+
+    async def deltas(self, component_id: str) -> list[TaskDelta]:
+        found: dict[tuple[int, int, int], list[bytes]] = {}
+        for task, txid, round_, blob in await self._all(_STAGED, (await self._id(component_id),)):
+            found.setdefault((task, txid, round_), []).append(blob)
+        return [TaskDelta(task, StagedDelta(txid, round_, tuple(blobs))) for (task, txid, round_), blobs in found.items()]
+
+    async def version(self) -> object:
+        return None
+
+    async def _id(self, component_id: str) -> int:
+        statement = "SELECT components.id FROM components JOIN topologies ON topologies.id = topology"
+        found = await self._all(f"{statement} WHERE topologies.name = ? AND components.name = ?", (self._name, component_id))
+        return int(found[0][0]) if found else 0  # which no component has
+
+    async def _all(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
+        return [] if self._file.is_empty else await self._file.do(lambda reader: reader.execute(statement, values).fetchall())
+
+
+class SqliteInventory(StateInventory):
+    """What `sqlite:///path` keeps."""
+
+    removes_by = "It is refused while a process runs the topology."
+
+    def __init__(self, file: SqliteFile, topology: int) -> None:
+        """Take the provider's file, and the topology that it has open there, to remove; 0 where it has none."""
+        self._file = file
+        self._topology = topology
+
+    async def topologies(self) -> list[str]:
+        async with self._reading() as file:
+            if file.is_empty:
+                return []
+            return sorted(name for (name,) in await file.do(lambda reader: reader.execute("SELECT name FROM topologies").fetchall()))
+
+    @asynccontextmanager
+    async def look(self, topology_name: str) -> AsyncIterator[StoredTopology]:
+        async with self._reading() as file:
+            yield SqliteStoredTopology(file, topology_name)
+
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[ReadOnlyFile]:
+        file = ReadOnlyFile(self._file.path)
+        try:
+            await file.open()
+            yield file
+        except StateError:
+            file.check_unchanged()  # else it is what was found that is wrong
+            raise
+        else:
+            file.check_unchanged()
+        finally:
+            await file.close()
+
+    async def remove(self, component_id: str | None) -> AsyncIterator[int]:
+        topology = self._topology
+        if not topology:
+            raise StateError(f"the state in {str(self._file.path)!r} is not open", hint="Call open() of its provider first.")
+        statement = "SELECT id, name FROM components WHERE topology = ?"
+        for component, name in await self._file.write(lambda writer: writer.execute(statement, (topology,)).fetchall()):
+            if component_id in (None, name):
+                async for rows in self._remove_component(component):
+                    yield rows
+        if component_id is None:
+            await self._file.write(lambda writer: _remove_topology(writer, topology))
+
+    async def _remove_component(self, component: int) -> AsyncIterator[int]:
+        while await self._file.write(lambda writer: writer.execute(_SOME_DELTAS, (component,)).rowcount):
+            yield 0
+        while rows := await self._file.write(lambda writer: _remove_rows(writer, component)):
+            yield rows
+        await self._file.write(lambda writer: writer.execute("DELETE FROM components WHERE id = ?", (component,)))
+
+
+def _chunk(cursor: sqlite3.Cursor) -> list[Row]:
+    rows, size = list[Row](), 0
+    for found in cursor:
+        row = Row(*found)
+        rows.append(row)
+        size += len(row.key) + len(row.value or b"")
+        if len(rows) == ROWS_PER_CHUNK or size > BYTES_PER_CHUNK:
+            break
+    return rows
+
+
+def _remove_rows(writer: sqlite3.Connection, component: int) -> int:
+    last = writer.execute(_LAST_OF_STEP, (component,)).fetchone()
+    if last is None:
+        return writer.execute("DELETE FROM rows WHERE component = ?", (component,)).rowcount
+    return writer.execute("DELETE FROM rows WHERE component = ? AND (slot, key) <= (?, ?)", (component, *last)).rowcount
+
+
+def _remove_topology(writer: sqlite3.Connection, topology: int) -> None:
+    for statement in ("ledgers WHERE topology", "epochs WHERE topology", "topologies WHERE id"):
+        writer.execute(f"DELETE FROM {statement} = ?", (topology,))

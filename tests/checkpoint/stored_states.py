@@ -1,0 +1,126 @@
+"""State as a run would have left it at any instant, made by hand: rows, deltas that count and that do not, a record."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from engine.checkpoint import Checkpoints
+from engine.checkpoint.machine import Record
+from engine.checkpoint.record_entries import LEDGER, codec_entry, layout_entries, record_entry
+from engine.checkpoint.stored import CommittedState
+from engine.clock import Clock
+from engine.config import Config
+from engine.state import LayeredState, StatePlace, StateProvider, codec_named, provider_of
+from engine.state.codec import CodecName, MessagePack
+
+Changes = Mapping[Any, Any]
+Found = dict[tuple[str, int, Any], Any]
+"""By component, slot and key."""
+
+
+class Writer:
+    """Writes checkpoints of one topology as its tasks would."""
+
+    def __init__(self, provider: StateProvider, places: list[StatePlace], codec: CodecName = "msgpack") -> None:
+        self._provider, self.places, self._codec = provider, places, codec_named(codec)
+        self._states: dict[StatePlace, LayeredState[Any, Any]] = {}
+        self.record = Record()
+
+    async def begin(self, **key_of: Any) -> None:
+        await self._provider.ledger(LEDGER).claim()
+        for place in self.places:
+            store = await self._provider.store(place.component_id, place.task_index, place.slots)
+            self._states[place] = LayeredState(store, self._codec, place, key_of=key_of.get(place.component_id))
+        await self._write({**record_entry(self.record), **codec_entry(self._codec), **layout_entries(self.places)})
+
+    async def _write(self, entries: Mapping[str, object]) -> None:
+        await self._provider.ledger(LEDGER).write(entries)
+
+    async def prepare(self, changes: Mapping[StatePlace, Changes]) -> None:
+        """Stage changes (None deletes) for the next txid, which is PREPARING then."""
+        txid, round_ = self.record.txid + 1, self.record.round + 1
+        self.record = Record("preparing", txid, round_, round_, self.record.counted)
+        await self._write(record_entry(self.record))
+        for place, state in self._states.items():
+            for key, value in changes.get(place, {}).items():
+                if value is None:
+                    state.delete(key)
+                else:
+                    state.put(key, value)
+            state.freeze(txid, round_)
+            await state.write_frozen()
+
+    async def commit(self, phase: Any = "committed") -> None:
+        """Let what is prepared count; `committing` is where a crash may leave it."""
+        record = self.record
+        self.record = Record(
+            phase, record.txid, record.round, record.prepared_round, (*record.counted, (record.txid, record.prepared_round))
+        )
+        await self._write(record_entry(self.record))
+        for state in self._states.values():
+            await state.commit(record.txid)
+
+    async def fold(self) -> None:
+        for state in self._states.values():
+            await state.fold()
+
+
+async def write_words(url: str, topology: str = "counts", codec: CodecName = "msgpack", *, folds: bool = True) -> None:
+    """`count` by key on two tasks, `seen` on two tasks that each have their own: rows, a committed delta above them, and a prepared one."""
+    provider = provider_of(url)
+    await provider.open(topology)
+    count = [StatePlace("count", index, 2, True, 8) for index in range(2)]
+    seen = [StatePlace("seen", index, 2, False, 8) for index in range(2)]
+    try:
+        writer = Writer(provider, [*count, *seen], codec)
+        await writer.begin()
+        await writer.prepare(_of(count, {"a": 1, "b": 2, "gone": 3}) | {seen[0]: {"k": "first"}, seen[1]: {"k": "second", (1, "x"): [1]}})
+        await writer.commit()
+        if folds:
+            await writer.fold()
+        await writer.prepare(_of(count, {"a": 10, "c": {"deep": (1, 2)}, "gone": None}))
+        await writer.commit()
+        await writer.prepare(_of(count, {"a": "never committed", "d": 1}))
+    finally:
+        await provider.close()
+
+
+def _of(places: list[StatePlace], changes: Changes) -> dict[StatePlace, Changes]:
+    """Which task each key belongs to."""
+    return {place: {key: value for key, value in changes.items() if place.slot_of(key) in place.slots} for place in places}
+
+
+WORDS: dict[str, Any] = {"a": 10, "b": 2, "c": {"deep": (1, 2)}}
+"""What `write_words` has committed in `count`."""
+
+
+async def found_by_looking(url: str, topology: str, codec: CodecName = "msgpack") -> Found:
+    """What the tools find."""
+    found: Found = {}
+    async with provider_of(url).inventory().look(topology) as stored:
+        state = await CommittedState.of(stored, topology, unpickles=True)
+        for component_id in state.components:
+            keys = 0
+            async for rows in state.rows(component_id):
+                for row in rows:
+                    place = component_id, row.slot, MessagePack().decode(row.key)
+                    assert place not in found, "a key came twice"
+                    found[place] = state.codec.decode(row.value or b"")
+                    keys += 1
+            assert (await state.sizes(component_id)).keys == keys
+    return found
+
+
+async def found_by_a_start(url: str, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> Found:
+    """What the next run finds, before its tasks begin."""
+    config = Config(state_provider=url, state_codec=codec)
+    checkpoints = Checkpoints(topology, provider_of(url), config, Clock(), places)
+    await checkpoints.open()
+    try:
+        found: Found = {}
+        for place in places:
+            state = await checkpoints.state_of(place, None)
+            items: list[tuple[Any, Any]] = list(state.items())
+            found |= {(place.component_id, place.slot_of(key), key): value for key, value in items}
+        return found
+    finally:
+        await checkpoints.close(fold=True)

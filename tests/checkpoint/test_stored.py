@@ -1,0 +1,187 @@
+"""What tools find is what the next start finds: the last committed checkpoint, whatever a crash left, and while a run goes on."""
+
+import asyncio
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import engine
+from engine import Config, StateError
+from engine.checkpoint.deletion import delete_state
+from engine.checkpoint.record_entries import LEDGER, StoredEntries, deletion_entry
+from engine.checkpoint.stored import CommittedState
+from engine.state import StatePlace, provider_of
+from tests.checkpoint.killing import STEPS, Death, counting_topology
+from tests.checkpoint.stored_states import WORDS, Writer, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.test_kills import MESSAGES, run_once
+
+KILLED = [StatePlace(component_id, index, 2, True, 128) for component_id in ("first", "second") for index in range(2)]
+WORD_PLACES = [StatePlace(component_id, index, 2, component_id == "count", 8) for component_id in ("count", "seen") for index in range(2)]
+
+
+def url_of(folder: Path) -> str:
+    return f"sqlite:///{folder}/state.db"
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """What stands in the files; the index of a log is remade by whoever reads it."""
+    return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
+
+
+@pytest.mark.guarantee("CP-7")
+@pytest.mark.parametrize("step", STEPS)
+def test_after_a_kill_it_is_what_the_next_start_finds(step: str, tmp_path: Path) -> None:
+    assert run_once(tmp_path, MESSAGES, step, "2") in (-signal.SIGKILL, 0)
+    before = contents(tmp_path)
+
+    looked = asyncio.run(found_by_looking(url_of(tmp_path), "killed"))
+
+    assert contents(tmp_path) == before, "looking has written"
+    assert looked == asyncio.run(found_by_a_start(url_of(tmp_path), "killed", KILLED))
+
+
+@pytest.mark.guarantee("CP-1", "CP-2")
+async def test_during_a_run_it_is_one_cut_through_the_topology(tmp_path: Path) -> None:
+    config = Config(state_provider=url_of(tmp_path), state_checkpoint_interval_ms=100)
+    cuts = set[int]()
+    async with engine.run(counting_topology(tmp_path, 5000, Death(None, 0)), config) as run:
+        ended = asyncio.ensure_future(run.completed())
+        while not ended.done():
+            found = await found_by_looking(url_of(tmp_path), "killed")
+            first, second = ({key: value for (owner, _, key), value in found.items() if owner == name} for name in ("first", "second"))
+            assert first == second, "a cut that is not clean"
+            cuts.add(len(first))
+        await ended
+    assert len(cuts) > 3
+
+
+@pytest.mark.guarantee("CP-7", "CP-9")
+@pytest.mark.parametrize("codec", ["msgpack", "pickle"])
+@pytest.mark.parametrize("folds", [False, True])
+async def test_deleted_keys_unkeyed_tasks_and_what_was_never_committed(folds: bool, codec: Any, tmp_path: Path) -> None:
+    await write_words(url_of(tmp_path), codec=codec, folds=folds)
+    looked = await found_by_looking(url_of(tmp_path), "counts")
+    assert {key: value for (owner, _, key), value in looked.items() if owner == "count"} == WORDS
+    assert {place: value for place, value in looked.items() if place[0] == "seen"} == {
+        ("seen", 0, "k"): "first",
+        ("seen", 1, "k"): "second",
+        ("seen", 1, (1, "x")): [1],
+    }
+    assert looked == await found_by_a_start(url_of(tmp_path), "counts", WORD_PLACES, codec)
+
+
+@pytest.mark.parametrize("phase", ["committing", "committed"])
+async def test_an_interrupted_commit_counts(phase: str, tmp_path: Path) -> None:
+    provider, place = provider_of(url_of(tmp_path)), StatePlace("count", 0, 1, True, 8)
+    await provider.open("counts")
+    writer = Writer(provider, [place])
+    await writer.begin()
+    await writer.prepare({place: {"a": 1}})
+    await writer.commit(phase)
+    await provider.close()
+    assert await found_by_looking(url_of(tmp_path), "counts") == {("count", place.slot_of("a"), "a"): 1}
+
+
+async def test_keys_stay_in_the_group_that_key_of_says(tmp_path: Path) -> None:
+    provider, places = provider_of(url_of(tmp_path)), [StatePlace("count", index, 2, True, 8) for index in range(2)]
+    await provider.open("counts")
+    writer = Writer(provider, places)
+    await writer.begin(count=lambda key: key[0])
+    keys = [(user, item) for user in ("x", "y", "z") for item in range(3)]
+    await writer.prepare({place: {key: 1 for key in keys if place.slot_of(key[0]) in place.slots} for place in places})
+    await writer.commit()
+    await writer.fold()
+    await writer.prepare({place: {key: 2 for key in keys[::2] if place.slot_of(key[0]) in place.slots} for place in places})
+    await writer.commit()
+    await provider.close()
+    looked = await found_by_looking(url_of(tmp_path), "counts")
+    assert looked == {("count", places[0].slot_of(key[0]), key): 2 if key in keys[::2] else 1 for key in keys}
+
+
+async def test_pickled_deltas_are_not_decoded_unasked(tmp_path: Path) -> None:
+    await write_words(url_of(tmp_path), codec="pickle")
+    async with provider_of(url_of(tmp_path)).inventory().look("counts") as stored:
+        state = await CommittedState.of(stored, "counts")
+        assert (await state.sizes("count")).keys is None
+        assert (await state.sizes("count")).rows == 3
+        with pytest.raises(StateError, match="pickled deltas") as told:
+            [rows async for rows in state.rows("count")]
+        assert "--unpickle" in str(told.value)
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        {"record": ["committed"]},
+        {"record": 7},
+        {"record": ["lost", 1, 1, 1, []]},
+        {"codec": "m"},
+        {"codec": [1]},
+        {"layout:count": 3},
+        {"codec": ["msgpack", 99]},
+        {"codec": ["cbor", 1]},
+    ],
+)
+def test_entries_that_are_none_of_ours_are_refused(entries: dict[str, object]) -> None:
+    stored = StoredEntries(entries, "counts")
+    with pytest.raises(StateError) as told:
+        _ = stored.record, stored.codec, stored.layouts
+    assert told.value.hint
+
+
+class TestDeletion:
+    """What is deleted is gone, and what is half deleted is taken by nobody."""
+
+    async def test_a_component_begins_anew(self, tmp_path: Path) -> None:
+        url = url_of(tmp_path)
+        await write_words(url)
+        _ = [rows async for rows in delete_state(provider_of(url), "counts", "count")]
+        found = await found_by_looking(url, "counts")
+        assert {owner for owner, _, _ in found} == {"seen"}
+        assert found == await found_by_a_start(url, "counts", WORD_PLACES)
+
+    async def test_a_component_may_have_another_layout_then(self, tmp_path: Path) -> None:
+        url, others = url_of(tmp_path), [StatePlace("count", index, 3, False, 8) for index in range(3)]
+        await write_words(url)
+        with pytest.raises(StateError):
+            await found_by_a_start(url, "counts", others)
+        _ = [rows async for rows in delete_state(provider_of(url), "counts", "count")]
+        assert await found_by_a_start(url, "counts", others) == {}
+
+    @pytest.mark.parametrize("component_id", [None, "count"])
+    @pytest.mark.parametrize("interrupted_after", [0, 1, 2])
+    async def test_interrupted_it_is_refused_until_it_is_finished(
+        self, component_id: str | None, interrupted_after: int, tmp_path: Path
+    ) -> None:
+        url = url_of(tmp_path)
+        await write_words(url)
+        await self._interrupted(url, component_id, interrupted_after)
+
+        with pytest.raises(StateError, match="being deleted"):
+            await found_by_a_start(url, "counts", WORD_PLACES)
+        _ = [rows async for rows in delete_state(provider_of(url), "counts", component_id)]
+        assert not [place for place in await found_by_a_start(url, "counts", WORD_PLACES) if component_id in (None, place[0])]
+
+    async def _interrupted(self, url: str, component_id: str | None, steps: int) -> None:
+        """The process dies before the first step, or behind some."""
+        provider = provider_of(url)
+        await provider.open("counts")
+        ledger = provider.ledger(LEDGER)
+        await ledger.claim()
+        await ledger.write(deletion_entry(["$all" if component_id is None else component_id]))
+        removal = provider.inventory().remove(component_id)
+        for _ in range(steps):
+            await anext(removal)
+        await provider.close()
+
+    async def test_a_run_keeps_its_state(self, tmp_path: Path) -> None:
+        url = url_of(tmp_path)
+        await write_words(url)
+        provider = provider_of(url)
+        await provider.open("counts")
+        with pytest.raises(StateError, match="runs already"):
+            _ = [rows async for rows in delete_state(provider_of(url), "counts")]
+        await provider.close()
+        assert len(await found_by_looking(url, "counts")) == 6

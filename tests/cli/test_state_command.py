@@ -1,0 +1,216 @@
+"""`state list`, `show`, `export` and `delete` on SQLite: what they print, and what they leave."""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cli import state_export
+from engine.cli.main import run_command_line
+from tests.checkpoint.stored_states import WORDS, write_words
+from tests.cli.test_state_values import read
+from tests.project.sources import ROOT
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    """A store with one topology: rows, a committed delta, and a prepared one."""
+    found = f"sqlite:///{tmp_path}/state.db"
+    asyncio.run(write_words(found))
+    return found
+
+
+def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
+    """What a command wrote to standard output and error."""
+    assert run_command_line(["state", *arguments]) == status
+    return tuple(capsys.readouterr())  # type: ignore[return-value]
+
+
+def lines(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in printed(capsys, *arguments)[0].splitlines()]
+
+
+def test_list(url: str, capsys: Captured) -> None:
+    out = [line.split() for line in printed(capsys, "list", url)[0].splitlines()]
+    assert out == [
+        ["topology", "component", "phase", "codec", "keyed", "tasks", "key", "groups", "keys", "bytes", "deltas", "txid"],
+        ["counts", "count", "preparing", "2", "msgpack", "yes", "2", "8", "3", out[1][-3], "3", "1"],
+        ["counts", "seen", "preparing", "2", "msgpack", "no", "2", "–", "3", out[2][-3], "0", "1"],
+    ]
+
+
+def test_list_as_json(url: str, capsys: Captured) -> None:
+    count, seen = lines(capsys, "list", url, "--json")
+    sizes = {name: count.pop(name) for name in ("row_bytes", "delta_bytes")}
+    assert all(sizes.values())
+    assert count == {
+        "topology": "counts",
+        "component": "count",
+        "tasks": 2,
+        "keyed": True,
+        "key_groups": 8,
+        "keys": 3,
+        "rows": 3,
+        "deltas": 3,
+        "committed_txid": 1,
+        "phase": "preparing",
+        "txid": 2,
+        "codec": "msgpack",
+        "deleting": False,
+    }
+    assert (seen["keyed"], seen["key_groups"], seen["keys"]) == (False, None, 3)
+
+
+def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
+    asyncio.run(write_words(url, "another", folds=False))
+    assert [(line["topology"], line["component"], line["keys"]) for line in lines(capsys, "list", url, "--json")] == [
+        ("another", "count", 3),
+        ("another", "seen", 3),
+        ("counts", "count", 3),
+        ("counts", "seen", 3),
+    ]
+    assert len(lines(capsys, "list", url, "--topology", "another", "--json")) == 2
+
+
+def test_show(url: str, capsys: Captured) -> None:
+    out = printed(capsys, "show", url, "--component", "count")[0]
+    assert out.startswith("topology 'counts': txid 1 is committed; record: preparing 2, round 3; codec msgpack, format 1\n\ncount: 3 ")
+    assert "3 deltas staged, 8 key groups, 2 tasks\n" in out
+    shown = dict(line.split(maxsplit=1) for line in out.splitlines()[4:])
+    assert shown == {repr(key): repr(value) for key, value in WORDS.items()}
+
+
+def test_show_has_a_limit(url: str, capsys: Captured) -> None:
+    out = printed(capsys, "show", url, "--limit", "1")[0]
+    assert out.count("… and 2 more") == 2
+    assert len(lines(capsys, "show", url, "--limit", "2", "--json")[0]["head"]) == 2
+    assert lines(capsys, "show", url, "--limit", "0", "--json")[0]["head"] == []
+
+
+def test_show_as_json_has_the_record(url: str, capsys: Captured) -> None:
+    [shown] = lines(capsys, "show", url, "--component", "seen", "--json")
+    assert (shown["phase"], shown["txid"], shown["round"], shown["counted"]) == ("preparing", 2, 3, [[0, 1], [1, 2]])
+    assert {"key": "k", "value": "first"} in shown["head"]
+
+
+def test_export(url: str, capsys: Captured) -> None:
+    found = lines(capsys, "export", url)
+    counted = [line for line in found if line["component"] == "count"]
+    assert {line["key"]: read(line["value"]) for line in counted} == WORDS
+    assert set(counted[0]) == {"topology", "component", "key", "value"}
+    assert sorted((line["task"], json.dumps(line["key"]), line["value"]) for line in found if line["component"] == "seen") == [
+        (0, '"k"', "first"),
+        (1, '"k"', "second"),
+        (1, '{"$tuple": [1, "x"]}', [1]),
+    ]
+
+
+def test_export_of_a_component_into_a_file(url: str, tmp_path: Path, capsys: Captured) -> None:
+    target = tmp_path / "words.jsonl"
+    target.write_text("what was there")
+    out, err = printed(capsys, "export", url, "--component", "count", "-o", str(target))
+    assert (out, err) == ("", f"{target} is written: 3 keys of topology 'counts', as of txid 1\n")
+    assert len(target.read_text().splitlines()) == 3
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_export_leaves_the_file_as_it_was_where_it_fails(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+    target = tmp_path / "words.jsonl"
+    target.write_text("what was there")
+    monkeypatch.setattr(state_export, "decoded", _fails)
+    with pytest.raises(ZeroDivisionError):
+        run_command_line(["state", "export", url, "-o", str(target)])
+    assert target.read_text() == "what was there"
+    assert not list(tmp_path.glob(".*"))
+
+
+def _fails(*_: object) -> None:
+    raise ZeroDivisionError
+
+
+@pytest.mark.parametrize("target", ["no/folder/words.jsonl", "."])
+def test_export_says_where_it_cannot_write(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    err = printed(capsys, "export", url, "-o", target, status=2)[1]
+    assert "Name another" in err
+
+
+def test_export_to_a_reader_who_has_enough(url: str) -> None:
+    done = subprocess.run(
+        f"{sys.executable} -m engine state export {url} | head -n 1", shell=True, cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert len(done.stdout.splitlines()) == 1
+    assert done.stderr == ""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full here")
+def test_export_to_a_full_disk(url: str) -> None:
+    command = [sys.executable, "-m", "engine", "state", "export", url]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, cwd=ROOT, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert "the output cannot be written: No space left" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    asyncio.run(write_words(url, codec="pickle"))
+    assert lines(capsys, "list", url, "--json")[0]["keys"] is None
+    assert lines(capsys, "list", url, "--json", "--unpickle")[0]["keys"] == 3
+    assert "pickled, " in printed(capsys, "show", url, "--component", "seen")[0]
+    assert all(set(line["value"]) == {"$pickle"} for line in lines(capsys, "export", url, "--component", "seen"))
+    assert "--unpickle" in printed(capsys, "export", url, status=2)[1]
+    found = lines(capsys, "export", url, "--unpickle", "--component", "count")
+    assert {line["key"]: read(line["value"]) for line in found} == WORDS
+
+
+def test_delete_a_component(url: str, capsys: Captured) -> None:
+    err = printed(capsys, "delete", url, "--component", "count", "--yes")[1]
+    assert err == "the state of 'count' of topology 'counts' is deleted\n"
+    assert [line["component"] for line in lines(capsys, "list", url, "--json")] == ["seen"]
+
+
+def test_delete_a_topology(url: str, capsys: Captured) -> None:
+    asyncio.run(write_words(url, "another"))
+    assert "2 topologies are stored there" in printed(capsys, "delete", url, "--yes", status=2)[1]
+    printed(capsys, "delete", url, "--topology", "counts", "--yes")
+    assert {line["topology"] for line in lines(capsys, "list", url, "--json")} == {"another"}
+    printed(capsys, "delete", url, "--yes")
+    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
+
+
+def test_delete_asks_who_can_answer(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    err = printed(capsys, "delete", url, status=2)[1]
+    assert "the state of topology 'counts': 6 keys, " in err
+    assert "say --yes" in err
+    assert len(lines(capsys, "list", url, "--json")) == 2
+
+
+@pytest.mark.parametrize(("answer", "status", "left"), [("n", 1, 2), ("", 1, 2), ("y", 0, 0)])
+def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, capsys: Captured) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    try:
+        os.write(ours, f"{answer}\n".encode())
+        command = [sys.executable, "-m", "engine", "state", "delete", url]
+        done = subprocess.run(command, cwd=ROOT, stdin=theirs, capture_output=True, text=True, check=False, timeout=60)
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.returncode == status
+    assert "It is refused while a process runs the topology." in done.stderr
+    assert "Nothing brings it back. Delete it? [y/N]" in done.stderr
+    assert ("nothing was deleted" in done.stderr) == (answer != "y")
+    assert len(lines(capsys, "list", url, "--json")) == left
+
+
+@pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
+def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
+    assert f"  state {command} sqlite:///counts.db" in printed(capsys, command, "--help")[0]

@@ -1,0 +1,178 @@
+"""`state` on Redis: what is found, during a run and after it; what a deletion does to a run that goes on; what is refused."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+
+import engine
+from engine import ComponentError, Config, StateError
+from engine.checkpoint.deletion import delete_state
+from engine.checkpoint.stored import CommittedState
+from engine.cli.main import run_command_line
+from engine.errors import StateFenced
+from engine.state import Row, provider_of
+from tests.checkpoint.killing import STEPS, Death, counting_topology
+from tests.checkpoint.stored_states import WORDS, found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.test_stored import KILLED, WORD_PLACES
+from tests.cli.test_state_values import read
+from tests.integration.redis_server import HOST, RedisServer
+from tests.integration.redis_states import each, opened, store_of
+from tests.integration.test_redis_runs import run_once
+
+pytestmark = pytest.mark.guarantee("CP-8")
+
+
+@pytest.fixture
+def url(server: RedisServer) -> str:
+    return f"redis://{HOST}:{server.port}/0?prefix=test"
+
+
+def everything(server: RedisServer) -> dict[bytes, bytes]:
+    """All that the server keeps."""
+    with server.client() as client:
+        return {key: client.dump(key) for key in client.scan_iter()}
+
+
+async def test_looking_writes_nothing(server: RedisServer, url: str) -> None:
+    await write_words(url)
+    before = everything(server)
+    found = await found_by_looking(url, "counts")
+    assert {key: value for (owner, _, key), value in found.items() if owner == "count"} == WORDS
+    assert await found_by_looking(url, "never there") == {}
+    assert everything(server) == before
+    assert found == await found_by_a_start(url, "counts", WORD_PLACES)
+
+
+@pytest.mark.guarantee("CP-10")
+@pytest.mark.parametrize("step", STEPS)
+def test_after_a_kill_it_is_what_the_next_start_finds(step: str, server: RedisServer, url: str, tmp_path: Path) -> None:
+    run_once(tmp_path, server, step, "2")
+    looked = asyncio.run(found_by_looking(url, "killed"))
+    assert looked == asyncio.run(found_by_a_start(url, "killed", KILLED))
+
+
+async def test_during_a_run_it_is_one_cut_or_is_said_to_have_moved(url: str, tmp_path: Path) -> None:
+    config, clean = Config(state_provider=url, state_checkpoint_interval_ms=100), 0
+    async with engine.run(counting_topology(tmp_path, 5000, Death(None, 0)), config) as run:
+        ended = asyncio.ensure_future(run.completed())
+        while not ended.done():
+            async with provider_of(url).inventory().look("killed") as stored:
+                state = await CommittedState.of(stored, "killed")
+                found: list[dict[Any, Any]] = []
+                for component_id in ("first", "second"):
+                    rows = [row async for rows in state.rows(component_id) for row in rows]
+                    found.append({row.key: row.value for row in rows})
+                if not await state.has_moved():
+                    assert found[0] == found[1], "a cut that is not clean"
+                    clean += 1
+        await ended
+    assert clean > 3
+
+
+async def test_a_deletion_fences_a_run(url: str, tmp_path: Path) -> None:
+    config = Config(state_provider=url, state_checkpoint_interval_ms=100, state_timeout_secs=5)
+
+    async def run_and_delete() -> None:
+        async with engine.run(counting_topology(tmp_path, 100_000, Death(None, 0)), config) as run:
+            while len(await found_by_looking(url, "killed")) < 100:
+                assert run.state == "running"
+            _ = [rows async for rows in delete_state(provider_of(url), "killed")]
+            await run.completed()
+
+    with pytest.raises(ComponentError) as told:
+        await run_and_delete()
+    assert isinstance(told.value.error, StateError)
+    assert await provider_of(url).inventory().topologies() == []
+
+
+async def test_who_was_overtaken_writes_nothing_into_what_was_deleted(server: RedisServer, url: str) -> None:
+    async with opened(server.address(), "counts") as provider:
+        await provider.ledger("one").claim()
+        store = await store_of(provider)
+        await store.fold(each([Row(0, b"a", b"1")]), 0)
+        _ = [rows async for rows in delete_state(provider_of(url), "counts")]
+        with pytest.raises(StateError) as told:
+            await store.fold(each([Row(0, b"a", b"2")]), 1)
+        assert not isinstance(told.value, StateFenced) or told.value.hint
+    assert everything(server) == {}
+
+
+async def test_prefixes_are_apart(server: RedisServer, url: str) -> None:
+    with server.client() as client:
+        client.set("somebody's", 1)
+        client.set("{test:}:format:not", 1)
+    await write_words(url, "a:b {c} *?[")
+    await write_words(f"{url}{quote(':more')}", "counts")
+    assert await provider_of(url).inventory().topologies() == ["a:b {c} *?["]
+    assert await provider_of(f"{url}{quote(':more')}").inventory().topologies() == ["counts"]
+    _ = [rows async for rows in delete_state(provider_of(url), "a:b {c} *?[")]
+    assert await provider_of(url).inventory().topologies() == []
+    assert len(await found_by_looking(f"{url}{quote(':more')}", "counts")) == 6
+
+
+def printed(capsys: pytest.CaptureFixture[str], *arguments: str, status: int = 0) -> tuple[str, str]:
+    assert run_command_line(["state", *arguments]) == status
+    return tuple(capsys.readouterr())  # type: ignore[return-value]
+
+
+def test_the_commands(url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(write_words(url))
+    listed = [json.loads(line) for line in printed(capsys, "list", url, "--json")[0].splitlines()]
+    assert [(line["component"], line["keys"], line["rows"], line["deltas"]) for line in listed] == [("count", 3, 3, 3), ("seen", 3, 3, 0)]
+    assert "'c'  {'deep': (1, 2)}" in printed(capsys, "show", url)[0]
+    found = [json.loads(line) for line in printed(capsys, "export", url, "--component", "count")[0].splitlines()]
+    assert {line["key"]: read(line["value"]) for line in found} == WORDS
+    assert "A process that runs the topology now loses its state" in printed(capsys, "delete", url, status=2)[1]
+    printed(capsys, "delete", url, "--component", "count", "--yes")
+    assert [line.split()[1] for line in printed(capsys, "list", url)[0].splitlines()[1:]] == ["seen"]
+    printed(capsys, "delete", url, "--yes")
+    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
+
+
+def test_an_export_says_where_a_run_has_gone_on(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    async def has_moved(_: CommittedState) -> bool:
+        return True
+
+    asyncio.run(write_words(url))
+    monkeypatch.setattr(CommittedState, "has_moved", has_moved)
+    out, err = printed(capsys, "export", url)
+    assert (len(out.splitlines()), err) == (
+        6,
+        "Note: the topology ran on while it was read: some keys may be of a txid later than 1.\n",
+    )
+    printed(capsys, "export", url, "-o", str(tmp_path / "words.jsonl"))
+    assert len((tmp_path / "words.jsonl").read_text().splitlines()) == 6
+
+
+@pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
+def test_a_wrong_password(command: str, redis_installed: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    server = RedisServer(tmp_path, password="right")
+    server.start()
+    try:
+        for password, why in ((":wrong@", "refuses this user or password"), ("", "asks for a password")):
+            out, err = printed(capsys, command, f"redis://{password}{HOST}:{server.port}/0", status=2)
+            assert why in err
+            assert ("wrong" in err, out) == (False, "")
+    finally:
+        server.kill()
+
+
+@pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
+def test_a_newer_format(command: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(write_words(url))
+    with server.client() as client:
+        client.set("{test:counts}:format", 2)
+    assert "written by a newer version" in printed(capsys, command, url, status=2)[1]
+
+
+@pytest.mark.parametrize("key", ["rows:count:3", "deltas:count:0", "ledger:%24checkpoint", "format"])
+def test_a_key_of_another_type(key: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
+    asyncio.run(write_words(url))
+    with server.client() as client:
+        client.delete(f"{{test:counts}}:{key}")
+        client.sadd(f"{{test:counts}}:{key}", "theirs")
+    assert "holds a set, which the engine did not write" in printed(capsys, "list", url, status=2)[1]
