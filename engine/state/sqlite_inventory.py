@@ -52,6 +52,8 @@ class ReadOnlyFile:
         try:
             self._check_path()
             await self.do(self._connect)
+        except StateError as error:
+            raise self._with_its_log(error) from error
         except OSError as error:
             raise StateError(f"{str(self.path)!r} cannot be read: {error.strerror}", hint="Look at the path and its rights.") from error
 
@@ -67,6 +69,16 @@ class ReadOnlyFile:
         raise StateError(
             f"there is no state in {str(path)!r}: the file is not there",
             hint=f"Did you mean {str(path.with_name(near))!r}?" if near else "Check the path: three slashes, then it: sqlite:///counts.db.",
+        )
+
+    def _with_its_log(self, error: StateError) -> StateError:
+        """Say it of the log where that is what cannot be opened: its index has to be made beside it."""
+        name = getattr(error.__cause__, "sqlite_errorname", "")
+        if self._unchanged is not None or not name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
+            return error
+        return StateError(
+            f"{error.message}: it has a log beside it, {self._log.name}, which cannot be read where the folder cannot be written",
+            hint="Copy both files into a folder that you may write, and look there.",
         )
 
     def _connect(self, _: object) -> None:

@@ -211,6 +211,21 @@ def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, cap
     assert len(lines(capsys, "list", url, "--json")) == left
 
 
+def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    try:
+        command = [sys.executable, "-m", "engine", "state", "export", url, "-o", str(tmp_path / "words.jsonl")]
+        done = subprocess.run(command, cwd=ROOT, stderr=theirs, stdout=subprocess.PIPE, check=True, timeout=60)
+        shown = os.read(ours, 10_000).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert done.stdout == b""
+    assert "keys exported" in shown
+    assert "6 keys of topology 'counts'" in shown
+
+
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
 def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
     assert f"  state {command} sqlite:///counts.db" in printed(capsys, command, "--help")[0]
