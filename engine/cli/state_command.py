@@ -150,7 +150,7 @@ def _run(url: str, work: Callable[[StateProvider], Coroutine[Any, Any, int | Non
 
 def _provider(url: str) -> StateProvider:
     if os.getcwd() not in sys.path:
-        sys.path.insert(0, os.getcwd())  # where `package.module:function` is, and what pickles name
+        sys.path.append(os.getcwd())  # where `package.module:function` is, and what pickles name
     try:
         return provider_of(url)
     except EngineError:

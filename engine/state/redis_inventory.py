@@ -141,4 +141,5 @@ class RedisInventory(StateInventory):
             await topology.step(lane, REMOVE, some, [])
             yield rows
         if component_id is None:
-            await topology.step(lane, REMOVE, sorted({*keys, names.owner, names.lanes, names.epochs, names.format} - {*gone}), [])
+            rest = [key for key in keys if names.parts(key).role in ("ledger", "epochs", "lanes", "owner", "format")]
+            await topology.step(lane, REMOVE, rest, [])

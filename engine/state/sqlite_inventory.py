@@ -53,7 +53,12 @@ class ReadOnlyFile:
             self._check_path()
             await self.do(self._connect)
         except StateError as error:
-            raise self._with_its_log(error) from error
+            if self._lacks_index(error):
+                raise StateError(
+                    f"{error.message}: it has a log beside it, {self._log.name}, which cannot be read where the folder cannot be written",
+                    hint="Copy both files into a folder that you may write, and look there.",
+                ) from error
+            raise
         except OSError as error:
             raise StateError(f"{str(self.path)!r} cannot be read: {error.strerror}", hint="Look at the path and its rights.") from error
 
@@ -71,15 +76,10 @@ class ReadOnlyFile:
             hint=f"Did you mean {str(path.with_name(near))!r}?" if near else "Check the path: three slashes, then it: sqlite:///counts.db.",
         )
 
-    def _with_its_log(self, error: StateError) -> StateError:
-        """Say it of the log where that is what cannot be opened: its index has to be made beside it."""
+    def _lacks_index(self, error: StateError) -> bool:
+        """Tell whether it is the log that cannot be opened: its index has to be made beside it."""
         name = getattr(error.__cause__, "sqlite_errorname", "")
-        if self._unchanged is not None or not name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY")):
-            return error
-        return StateError(
-            f"{error.message}: it has a log beside it, {self._log.name}, which cannot be read where the folder cannot be written",
-            hint="Copy both files into a folder that you may write, and look there.",
-        )
+        return self._unchanged is None and name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
 
     def _connect(self, _: object) -> None:
         options = "mode=ro"

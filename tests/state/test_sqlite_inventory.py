@@ -115,15 +115,18 @@ def test_a_log_in_a_folder_that_cannot_be_written(killed: Path, tmp_path: Path) 
         tmp_path.chmod(0o755)
 
 
-def test_an_index_that_cannot_be_made_is_said_to_be_the_logs(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in such a folder, for whoever is root."""
-    from engine.state.sqlite_inventory import ReadOnlyFile
+async def test_an_index_that_cannot_be_made_is_said_to_be_the_logs(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As in such a folder, also for root."""
+    error = sqlite3.OperationalError("unable to open database file")
+    error.sqlite_errorname = "SQLITE_CANTOPEN"
 
-    cause = sqlite3.OperationalError("unable to open database file")
-    cause.sqlite_errorname = "SQLITE_CANTOPEN"
-    error = StateError("it cannot be opened")
-    error.__cause__ = cause
-    assert "Copy both files" in str(ReadOnlyFile(killed)._with_its_log(error))
+    def connect(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    with pytest.raises(StateError, match="log beside it") as told:
+        await looked(killed)
+    assert "Copy both files" in str(told.value)
 
 
 async def test_a_look_is_of_one_moment_while_a_run_writes(tmp_path: Path) -> None:
