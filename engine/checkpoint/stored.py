@@ -5,11 +5,15 @@ A run uses none of it.
 
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from typing import Final
 
 from engine.checkpoint.machine import Record, settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.errors import StateError
 from engine.state import Codec, Row, StatePlace, StoredTopology, TaskDelta, codec_named, rows_that_count
+from engine.state.delta import slices
+
+KEYS_PER_CHUNK: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,8 @@ class CommittedState:
         rows, row_bytes = await self._stored.row_sizes(component_id)
         deltas = await self._stored.deltas(component_id)
         size = sum(len(blob) for each in deltas for blob in each.delta.blobs)
-        keys = None if deltas and not self.decodes else rows + await self._keys_above_rows(component_id, deltas)
+        counting = self._counting(deltas)
+        keys = None if counting and not self.decodes else rows + await self._keys_above_rows(component_id, counting)
         return StoredSizes(keys, rows, row_bytes, len(deltas), size)
 
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
@@ -98,10 +103,15 @@ class CommittedState:
 
         Raises StateError where that would take decoding what may not be decoded.
         """
-        above = await self._above(component_id, await self._stored.deltas(component_id))
-        yield [Row(slot, key, value) for (slot, key), value in above.items() if value is not None]
+        above = await self._above(component_id, self._counting(await self._stored.deltas(component_id)))
+        for places in slices(above, KEYS_PER_CHUNK):
+            yield [Row(slot, key, above[slot, key]) for slot, key in places if above[slot, key] is not None]
         async for rows in self._stored.rows(component_id):
             yield [row for row in rows if row[:2] not in above] if above else rows
+
+    def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
+        """The deltas that are committed; the others never were, or are being made."""
+        return [each for each in deltas if each.delta.txid <= self.txid and self.record.counts(each.delta.txid, each.delta.round)]
 
     async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
         """What counts and is not folded, by slot and key; None: deleted."""

@@ -111,6 +111,23 @@ async def test_pickled_deltas_are_not_decoded_unasked(tmp_path: Path) -> None:
         assert "--unpickle" in str(told.value)
 
 
+async def test_pickled_deltas_that_never_counted_hide_nothing(tmp_path: Path) -> None:
+    provider, place = provider_of(url_of(tmp_path)), StatePlace("count", 0, 1, True, 8)
+    await provider.open("counts")
+    writer = Writer(provider, [place], "pickle")
+    await writer.begin()
+    await writer.prepare({place: {"a": 1}})
+    await writer.commit()
+    await writer.fold()
+    await writer.prepare({place: {"a": 2, "b": 2}})
+    await provider.close()
+    async with provider_of(url_of(tmp_path)).inventory().look("counts") as stored:
+        state = await CommittedState.of(stored, "counts")
+        sizes = await state.sizes("count")
+        assert (sizes.keys, sizes.deltas) == (1, 1)
+        assert [len(rows) async for rows in state.rows("count")] == [1]
+
+
 @pytest.mark.parametrize(
     "entries",
     [

@@ -12,6 +12,7 @@ import pytest
 
 from engine.cli import state_export
 from engine.cli.main import run_command_line
+from engine.state.sqlite import SqliteProvider
 from tests.checkpoint.stored_states import WORDS, write_words
 from tests.cli.test_state_values import read
 from tests.project.sources import ROOT
@@ -25,6 +26,11 @@ def url(tmp_path: Path) -> str:
     found = f"sqlite:///{tmp_path}/state.db"
     asyncio.run(write_words(found))
     return found
+
+
+def own_provider(path: str) -> SqliteProvider:
+    """What a user may name by `package.module:function?text`."""
+    return SqliteProvider(Path(path))
 
 
 def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
@@ -77,6 +83,14 @@ def test_list_of_several_topologies(url: str, capsys: Captured) -> None:
         ("counts", "seen", 3),
     ]
     assert len(lines(capsys, "list", url, "--topology", "another", "--json")) == 2
+
+
+def test_a_provider_of_ones_own(url: str, tmp_path: Path, capsys: Captured) -> None:
+    own = f"tests.cli.test_state_command:own_provider?{tmp_path}/state.db"
+    assert printed(capsys, "list", own)[0] == printed(capsys, "list", url)[0]
+    assert printed(capsys, "export", own)[0] == printed(capsys, "export", url)[0]
+    printed(capsys, "delete", own, "--yes")
+    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
 
 
 def test_show(url: str, capsys: Captured) -> None:
