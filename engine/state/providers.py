@@ -23,7 +23,7 @@ def _memory(url: str) -> StateProvider:
 
 def _sqlite(url: str) -> StateProvider:
     """`sqlite:///relative.db`, `sqlite:////absolute.db`."""
-    from engine.state.sqlite import SqliteProvider
+    from engine.state.sqlite.provider import SqliteProvider
 
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
@@ -38,7 +38,7 @@ def _sqlite(url: str) -> StateProvider:
 def _redis(url: str) -> StateProvider:
     """`redis://[[user]:password@]host[:port][/db][?prefix=...]`, or `rediss://` for TLS."""
     try:
-        from engine.state.redis import redis_provider
+        from engine.state.redis.provider import redis_provider
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "redis":
             raise

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from engine.state import LayeredState, StatePlace, codec_named
-from engine.state.sqlite import SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
 from tests.checkpoint.killing import STEPS, lines_of
 
 MESSAGES = 2000

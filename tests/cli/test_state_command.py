@@ -12,7 +12,7 @@ import pytest
 
 from engine.cli import state_export
 from engine.cli.main import run_command_line
-from engine.state.sqlite import SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
 from tests.checkpoint.stored_states import WORDS, write_words
 from tests.cli.test_state_values import read
 from tests.project.sources import ROOT

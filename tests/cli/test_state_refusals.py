@@ -12,7 +12,7 @@ import pytest
 from engine.checkpoint.record_entries import LEDGER, deletion_entry
 from engine.cli.main import run_command_line
 from engine.state import provider_of
-from engine.state.sqlite_file import APPLICATION_ID
+from engine.state.sqlite.file import APPLICATION_ID
 from tests.checkpoint.stored_states import write_words
 from tests.project.sources import ROOT
 

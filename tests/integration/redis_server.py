@@ -11,7 +11,7 @@ from typing import Final
 
 import redis
 
-from engine.state.redis_link import RedisAddress
+from engine.state.redis.link import RedisAddress
 
 HOST: Final = "127.0.0.1"
 PROGRAM: Final = "redis-server"

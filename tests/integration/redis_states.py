@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, codec_named, fold_what_counts
-from engine.state.redis import RedisProvider, RedisStore
-from engine.state.redis_link import RedisAddress
+from engine.state.redis.link import RedisAddress
+from engine.state.redis.provider import RedisProvider, RedisStore
 
 TOPOLOGY = "word count"
 PLACE = StatePlace("count", 0, 1, True, 16)

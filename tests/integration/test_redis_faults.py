@@ -8,8 +8,8 @@ import pytest
 
 from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import Row, StatePlace
-from engine.state.redis import BYTES_PER_STEP
-from engine.state.redis_link import CONNECTIONS
+from engine.state.redis.link import CONNECTIONS
+from engine.state.redis.provider import BYTES_PER_STEP
 from tests.integration.redis_server import RedisServer
 from tests.integration.redis_states import LEDGER, Run, each, loaded, named, opened, patient, rows, store_of, stored
 from tests.integration.tcp_proxy import TcpProxy, Way

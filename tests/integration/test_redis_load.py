@@ -7,7 +7,7 @@ import time
 import pytest
 
 from engine.state import LayeredState, codec_named
-from engine.state.redis import RedisProvider
+from engine.state.redis.provider import RedisProvider
 from tests.integration.redis_server import RedisServer
 from tests.integration.redis_states import PLACE, opened, store_of
 

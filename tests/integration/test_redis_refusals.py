@@ -11,7 +11,7 @@ import pytest
 
 from engine.errors import StateError, StateUnavailable
 from engine.state import TaskStore, provider_of
-from engine.state.redis_link import RedisAddress, address_of
+from engine.state.redis.link import RedisAddress, address_of
 from tests.integration.redis_server import HOST, RedisServer, free_port
 from tests.integration.redis_states import LEDGER, each, opened, rows, store_of
 

@@ -7,7 +7,7 @@ import pytest
 from engine.errors import StateError
 from engine.state import provider_of
 from engine.state.memory import MemoryProvider
-from engine.state.sqlite import SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
 
 HERE = "tests.state.test_providers"
 

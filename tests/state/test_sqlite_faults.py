@@ -12,8 +12,8 @@ import pytest
 
 from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
-from engine.state.sqlite import SqliteLedger, SqliteProvider
-from engine.state.sqlite_file import APPLICATION_ID, FORMAT
+from engine.state.sqlite.file import APPLICATION_ID, FORMAT
+from engine.state.sqlite.provider import SqliteLedger, SqliteProvider
 
 PLACE = StatePlace("count", 0, 1, True, 8)
 ROOT = Path(__file__).resolve().parents[2]
@@ -233,7 +233,7 @@ async def test_a_disk_that_is_full_at_a_fold_loses_nothing(tmp_path: Path) -> No
 
 
 async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.state.sqlite_file.WRITER_BUSY_SECS", 0.05)
+    monkeypatch.setattr("engine.state.sqlite.file.WRITER_BUSY_SECS", 0.05)
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
     state.put("a", 1)
@@ -253,7 +253,7 @@ async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path
 HOLDER = """
 import asyncio, sys
 from pathlib import Path
-from engine.state.sqlite import SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
 
 async def main():
     provider = SqliteProvider(Path(sys.argv[1]))

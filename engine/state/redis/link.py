@@ -14,9 +14,9 @@ from redis.backoff import NoBackoff
 
 from engine.errors import StateError
 from engine.names import did_you_mean
-from engine.state.redis_errors import STALE, code_of, meaning
-from engine.state.redis_names import kind_of
-from engine.state.redis_scripts import Arg, Script
+from engine.state.redis.errors import STALE, code_of, meaning
+from engine.state.redis.names import kind_of
+from engine.state.redis.scripts import Arg, Script
 
 CONNECTIONS: Final = 8
 TIMEOUT_SECS: Final = 5.0

@@ -11,11 +11,11 @@ from typing import Final
 from engine.errors import StateError, StateUnavailable
 from engine.state.api import Row
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.redis import RedisLedger, RedisStore
-from engine.state.redis_link import RedisAddress, RedisLink
-from engine.state.redis_names import KeyNames, formats_of_all, topology_of
-from engine.state.redis_scripts import REMOVE, SIZES
-from engine.state.redis_topology import RedisTopology
+from engine.state.redis.link import RedisAddress, RedisLink
+from engine.state.redis.names import KeyNames, formats_of_all, topology_of
+from engine.state.redis.provider import RedisLedger, RedisStore
+from engine.state.redis.scripts import REMOVE, SIZES
+from engine.state.redis.topology import RedisTopology
 
 KEYS_PER_STEP: Final = 500
 FIELDS_PER_STEP: Final = 1000

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 from engine.errors import StateError, StateUnavailable
 from engine.randomness import RunRandom
-from engine.state.redis_errors import Overtaken
-from engine.state.redis_link import RedisLink
-from engine.state.redis_names import KeyNames
-from engine.state.redis_scripts import CLAIM, Arg, Script
+from engine.state.redis.errors import Overtaken
+from engine.state.redis.link import RedisLink
+from engine.state.redis.names import KeyNames
+from engine.state.redis.scripts import CLAIM, Arg, Script
 
 FORMAT: Final = 1
 """Of the keys; kept under a key of its own."""

@@ -13,9 +13,9 @@ from typing import Final
 from engine.errors import StateError, StateFenced
 from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
-from engine.state.file_lock import FileLock
 from engine.state.inventory import StateInventory
-from engine.state.sqlite_file import SqliteFile
+from engine.state.sqlite.file import SqliteFile
+from engine.state.sqlite.file_lock import FileLock
 
 ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
@@ -235,7 +235,7 @@ class SqliteProvider(StateProvider):
         return SqliteStore(self._file, component, task_index, slots)
 
     def inventory(self) -> StateInventory:
-        from engine.state.sqlite_inventory import SqliteInventory  # which no run needs
+        from engine.state.sqlite.inventory import SqliteInventory  # which no run needs
 
         return SqliteInventory(self._file, self._topology)
 

@@ -15,10 +15,10 @@ from engine.errors import StateError, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.inventory import StateInventory
-from engine.state.redis_link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
-from engine.state.redis_names import KeyNames
-from engine.state.redis_scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
-from engine.state.redis_topology import RedisTopology
+from engine.state.redis.link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
+from engine.state.redis.names import KeyNames
+from engine.state.redis.scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
+from engine.state.redis.topology import RedisTopology
 
 ROWS_PER_STEP: Final = 500
 BYTES_PER_STEP: Final = 256 * 1024
@@ -235,7 +235,7 @@ class RedisProvider(StateProvider):
         return RedisStore(self._opened, component_id, task_index, slots)
 
     def inventory(self) -> StateInventory:
-        from engine.state.redis_inventory import RedisInventory  # which no run needs
+        from engine.state.redis.inventory import RedisInventory  # which no run needs
 
         return RedisInventory(self._address, self._timeout_secs, self._topology)
 

@@ -18,7 +18,7 @@ from engine.names import nearest
 from engine.state.api import Row, StagedDelta
 from engine.state.codec import MessagePack
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.sqlite_file import WRITER_BUSY_SECS, SqliteFile, is_empty, told
+from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, is_empty, told
 
 ROWS_PER_CHUNK: Final = 1000
 BYTES_PER_CHUNK: Final = 256 * 1024
