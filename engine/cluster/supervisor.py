@@ -113,9 +113,9 @@ class Supervisor:
         self._looks = False
         if self.state == "draining" and self._is_quiet():
             self._at_rest.set()
-        elif self.state == "running":
+        elif self.state == "running" and self._closing is None:
             broken = self._broken()
-            if broken is not None and self._closing is None:
+            if broken is not None:
                 self._breaking = self._loop.create_task(self._end_broken(broken), name="end of a broken run")
                 self.state = "draining"
             elif self._is_complete():

@@ -1,12 +1,13 @@
 """While a run closes, nobody executes any more."""
 
 import asyncio
+import warnings
 from typing import Any
 
 import pytest
 
-from engine import Bolt, Fields, Spout, TopologyBuilder, Tuple
-from engine.testing import run_topology
+from engine import Bolt, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
+from engine.testing import ACKER, Feeder, LeftoverTaskWarning, run_topology
 
 
 @pytest.mark.guarantee("RUN-3")
@@ -40,3 +41,25 @@ def test_while_a_spout_takes_its_time_to_close_no_bolt_takes_another_tuple() -> 
     builder.set_bolt("slow", Slow).shuffle_grouping("endless")
     run_topology(builder.build(), during=stop)
     assert len([at for at in executed if at > stopped[0]]) <= 1, "more than the call that was in flight"
+
+
+@pytest.mark.guarantee("RUN-5")
+@pytest.mark.parametrize("at_secs", [0.55 + 0.5 * step for step in range(12)])
+def test_a_run_that_closes_before_its_last_checkpoint_begins_no_other(at_secs: float) -> None:
+    class Keep(StatefulBasicBolt):
+        def execute(self, tup: Tuple) -> None:
+            self.state.put(tup["word"], 1)
+
+    async def stop(run: Any) -> None:
+        await asyncio.sleep(at_secs)
+        run.kill_task(run.task_ids(ACKER)[0])  # it comes to rest once more, while the run closes
+        await run.stop()
+
+    feeder, builder = Feeder("word"), TopologyBuilder("closing")
+    feeder.feed(("a",))
+    feeder.close()
+    builder.set_spout("feed", feeder)
+    builder.set_bolt("keep", Keep).fields_grouping("feed", "word")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LeftoverTaskWarning)
+        run_topology(builder.build(), Config(state_provider="tests.checkpoint.test_lost_tasks:SlowProvider"), during=stop)
