@@ -1,19 +1,17 @@
 """One simulated run: a random topology with random faults under the virtual clock."""
 
 import asyncio
-import logging
-import warnings
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from engine import ComponentError, Run, Spout, Topology, TopologyBuilder
-from engine.testing import ACKER, Finished, KillTask, LeftoverTaskWarning, RunUnfinished, Schedule, VirtualLoopError, run_topology
+from engine.testing import ACKER, Finished, KillTask, RunUnfinished, Schedule, VirtualLoopError, run_topology
 from tests.simulation.components import BOLTS, SOURCES, Scatter, generator_of, inlet_of, send_all
 from tests.simulation.judge import Judge
+from tests.simulation.overheard import overheard
 from tests.simulation.plan import BoltPlan, Plan, SpoutPlan, draw_plan
 from tests.simulation.world import SourceBook, World
 
@@ -47,7 +45,7 @@ def simulate(seed: int, *, quiet: bool = True) -> Simulated:
     plan = draw_plan(seed)
     world = World(seed, plan.config.message_timeout_secs)
     judge = Judge(world)
-    with _overheard(world, quiet=quiet):
+    with overheard(world.violated, quiet=quiet):
         finished = _run(plan, world, judge)
         judge.judge(finished)
         trace = tuple(world.trace)
@@ -146,34 +144,3 @@ async def _end(plan: Plan, run: Run) -> None:
         await asyncio.sleep(3)
         if run.state == "running":
             await run.activate()
-
-
-@contextmanager
-def _overheard(world: World, *, quiet: bool) -> Iterator[None]:
-    """Note what asyncio and Python complain about: tasks left over, exceptions that nobody took, coroutines never awaited."""
-    handler = _Complaints(world)
-    logger = logging.getLogger("asyncio")
-    logger.addHandler(handler)
-    engine = logging.getLogger("engine")
-    level = engine.level
-    if quiet:
-        engine.setLevel(logging.CRITICAL)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        try:
-            yield
-        finally:
-            logger.removeHandler(handler)
-            engine.setLevel(level)
-    for warning in caught:
-        if issubclass(warning.category, (RuntimeWarning, ResourceWarning, LeftoverTaskWarning)):
-            world.violated(f"{warning.category.__name__}: {warning.message}")
-
-
-class _Complaints(logging.Handler):
-    def __init__(self, world: World) -> None:
-        super().__init__(logging.WARNING)
-        self.world = world
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.world.violated(f"asyncio: {record.getMessage()}{' ' + repr(record.exc_info[1]) if record.exc_info else ''}")
