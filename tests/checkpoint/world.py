@@ -1,165 +1,334 @@
 """A world in which nothing can be lost unseen: sources that replay, and stateful bolts that remember every message they have counted."""
 
+import asyncio
 import random
 from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
-from engine import BasicBolt, Fields, Spout, SpoutExhausted, StatefulBolt, Topology, TopologyBuilder, Tuple
+from engine import BasicBolt, FailTuple, Fields, Spout, SpoutExhausted, StatefulBolt, TaskContext, Topology, TopologyBuilder, Tuple
+from tests.checkpoint.model import Layout, Witness
 
-KEYS = 5
+KEYS: Final = 5
+STREAMS: Final = {"default": Fields("key", "message"), "direct": Fields("key", "message", direct=True)}
 
 
 @dataclass
 class Source:
-    """Messages `name:0` to `name:n-1`, each emitted until it is acked; it outlives the instances of its spout."""
+    """Messages `name:0` to `name:n-1`, each emitted until it is acked; it outlives the instances of its spout, and the process."""
 
     name: str
     waiting: list[str]
     open: set[str] = field(default_factory=set)
+    emitted: Counter[str] = field(default_factory=Counter)
     acked: Counter[str] = field(default_factory=Counter)
     replayed: set[str] = field(default_factory=set)
+    is_gone: bool = False
+    """The process was killed: what its spout says now, nobody hears."""
+    on_acked: Callable[[str], None] = lambda message: None
+    """Told of each ack in its moment."""
+    pace_secs: float = 0.0
+    """Between two messages, on average: so that some come while a checkpoint goes on."""
+    draws: random.Random = field(default_factory=random.Random)
+
+    def again(self, message: str) -> None:
+        """Emit a message once more."""
+        self.open.discard(message)
+        self.replayed.add(message)
+        self.waiting.append(message)
 
 
 class ReplayingSpout(Spout):
     """Emits what its source has, a few at a time."""
 
-    output_fields = Fields("key", "message")
+    output_fields = STREAMS["default"]
 
     def __init__(self, source: Source) -> None:
         self.source = source
+        self.due = 0.0
 
     def open(self) -> None:
         for message in sorted(self.source.open):  # an instance before this one has died
-            self.again(message)
-
-    def again(self, message: str) -> None:
-        self.source.open.discard(message)
-        self.source.replayed.add(message)
-        self.source.waiting.append(message)
+            self.source.again(message)
 
     def next_tuple(self) -> None:
-        if not self.source.waiting:
+        if not self.source.waiting or self.source.is_gone:
             raise SpoutExhausted
+        if self.source.pace_secs:
+            now = self.context.clock.now()
+            if now < self.due:
+                return
+            self.due = now + self.source.pace_secs * self.source.draws.expovariate(1)
         message = self.source.waiting.pop(0)
         self.source.open.add(message)
-        self.collector.emit((int(message.split(":")[1]) % KEYS, message), message)
+        self.source.emitted[message] += 1
+        self.collector.emit((number_of(message) % KEYS, message), message)
 
     def ack(self, message_id: Any) -> None:
-        self.source.open.discard(message_id)
-        self.source.acked[message_id] += 1
+        if not self.source.is_gone:
+            self.source.open.discard(message_id)
+            self.source.acked[message_id] += 1
+            self.source.on_acked(message_id)
 
     def fail(self, message_id: Any) -> None:
-        self.again(message_id)
+        if not self.source.is_gone:
+            self.source.again(message_id)
 
 
-class PassOn(BasicBolt):
-    """Hands on what it gets."""
-
-    output_fields = Fields("key", "message")
-
-    def execute(self, tup: Tuple) -> tuple[Any, ...]:
-        return tup.values
+def number_of(message: str) -> int:
+    """The number in the name of a message."""
+    return int(message.split(":")[1])
 
 
 @dataclass
-class Effects:
-    """What the stateful bolts did, as their states say at the end, and at each cut."""
+class Chance:
+    """What bolts do by chance."""
 
-    states: dict[tuple[str, int], Any] = field(default_factory=dict)
-    """By component and task index."""
-    cuts: dict[tuple[int, str, int], Counter[str]] = field(default_factory=dict)
-    """By txid, component and task index: what the state held when PREPARE set it aside."""
+    draws: random.Random = field(default_factory=random.Random)
+    fails: float = 0.0
+    """That an input is failed, or its call raises FailTuple."""
+    waits: float = 0.0
+    """That a hook or an async call takes a while."""
 
-    def counted(self, component_id: str) -> Counter[str]:
-        """How often a component has counted each message, over all of its tasks."""
-        return sum((held(state) for (owner, _), state in self.states.items() if owner == component_id), Counter())
+    async def wait(self) -> None:
+        """Take up to a second."""
+        if self.draws.random() < self.waits:
+            await asyncio.sleep(self.draws.random() ** 3)
+
+
+class PassOn(BasicBolt):
+    """Hands on what it gets: to its direct subscribers, one task of each, and to the others."""
+
+    output_fields = STREAMS
+
+    def __init__(self, chance: Chance | None = None, direct: Sequence[str] = ()) -> None:
+        self.chance, self.direct = chance or Chance(), direct
+
+    def execute(self, tup: Tuple) -> Any:
+        if self.chance.draws.random() < self.chance.fails:
+            raise FailTuple
+        for task in chosen_tasks(self.context, self.direct, tup):
+            self.collector.emit_direct(task, tup.values, "direct")
+        return tup.values
+
+
+class PassOnLater(PassOn):
+    """Does it while others overtake."""
+
+    async def execute(self, tup: Tuple) -> Any:
+        await self.chance.wait()
+        return super().execute(tup)
+
+
+def chosen_tasks(context: TaskContext, components: Sequence[str], tup: Tuple) -> list[int]:
+    """One task of each component."""
+    return [tasks[number_of(tup["message"]) % len(tasks)] for tasks in map(context.task_ids, components)]
+
+
+class TwoTasks:
+    """A custom grouping: two neighbours, where there are so many."""
+
+    def prepare(self, context: TaskContext, stream: str, targets: Sequence[int]) -> None:
+        self.targets = targets
+
+    def choose_tasks(self, source_task: int, values: Sequence[Any]) -> Sequence[int]:
+        first = number_of(values[1])
+        return sorted({self.targets[each % len(self.targets)] for each in (first, first + 1)})
 
 
 class Remember(StatefulBolt):
     """Keeps every message that it has seen, by key, in a list that it changes in place: the state must not mind."""
 
-    output_fields = Fields("key", "message")
+    output_fields = STREAMS
 
-    def __init__(self, effects: Effects) -> None:
-        self.effects = effects
+    def __init__(self, witness: Witness, chance: Chance | None = None, direct: Sequence[str] = ()) -> None:
+        self.witness, self.chance, self.direct = witness, chance or Chance(), direct
 
-    def init_state(self, state: Any) -> None:
+    def init_state(self, state: Any) -> Awaitable[None]:
         self.state = state
-        self.effects.states[self.context.component_id, self.context.task_index] = state
+        self.task = (self.context.component_id, self.context.task_index)
+        self.witness.initialised(self.task, state)
+        return self.chance.wait()
 
     def execute(self, tup: Tuple) -> None:
-        seen = self.state.get(tup["key"], [])
-        seen.append(tup["message"])
-        self.state.put(tup["key"], seen)
+        self.witness.touches(self.task)
+        if self.chance.draws.random() < self.chance.fails:
+            self.collector.fail(tup)
+            return
+        self.count(tup["key"], tup["message"])
         self.collector.emit(tup.values, tup)
+        for task in chosen_tasks(self.context, self.direct, tup):
+            self.collector.emit_direct(task, tup.values, tup, "direct")
         self.collector.ack(tup)
 
-    def pre_prepare(self, txid: int) -> None:
-        self.effects.cuts[txid, self.context.component_id, self.context.task_index] = held(self.state)
+    def count(self, key: Any, message: str) -> None:
+        """Add a message to those of its key."""
+        seen = self.state.get(key, [])
+        seen.append(message)
+        self.put(key, seen)
 
-    def pre_commit(self, txid: int) -> None:
-        return None
+    def put(self, key: Any, value: Any) -> None:
+        """Change the state; None deletes."""
+        if value is None:
+            self.state.delete(key)
+        else:
+            self.state.put(key, value)
+        self.witness.changed(self.task, key, value)
 
-    def pre_rollback(self) -> None:
-        return None
+    async def pre_prepare(self, txid: int) -> None:
+        await self.chance.wait()
+        self.witness.prepares(self.task, txid)
+
+    async def pre_commit(self, txid: int) -> None:
+        self.witness.commits(self.task, txid)
+        await self.chance.wait()
+
+    async def pre_rollback(self) -> None:
+        self.witness.rolls_back(self.task)
+        await self.chance.wait()
 
 
-def held(state: Any) -> Counter[str]:
-    """Every message in a state, as often as it was counted."""
-    return Counter(message for _, messages in state.items() for message in messages)
+class RememberByParts(Remember):
+    """Has keys of two parts, grouped by the second; and some come and go."""
+
+    def key_of(self, key: Any) -> Any:
+        return key[1]
+
+    def count(self, key: Any, message: str) -> None:
+        super().count(("seen", key), message)
+        self.put(("last", key), None if number_of(message) % 4 == 0 else message)
+
+    async def pre_prepare(self, txid: int) -> None:
+        self.witness.touches(self.task)
+        for key in [key for key, _ in self.state.items() if key[0] == "last"]:
+            self.put(key, f"at {txid}")  # made here, it belongs to txid
+        await super().pre_prepare(txid)
+
+
+@dataclass(frozen=True)
+class BoltPlan:
+    """One bolt of a random topology, and by which grouping it takes in from whom."""
+
+    name: str
+    kind: type[Remember] | type[PassOn]
+    tasks: int
+    inputs: Mapping[str, str]
+
+    @property
+    def keeps(self) -> bool:
+        """Whether it is stateful."""
+        return issubclass(self.kind, Remember)
+
+    @property
+    def is_keyed(self) -> bool:
+        """Whether its state goes where its keys go."""
+        return set(self.inputs.values()) == {"fields"}
+
+    def copies(self, source: str) -> int:
+        """How many tasks get each tuple of a source."""
+        return {"all": self.tasks, "custom": min(2, self.tasks)}.get(self.inputs[source], 1)
 
 
 @dataclass
 class World:
-    """One topology with its sources, its effects, and what each bolt has to count."""
+    """One topology with its sources, through all of its processes, and what each bolt has to count."""
 
-    topology: Topology
     sources: list[Source]
-    effects: Effects
-    paths: dict[str, Counter[str]]
-    """By component: on how many paths the messages of each source come."""
-    stateful: list[str]
-    feeds: dict[str, list[str]]
+    bolts: list[BoltPlan]
+    messages: int
+
+    def __post_init__(self) -> None:
+        self.paths: dict[str, Counter[str]] = {source.name: Counter({source.name: 1}) for source in self.sources}
+        """By component: how often the messages of each source come there."""
+        for bolt in self.bolts:
+            self.paths[bolt.name] = Counter()
+            for each in bolt.inputs:
+                self.paths[bolt.name].update({name: count * bolt.copies(each) for name, count in self.paths[each].items()})
+
+    @property
+    def stateful(self) -> list[BoltPlan]:
+        """The bolts that keep state."""
+        return [bolt for bolt in self.bolts if bolt.keeps]
+
+    @property
+    def all_messages(self) -> list[str]:
+        """Every message there is."""
+        return [f"{source.name}:{number}" for source in self.sources for number in range(self.messages)]
 
     def expected(self, component_id: str, message: str) -> int:
         """How often a message that never failed is counted."""
         return self.paths[component_id][message.split(":")[0]]
 
+    def layouts(self, tasks: Mapping[str, int], key_groups: int) -> dict[str, Layout]:
+        """Where state is in a process with so many tasks."""
+        return {
+            bolt.name: Layout(tasks[bolt.name], bolt.is_keyed, key_groups, key_of=part_of if bolt.kind is RememberByParts else whole)
+            for bolt in self.stateful
+        }
 
-def random_world(draws: random.Random, messages: int) -> World:
+    def topology(self, witness: Witness, chance: Chance, tasks: Mapping[str, int]) -> Topology:
+        """The topology of one process."""
+        builder = TopologyBuilder("world")
+        for source in self.sources:
+            builder.set_spout(source.name, partial(ReplayingSpout, source))
+        for bolt in self.bolts:
+            direct = [each.name for each in self.bolts if each.inputs.get(bolt.name) == "direct"]
+            kept = (witness,) if issubclass(bolt.kind, Remember) else ()
+            make: Any = partial(bolt.kind, *kept, chance, direct)
+            settings: dict[str, Any] = {"concurrency": 3} if bolt.kind is PassOnLater else {}
+            declarer = builder.set_bolt(bolt.name, make, parallelism=tasks[bolt.name], **settings)
+            for source_id, grouping in bolt.inputs.items():
+                match grouping:
+                    case "fields" | "partial_key":
+                        getattr(declarer, f"{grouping}_grouping")(source_id, "key")
+                    case "custom":
+                        declarer.custom_grouping(source_id, TwoTasks)
+                    case "direct":
+                        declarer.direct_grouping(source_id, "direct")
+                    case _:
+                        getattr(declarer, f"{grouping}_grouping")(source_id)
+        return builder.build()
+
+
+def whole(key: Any) -> Any:
+    """What a plain key is grouped by."""
+    return key
+
+
+def part_of(key: Any) -> Any:
+    """What a key of two parts is grouped by."""
+    return key[1]
+
+
+GROUPINGS: Final = ("shuffle", "local_or_shuffle", "load_aware", "partial_key", "global", "all", "custom", "direct")
+MOST_COPIES: Final = 12
+
+
+def draw_world(draws: random.Random, messages: int) -> World:
     """Draw a DAG: one to three spouts, up to three layers of up to two bolts, at least one of them stateful."""
-    effects = Effects()
     sources = [Source(f"s{index}", [f"s{index}:{n}" for n in range(messages)]) for index in range(draws.randint(1, 3))]
-    builder = TopologyBuilder("world")
-    paths: dict[str, Counter[str]] = {source.name: Counter({source.name: 1}) for source in sources}
-    feeds: dict[str, list[str]] = {}
-    for source in sources:
-        builder.set_spout(source.name, partial(ReplayingSpout, source))
-    layers = [[source.name for source in sources]]
-    stateful: list[str] = []
+    names = [source.name for source in sources]
+    bolts: list[BoltPlan] = []
+    if draws.random() < 0.1:  # all hangs on one task
+        return World(sources, [BoltPlan("b00", Remember, 1, dict.fromkeys(names, "fields"))], messages)
     depth = draws.randint(1, 3)
     for level in range(depth):
-        layer = []
+        above = [*names, *(bolt.name for bolt in bolts)]
         for index in range(draws.randint(1, 2)):
-            name = f"b{level}{index}"
-            keeps = draws.random() < 0.6 or (level == depth - 1 and not stateful)
-            above = [each for upper in layers for each in upper]
-            chosen = draws.sample(above, draws.randint(1, min(3, len(above))))
-            if level == 0 and index == 0:
-                chosen = [source.name for source in sources]
-            keyed = draws.random() < 0.6
-            factory: Any = (lambda: Remember(effects)) if keeps else PassOn
-            declarer = builder.set_bolt(name, factory, parallelism=draws.randint(1, 3))
-            for each in chosen:
-                declarer = declarer.fields_grouping(each, "key") if keyed else declarer.shuffle_grouping(each)
-            paths[name] = Counter()
-            for each in chosen:
-                paths[name].update(paths[each])
-            feeds[name] = chosen
-            layer.append(name)
-            if keeps:
-                stateful.append(name)
-        layers.append(layer)
-    return World(builder.build(), sources, effects, paths, stateful, feeds)
+            inputs = names if level == index == 0 else draws.sample(above, draws.randint(1, min(3, len(above))))
+            keeps = draws.random() < 0.6 or (level == depth - 1 and not any(bolt.keeps for bolt in bolts))
+            kind = draws.choice([Remember, RememberByParts] if keeps else [PassOn, PassOnLater])
+            bolts.append(_drawn_bolt(draws, f"b{level}{index}", kind, inputs, World(sources, bolts, messages)))
+    return World(sources, bolts, messages)
+
+
+def _drawn_bolt(draws: random.Random, name: str, kind: Any, inputs: Sequence[str], above: World) -> BoltPlan:
+    """One bolt; where its messages would become too many, one task gets each."""
+    keyed = draws.random() < 0.5
+    spouts = {source.name for source in above.sources}
+    groupings = {each: "fields" if keyed else draws.choice(GROUPINGS[:-1] if each in spouts else GROUPINGS) for each in inputs}
+    bolt = BoltPlan(name, kind, draws.randint(1, 3), groupings)
+    copies = sum(max(above.paths[each].values()) * bolt.copies(each) for each in inputs)
+    return bolt if copies <= MOST_COPIES else BoltPlan(name, kind, bolt.tasks, dict.fromkeys(inputs, "shuffle"))

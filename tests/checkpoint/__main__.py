@@ -1,0 +1,27 @@
+"""`python -m tests.checkpoint SEED`: replay one simulated topology with state; it says what it is made of and what it violates."""
+
+import argparse
+import logging
+import pprint
+
+from tests.checkpoint.plan import draw_plan
+from tests.checkpoint.simulate import simulate
+
+
+def main() -> int:
+    """Replay one seed; status 1 where it violates something."""
+    parser = argparse.ArgumentParser(prog="python -m tests.checkpoint", description="Replay one simulated topology with state.")
+    parser.add_argument("seed", type=int)
+    arguments = parser.parse_args()
+    logging.basicConfig(level=logging.WARNING)
+    plan = draw_plan(arguments.seed)
+    simulated = simulate(arguments.seed, quiet=False)
+    pprint.pp(plan.world.bolts, width=140)
+    pprint.pp(plan.processes[: len(simulated.outcomes)], width=140)
+    pprint.pp(simulated, width=140)
+    print(simulated.describe())
+    return 1 if simulated.violations else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,235 @@
+"""Barrier semantics told plainly: what each state must hold, by a model of dicts that knows no layers, no deltas and no rounds of its own.
+
+Each task's live values are what it was given and what it changed since. PREPARE(t) copies them: its part of the cut of t. The record
+COMMITTING(t) makes that cut what is committed, in all tasks. ROLLBACK, INITSTATE and a new process fall back to what is committed.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from engine.checkpoint.machine import Record
+from engine.kernel import key_group
+from engine.state.codec import DELETED, MessagePack
+from engine.state.delta import changes_in, stored_value
+from tests.checkpoint.slow_store import Disk
+
+Task: TypeAlias = tuple[str, int]
+"""Component and task index."""
+Values: TypeAlias = dict[Any, Any]
+
+
+class Witness:
+    """What stateful bolts tell of themselves; this one keeps their states, to be looked at in the end."""
+
+    def __init__(self) -> None:
+        self.states: dict[Task, Any] = {}
+
+    def initialised(self, task: Task, state: Any) -> None:
+        self.states[task] = state
+
+    def touches(self, task: Task) -> None:
+        """Told before each input."""
+
+    def changed(self, task: Task, key: Any, value: Any) -> None:
+        """Told of each change; None: deleted."""
+
+    def prepares(self, task: Task, txid: int) -> None:
+        """Told at the end of `pre_prepare`."""
+
+    def commits(self, task: Task, txid: int) -> None:
+        """Told in `pre_commit`."""
+
+    def rolls_back(self, task: Task) -> None:
+        """Told in `pre_rollback`."""
+
+    def counted(self, component_id: str) -> Counter[str]:
+        """How often a component has counted each message, over all of its tasks."""
+        return sum((messages_in(dict(state.items())) for (owner, _), state in self.states.items() if owner == component_id), Counter())
+
+
+def messages_in(values: Mapping[Any, Any]) -> Counter[str]:
+    """Every message in the values of a state, as often as it was counted."""
+    return Counter(message for messages in values.values() if isinstance(messages, list) for message in messages)
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a stateful component is laid out in a process."""
+
+    tasks: int
+    keyed: bool
+    key_groups: int
+    key_of: Callable[[Any], Any]
+
+    def owner(self, key: Any) -> int:
+        """The task index that a key belongs to (GRP-2)."""
+        return key_group(self.key_of(key), self.key_groups) * self.tasks // self.key_groups
+
+    def owns(self, task_index: int, slot: int) -> bool:
+        """Tell whether rows of this slot are those of a task (CP-9)."""
+        return (slot * self.tasks // self.key_groups if self.keyed else slot) == task_index
+
+
+@dataclass(frozen=True)
+class Cut:
+    """A committed cut: how often each component has counted each message by then."""
+
+    txid: int = -1
+    counted: Mapping[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
+
+
+def cut_of(txid: int, values_of: Mapping[Task, Values]) -> Cut:
+    """The cut that the values of all tasks are."""
+    counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for (component_id, _), values in values_of.items():
+        counted[component_id].update(messages_in(values))
+    return Cut(txid, counted)
+
+
+class BarrierModel(Witness):
+    """Judges the states of a topology through all of its processes, on one disk."""
+
+    def __init__(self, disk: Disk, ledger: str) -> None:
+        super().__init__()
+        self.violations: list[str] = []
+        self.cuts: list[Cut] = []
+        """The committed ones, in order."""
+        self.layouts: Mapping[str, Layout] = {}
+        self.rolled_back = 0
+        self._disk, self._ledger = disk, ledger
+        self._record = Record()
+        self._live: dict[Task, Values] = {}
+        self._set_aside: dict[tuple[int, int], dict[Task, Values]] = {}
+        """By txid and round of its PREPARE, and task: what the state held."""
+        self._committed: dict[Task, Values] = {}
+        self._back: set[Task] = set()
+        """Tasks whose ROLLBACK has begun: what they hold next is what is committed."""
+        disk.on_written = self._on_written
+
+    def violated(self, text: str) -> None:
+        """Note a broken promise."""
+        self.violations.append(text)
+
+    @property
+    def last_cut(self) -> Cut:
+        """The one that is committed now."""
+        return self.cuts[-1] if self.cuts else Cut()
+
+    def begins(self, layouts: Mapping[str, Layout]) -> None:
+        """A process begins; keys go where its layout says."""
+        before, self._committed = self._committed, {}
+        for component_id, layout in layouts.items():
+            for index in range(layout.tasks):
+                self._committed[component_id, index] = {}
+            for (owner, index), values in before.items():
+                for key, value in values.items() if owner == component_id else ():
+                    self._committed[component_id, layout.owner(key) if layout.keyed else index][key] = value
+        self.layouts = layouts
+        self.states.clear()
+        self._live.clear()
+        self._back.clear()
+
+    # What the tasks tell
+
+    def initialised(self, task: Task, state: Any) -> None:
+        super().initialised(task, state)
+        self._expect_phase(f"init_state of {task}", "committed")
+        self._falls_back(task, "INITSTATE")
+
+    def touches(self, task: Task) -> None:
+        if task in self._back:
+            self._falls_back(task, "ROLLBACK")
+
+    def changed(self, task: Task, key: Any, value: Any) -> None:
+        if value is None:
+            self._live[task].pop(key, None)
+        else:
+            self._live[task][key] = deepcopy(value)
+
+    def prepares(self, task: Task, txid: int) -> None:
+        self.touches(task)
+        self._expect_phase(f"PREPARE({txid}) of {task}", "preparing", txid)
+        self._compare(task, self._live[task], f"PREPARE({txid})")
+        cut = self._set_aside.setdefault((txid, self._record.prepared_round), {})
+        if task in cut:
+            self.violated(f"{task} prepared {txid} twice in round {self._record.prepared_round}")
+        cut[task] = deepcopy(self._live[task])
+
+    def commits(self, task: Task, txid: int) -> None:
+        self._expect_phase(f"COMMIT({txid}) of {task}", "committing", txid)
+
+    def rolls_back(self, task: Task) -> None:
+        self._expect_phase(f"ROLLBACK of {task}", "preparing")
+        self._back.add(task)
+
+    def _falls_back(self, task: Task, why: str) -> None:
+        self._back.discard(task)
+        self.rolled_back += why == "ROLLBACK"
+        self._live[task] = deepcopy(self._committed[task])
+        self._compare(task, self._live[task], why)
+
+    def _compare(self, task: Task, expected: Values, when: str) -> None:
+        found = list(self.states[task].items())
+        if len(found) != len({key for key, _ in found}):
+            self.violated(f"at {when} items() of {task} gave a key twice: {found}")
+        if dict(found) != expected:
+            self.violated(f"at {when} {task} holds {dict(found)}, not {expected}")
+
+    def _expect_phase(self, what: str, phase: str, txid: int | None = None) -> None:
+        if self._record.phase != phase or (txid is not None and self._record.txid != txid):
+            self.violated(f"{what} while what is saved is {self._record}")
+
+    # What the disk tells
+
+    def _on_written(self, entries: dict[str, object]) -> None:
+        if "record" not in entries:
+            return
+        phase, txid, round_, prepared_round, counted = entries["record"]  # type: ignore[misc]
+        before, self._record = self._record, Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
+        if phase == "committing" and before.phase != "committing":
+            self._commit()
+
+    def _commit(self) -> None:
+        record = self._record
+        last = self.last_cut.txid
+        if record.txid != last + 1:
+            self.violated(f"txid {record.txid} is committed after {last}")
+        cut = self._set_aside.pop((record.txid, record.prepared_round), {})
+        missing = self._committed.keys() - cut.keys()
+        if missing:
+            self.violated(f"txid {record.txid} is committed, and {sorted(missing)} had not prepared it")
+            return
+        for task, values in cut.items():
+            if not messages_in(self._committed[task]) <= messages_in(values):
+                self.violated(f"{task} has lost messages between the cuts {last} and {record.txid}")
+            if (durable := self._durable(task)) != values:
+                self.violated(f"txid {record.txid} is committed, and the disk holds {durable} of {task}, not {values}")
+        self._committed = dict(cut)
+        self.cuts.append(cut_of(record.txid, cut))
+
+    def check_disk(self) -> None:
+        """What a new process would find is what is committed."""
+        for task, values in self._committed.items():
+            if (durable := self._durable(task)) != values:
+                self.violated(f"at the end the disk holds {durable} of {task}, not {values}")
+
+    def _durable(self, task: Task) -> Values:
+        """What the disk holds of a task: its rows, and the deltas that count over them, decoded plainly."""
+        component_id, index = task
+        layout, codec = self.layouts[component_id], MessagePack()
+        values = {
+            codec.decode(key): codec.decode(value)
+            for (owner, slot, key), value in self._disk.rows.items()
+            if owner == component_id and layout.owns(index, slot)
+        }
+        for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
+            if (owner, writer) == task and self._record.counts(txid, round_):
+                for change in (change for blob in blobs for change in changes_in(blob, codec)):
+                    if change.value is DELETED:
+                        values.pop(change.key, None)
+                    else:
+                        values[change.key] = codec.decode(stored_value(change.value, codec) or b"")
+        return values

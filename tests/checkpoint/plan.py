@@ -1,0 +1,144 @@
+"""What a simulated topology with state is made of, and what happens to its processes: all drawn from one seed."""
+
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from engine import Config
+from engine.names import CHECKPOINT_COMPONENT
+from engine.testing import ACKER, DelayTuple, DropTuple, Fault, RaiseError
+from tests.checkpoint.slow_store import StoreStrike
+from tests.checkpoint.world import World, draw_world
+
+MESSAGES: Final = (5, 20, 40)
+HOOKS: Final = ("init_state", "pre_prepare", "pre_commit", "pre_rollback", "execute", "prepare")
+STORE_STEPS: Final = (
+    *(f"{when} {what}" for what in ("write", "stage", "fold") for when in ("before", "after")),
+    "within stage",
+    "within fold",
+    "before load",
+    "within load",
+    "before deltas",
+    "after deltas",
+    "after drop",
+    "after claim",
+    "after read",
+    "before store",
+)
+PROVIDER: Final = "tests.checkpoint.slow_store:provider?simulated"
+
+
+@dataclass(frozen=True)
+class ProcessPlan:
+    """One process: its settings and its faults."""
+
+    config: Config
+    tasks: Mapping[str, int]
+    scale_secs: float
+    trouble: float
+    outages: Sequence[tuple[float, float]]
+    strikes: Sequence[StoreStrike]
+    kills: Sequence[tuple[float, tuple[str | None, int]]]
+    """At so many seconds: the component and the task index, or (None, 0) for the whole process."""
+    ending: tuple[Literal["stop", "drain"], float] | None
+    """How the host ends it, and when."""
+    faults: Sequence[Fault]
+    fails: float
+    waits: float
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A whole topology, from its first process to the one that completes it."""
+
+    seed: int
+    world: World
+    resident: bool
+    fold_txids: int
+    is_calm: bool
+    processes: Sequence[ProcessPlan]
+    """The last one lives to the end."""
+
+
+def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
+    """Draw it all."""
+    draws = random.Random(seed)
+    calm = draws.random() < 0.2 if is_calm is None else is_calm
+    world = draw_world(draws, draws.choice(MESSAGES))
+    for source in world.sources:
+        source.pace_secs, source.draws = draws.choice([0.0, 0.01, 0.1, 0.5]), random.Random(f"{seed} pace of {source.name}")
+    deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
+    resident, fold_txids, base = draws.random() < 0.5, draws.choice([1, 2, 4, 30]), _drawn_config(draws, is_calm=calm)
+    processes = [_drawn_process(draws, world, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
+    for _ in range(2):  # an outage may outlast the patience of one
+        processes.append(_drawn_process(draws, world, base, is_calm=calm, dies=False))
+    processes.append(_drawn_process(draws, world, base, is_calm=True, dies=False))
+    return Plan(seed, world, resident, fold_txids, calm, processes)
+
+
+def _drawn_config(draws: random.Random, *, is_calm: bool) -> Config:
+    return Config(
+        state_provider=PROVIDER,
+        max_spout_pending=draws.choice([None, 1, 7, 50]),
+        state_checkpoint_interval_ms=draws.choice([100, 150, 1000, 5000]),
+        checkpoint_timeout_secs=600 if is_calm else draws.choice([600, 600, 60, 15]),
+        state_timeout_secs=draws.choice([20, 60]),
+        state_cache_keys=draws.choice([1, 3, 100_000]),
+        acker_executors=draws.choice([1, 1, 2]),
+        executor_receive_buffer_size=draws.choice([2, 16, 32768]),
+        burst=draws.choice([1, 8, 256]),
+        max_task_restarts=10_000,
+        key_groups=16,
+    )
+
+
+def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm: bool, dies: bool) -> ProcessPlan:
+    tasks = {bolt.name: draws.randint(1, 3) if bolt.is_keyed and draws.random() < 0.5 else bolt.tasks for bolt in world.bolts}
+    victims = [*(name for name in tasks), *(source.name for source in world.sources), ACKER, CHECKPOINT_COMPONENT, CHECKPOINT_COMPONENT]
+    span = draws.choice([0.5, 2.0, 20.0])
+    strikes, kills, outages, faults = [], [], [], []
+    if not is_calm:
+        keepers = [bolt.name for bolt in world.stateful]
+        strikes = [_drawn_strike(draws, draws.choice([*victims, *keepers, *keepers])) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
+        kills = [(span * draws.random() ** 2, (draws.choice(victims), draws.randrange(3))) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
+        faults = [_drawn_fault(draws, world) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
+        if draws.random() < 0.2:
+            begin = span * draws.random()
+            outages = [(begin, begin + draws.choice([0.3, 3.0, 12.0, 150.0]))]
+    if dies and draws.random() < 0.5:
+        strikes.append(_drawn_strike(draws, None))
+    ending: tuple[Literal["stop", "drain"], float] | None = None
+    if dies and draws.random() < 0.3:
+        ending = (draws.choice(["stop", "drain"]), span * draws.random())
+    elif dies:
+        kills.append((span * draws.random(), (None, 0)))
+    return ProcessPlan(
+        config=base.replace(seed=draws.getrandbits(32)),
+        tasks=tasks,
+        scale_secs=draws.choice([0.0, 0.001, 0.05, 0.05, 0.4]),
+        trouble=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02, 0.15]),
+        outages=outages,
+        strikes=strikes,
+        kills=kills,
+        ending=ending,
+        faults=faults,
+        fails=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02]),
+        waits=draws.choice([0.0, 0.0, 0.2]),
+    )
+
+
+def _drawn_strike(draws: random.Random, victim: str | None) -> StoreStrike:
+    step = draws.choice(STORE_STEPS[:2] if draws.random() < 0.4 else STORE_STEPS[:8] if draws.random() < 0.7 else STORE_STEPS[8:])
+    return StoreStrike(step, draws.randint(1, 30 if step.endswith("write") else 12), victim, draws.randrange(3))
+
+
+def _drawn_fault(draws: random.Random, world: World) -> Fault:
+    if draws.random() < 0.2:
+        bolt = draws.choice(world.bolts)
+        source, number = draws.choice(sorted(bolt.inputs)), draws.randint(1, 30)
+        return draws.choice([DropTuple(source, bolt.name, number), DelayTuple(source, bolt.name, number, draws.choice([0.5, 5.0, 40.0]))])
+    method = draws.choice(HOOKS)
+    victim = draws.choice(world.stateful).name
+    number = draws.randint(1, 40) if method == "execute" else draws.randint(1, 4)
+    return RaiseError(victim, at_call=number, method=method)

@@ -1,0 +1,214 @@
+"""One simulated topology with state, through its processes: drawn from a seed, played under the virtual clock, judged by a plain model."""
+
+import asyncio
+import random
+import re
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, TypeAlias
+
+from engine import ComponentError, Run, StateError
+from engine.checkpoint.checkpoints import LEDGER
+from engine.state import layered
+from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
+from tests.checkpoint.judge import judge_ack, judge_counts, judge_cuts
+from tests.checkpoint.model import BarrierModel
+from tests.checkpoint.plan import Plan, ProcessPlan, draw_plan
+from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
+from tests.checkpoint.world import Chance, World
+from tests.simulation.overheard import overheard
+
+LIMIT_SECS: Final = 50_000.0
+EXPECTED_ERRORS: Final = ("InjectedError", "StateUnavailable", "was killed")
+Outcome: TypeAlias = Literal["complete", "killed", "stopped", "drained", "gave up", "unfinished"]
+
+
+@dataclass
+class Simulated:
+    """What one simulated topology showed."""
+
+    seed: int
+    outcomes: list[Outcome] = field(default_factory=list)
+    """How each of its processes ended."""
+    strikes: Counter[str] = field(default_factory=Counter)
+    """Faults that came true, by kind."""
+    cuts: int = 0
+    """Committed checkpoints."""
+    rolled_back: int = 0
+    """States that were compared after a ROLLBACK."""
+    unavailable: int = 0
+    """Times that the store did not answer."""
+    replayed: int = 0
+    secs: float = 0.0
+    violations: list[str] = field(default_factory=list)
+
+    def describe(self) -> str:
+        """The violations, and the command that replays the run."""
+        lines = "\n".join(f"  - {violation}" for violation in self.violations)
+        return f"state, seed {self.seed}: {len(self.violations)} violations\n{lines}\nReplay: python -m tests.checkpoint {self.seed}"
+
+
+class Simulation:
+    """A topology, its disk, and the model that judges it."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.world: World = plan.world
+        self.disk = Disk()
+        self.model = BarrierModel(self.disk, LEDGER)
+        self.simulated = Simulated(plan.seed, violations=self.model.violations)
+
+    def play(self) -> Simulated:
+        """Play all processes; what the last one leaves is judged."""
+        simulated = self.simulated
+        for number, process in enumerate(self.plan.processes):
+            outcome = Process(self, process, number).play()
+            simulated.outcomes.append(outcome)
+            if outcome in ("complete", "unfinished"):
+                break
+        simulated.cuts, simulated.rolled_back = len(self.model.cuts), self.model.rolled_back
+        simulated.replayed = sum(len(source.replayed) for source in self.world.sources)
+        if simulated.outcomes[-1] != "complete":
+            simulated.violations.append(f"the topology is not complete: {simulated.outcomes}")
+        else:
+            simulated.violations += [*judge_counts(self.world, self.model), *judge_cuts(self.world, self.model.cuts)]
+        if self.plan.is_calm and simulated.replayed:
+            simulated.violations.append("nothing went wrong, and messages were replayed")
+        return simulated
+
+
+class Process:
+    """One process of the topology, from its start to its end or its death."""
+
+    def __init__(self, simulation: Simulation, plan: ProcessPlan, number: int) -> None:
+        self.simulation, self.plan, self.number = simulation, plan, number
+        self.world, self.model = simulation.world, simulation.model
+        self.run: Run | None = None
+        self.died = asyncio.Event()
+        self.weather = Weather(
+            random.Random(f"{simulation.plan.seed} weather {number}"),
+            plan.scale_secs,
+            plan.trouble,
+            plan.outages,
+            plan.strikes,
+            self.strike,
+        )
+
+    def play(self) -> Outcome:
+        """Run it; say how it ended."""
+        simulation, plan = self.simulation, self.plan
+        chance = Chance(random.Random(f"{simulation.plan.seed} chance {self.number}"), plan.fails, plan.waits)
+        self.model.begins(self.world.layouts(plan.tasks, plan.config.key_groups))
+        for source in self.world.sources:
+            source.is_gone = False
+            source.on_acked = self.judge_ack
+        IN_USE["simulated"] = SlowProvider(simulation.disk, self.weather, resident=simulation.plan.resident)
+        try:
+            finished = run_topology(
+                self.world.topology(self.model, chance, plan.tasks),
+                plan.config,
+                faults=plan.faults,
+                during=self.script,
+                shuffle=True,
+                limit_secs=LIMIT_SECS,
+                real_limit_secs=600,
+            )
+        except (ComponentError, StateError) as error:
+            return self._ended_by(error)
+        except (RunUnfinished, VirtualLoopError) as error:
+            simulation.simulated.violations.append(f"process {self.number} did not end: {error}")
+            return "unfinished"
+        finally:
+            IN_USE.clear()
+            simulation.simulated.unavailable += self.weather.unavailable
+            if self.run is not None:
+                self.model.check_disk()
+        simulation.simulated.secs += finished.secs
+        simulation.simulated.strikes.update(type(strike.fault).__name__ for strike in finished.strikes)
+        for source in self.world.sources:
+            source.is_gone = True
+        if self.weather.is_dead:
+            return "killed"
+        assert finished.state in ("complete", "stopped", "drained"), finished.state
+        return finished.state
+
+    def _ended_by(self, error: Exception) -> Outcome:
+        """An error ended it: as it had to, or against its promises."""
+        if self.weather.is_dead:
+            return "killed"
+        tried = re.search(r"tried for ([\d.]+) s", str(error))
+        if not (tried and float(tried[1]) >= self.plan.config.state_timeout_secs - 0.05 and (self.plan.outages or self.plan.trouble)):
+            self.simulation.simulated.violations.append(f"process {self.number} failed: {error!r}")
+        for source in self.world.sources:
+            source.is_gone = True
+        return "gave up"
+
+    # What goes on while it runs
+
+    async def script(self, run: Run) -> None:
+        """Watch the run, and strike it at the times of its plan."""
+        self.run = run
+        run.on_report.append(self.heard)
+        loop, plan = asyncio.get_running_loop(), self.plan
+        timers = [loop.call_later(secs, self.strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
+        ended, died = map(asyncio.ensure_future, (run.completed(), self.died.wait()))
+        try:
+            await asyncio.wait([ended, died], timeout=plan.ending[1] if plan.ending else None, return_when=asyncio.FIRST_COMPLETED)
+            if plan.ending and not ended.done() and not died.done():
+                await (run.stop() if plan.ending[0] == "stop" else run.drain())
+        finally:
+            ended.cancel()
+            died.cancel()
+            await asyncio.gather(ended, died, return_exceptions=True)
+            for timer in timers:
+                timer.cancel()
+        if self.weather.is_dead:
+            await run.stop()
+
+    def judge_ack(self, message: str) -> None:
+        """What is acked is committed."""
+        self.model.violations += judge_ack(self.world, self.model.last_cut, message)
+
+    def strike(self, strike: StoreStrike) -> None:
+        """Kill a task, or the process."""
+        run = self.run
+        if strike.victim is None:
+            self.weather.is_dead = True
+            self.died.set()
+            for source in self.world.sources:
+                source.is_gone = True
+            self.simulation.simulated.strikes["process"] += 1
+        elif run is not None and run.state in ("starting", "running", "draining"):
+            tasks = run.task_ids(strike.victim)
+            asyncio.get_running_loop().call_soon(self._kill, run, tasks[strike.task_index % len(tasks)])
+            self.simulation.simulated.strikes["acker" if strike.victim == ACKER else strike.victim.rstrip("0123456789")] += 1
+
+    def _kill(self, run: Run, task_id: int) -> None:
+        if run.state in ("starting", "running", "draining"):
+            run.kill_task(task_id)
+
+    def heard(self, report: Any) -> None:
+        """Judge an error of a component: nothing but what was injected goes wrong."""
+        expected = any(name in report.text for name in EXPECTED_ERRORS)
+        if not self.weather.is_dead and not expected:
+            self.simulation.simulated.violations.append(f"process {self.number}: {report.text}")
+
+
+@contextmanager
+def small_folds(txids: int) -> Iterator[None]:
+    """Have states fold after so many checkpoints."""
+    before = layered.FOLD_TXIDS
+    layered.FOLD_TXIDS = txids  # type: ignore[misc]
+    try:
+        yield
+    finally:
+        layered.FOLD_TXIDS = before  # type: ignore[misc]
+
+
+def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
+    """Play what a seed says; is_calm: with no faults, by default one run in five. `quiet` keeps the engine's log shut."""
+    simulation = Simulation(draw_plan(seed, is_calm=is_calm))
+    with small_folds(simulation.plan.fold_txids), overheard(simulation.model.violated, quiet=quiet):
+        return simulation.play()
