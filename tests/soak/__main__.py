@@ -1,8 +1,9 @@
 """Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
 
-    python -m tests.soak --minutes 10     as many as fit
-    python -m tests.soak --full           1,000 simulated runs, and 12,000 random DAGs, once, with their figures
-    python -m tests.soak --seed 42 ...    the same again
+python -m tests.soak --minutes 10     as many as fit
+python -m tests.soak --full           12,000 random DAGs, 1,000 simulated runs, 2,000 with state, 1,000 kills, once, with their figures
+python -m tests.soak --full --only kills
+python -m tests.soak --seed 42 ...    the same again
 """
 
 import argparse
@@ -12,15 +13,23 @@ import random
 import sys
 import time
 import traceback
+from collections.abc import Collection
+from concurrent.futures import ThreadPoolExecutor
 
+from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
 from tests.soak.figures import Figures
+from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 
 FULL_SIMULATIONS = 1000
 FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
 ROUND_SIMULATIONS = 40
 ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
+FULL_STATE_SIMULATIONS = 2000
+ROUND_STATE_SIMULATIONS = 80
+FULL_KILLS = 1000
+PARTS = ("dags", "runs", "state", "kills")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -29,7 +38,9 @@ MOST_VIOLATIONS = 20
 class Soak:
     """One soak: what was done, and when it is over."""
 
-    def __init__(self, seed: int, minutes: float | None) -> None:
+    def __init__(self, seed: int, minutes: float | None, parts: Collection[str] = PARTS) -> None:
+        self.parts = parts
+        self.stores: list[Store] = [store for store in STORES if why_no(store) is None]
         self.draws = random.Random(seed)
         self.figures = Figures()
         self.began = self.next_line = time.monotonic()
@@ -44,14 +55,23 @@ class Soak:
 
     def run_full(self) -> None:
         """The full counts, once."""
-        self.prove(FULL_PROGRAMS)
-        self.simulate(FULL_SIMULATIONS)
+        self.run_once(FULL_PROGRAMS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
-            self.simulate(ROUND_SIMULATIONS)
-            self.prove(ROUND_PROGRAMS)
+            self.run_once(ROUND_PROGRAMS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+
+    def run_once(self, programs: dict[str, int], simulations: int, state_simulations: int, kills: int) -> None:
+        """Run each part that is asked for, so often."""
+        if "dags" in self.parts:
+            self.prove(programs)
+        if "runs" in self.parts:
+            self.simulate(simulations)
+        if "state" in self.parts:
+            self.simulate_state(state_simulations)
+        if "kills" in self.parts:
+            self.kill(kills)
 
     def simulate(self, runs: int) -> None:
         """Simulate so many runs, each of a new seed."""
@@ -60,6 +80,28 @@ class Soak:
                 return
             self.figures.add(simulate(self.draws.getrandbits(40)))
             self.tell()
+
+    def simulate_state(self, runs: int) -> None:
+        """Simulate so many topologies with state, each of a new seed."""
+        for _ in range(runs):
+            if self.is_over:
+                return
+            self.figures.add_state(simulate_state(self.draws.getrandbits(40)))
+            self.tell()
+
+    def kill(self, kills: int) -> None:
+        """Play rounds of kills, one on each store side by side, until so many more processes have died."""
+        enough = self.figures.processes_killed + kills
+        with ThreadPoolExecutor(len(self.stores)) as pool:
+            while self.figures.processes_killed < enough and not self.is_over:
+                seeds = [self.draws.getrandbits(40) for _ in self.stores]
+                for killed, violations in pool.map(self.play_round, seeds, self.stores):
+                    self.figures.add_kills(killed, violations)
+                    self.tell()
+
+    def play_round(self, seed: int, store: Store) -> tuple[Killed, str]:
+        """Play one round of kills; it ends early when the time is up."""
+        return play_round(seed, store, lambda: self.is_over)
 
     def prove(self, counts: dict[str, int]) -> None:
         """Run each proof with so many programs, in batches of their own seeds."""
@@ -95,9 +137,12 @@ def main() -> int:
     """Soak; status 1 where a promise was broken."""
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Long random faults.")
     parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
-    counts = f"{FULL_SIMULATIONS:,} runs and {sum(FULL_PROGRAMS.values()):,} DAGs"
+    counts = (
+        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_SIMULATIONS:,} runs, {FULL_STATE_SIMULATIONS:,} runs with state, {FULL_KILLS:,} kills"
+    )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
     parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
+    parser.add_argument("--only", choices=PARTS, help="one of its parts")
     arguments = parser.parse_args()
     assert set(PROOFS) == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
@@ -105,7 +150,10 @@ def main() -> int:
     print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)
     logging.getLogger("engine").setLevel(logging.CRITICAL)
     gc.freeze()  # each run collects its garbage; what was imported is none
-    soak = Soak(seed, None if arguments.full else arguments.minutes)
+    soak = Soak(seed, None if arguments.full else arguments.minutes, [arguments.only] if arguments.only else PARTS)
+    for store in STORES:
+        if reason := why_no(store):
+            print(f"no kills on {store}: {reason}", flush=True)
     try:
         soak.run_full() if arguments.full else soak.run_rounds()
     except KeyboardInterrupt:

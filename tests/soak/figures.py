@@ -4,8 +4,13 @@ import resource
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
+from typing import Final
 
+from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
+from tests.soak.kills import STEPS, STORES, Killed
+
+KINDS: Final = ("at an instant", "at a step")
 
 
 @dataclass
@@ -20,6 +25,12 @@ class Figures:
     """By kind: injected deaths, and (`runs with …`) the runs that had one."""
     virtual_secs: float = 0.0
     states: Counter[str] = field(default_factory=Counter)
+    state: Counter[str] = field(default_factory=Counter)
+    """Of simulated runs with state: runs, processes by how they ended, faults by kind, and what was compared."""
+    kills: Counter[str] = field(default_factory=Counter)
+    """Of real processes: by store and kind, and what was counted."""
+    steps: set[str] = field(default_factory=set)
+    """The named steps at which one died."""
     programs: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     """Each with the command that replays it."""
@@ -37,11 +48,36 @@ class Figures:
         if simulated.violations:
             self.violations.append(simulated.describe())
 
+    def add_state(self, simulated: StateSimulated) -> None:
+        """Count one simulated topology with state."""
+        self.state.update(["runs", *(f"process {outcome}" for outcome in simulated.outcomes)])
+        self.state.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
+        self.state.update(cuts=simulated.cuts, rollbacks=simulated.rolled_back)
+        self.state.update(replayed=simulated.replayed, unavailable=simulated.unavailable)
+        self.virtual_secs += simulated.secs
+        if simulated.violations:
+            self.violations.append(simulated.describe())
+
+    def add_kills(self, killed: Killed, violations: str) -> None:
+        """Count one round of kills."""
+        store = killed.round.store
+        self.kills.update({f"{store} {kind}": count for kind, count in killed.kills.items()})
+        self.kills.update({f"{store} rounds": 1, "numbers": killed.round.messages, "replayed": killed.replayed})
+        self.steps |= killed.steps
+        if violations:
+            self.violations.append(violations)
+
+    @property
+    def processes_killed(self) -> int:
+        """Real processes that were killed, servers not among them."""
+        return sum(self.kills[f"{store} {kind}"] for store in STORES for kind in KINDS)
+
     def line(self, secs: float) -> str:
         """One line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
-            f"{self.programs.total():,} DAGs; {len(self.violations)} violations; {peak_mib():.0f} MiB"
+            f"{self.programs.total():,} DAGs; {self.state['runs']:,} runs with state; {self.processes_killed:,} kills; "
+            f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
 
     def summary(self) -> str:
@@ -55,10 +91,39 @@ class Figures:
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
+            *self.state_lines(),
+            *self.kill_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
         ]
         return "\n".join(lines)
+
+    def state_lines(self) -> list[str]:
+        """What the simulated runs with state came to."""
+        counts = self.state
+        return [
+            f"simulated topologies with state: {counts['runs']:,}; their processes: {listed(counts, 'process ')}",
+            f"  struck: {listed(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
+            f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
+            f"{counts['replayed']:,} messages replayed",
+        ]
+
+    def kill_lines(self) -> list[str]:
+        """What the kills of real processes came to."""
+        counts = self.kills
+        lines = [f"kill -9 of real processes: {self.processes_killed:,}, at {len(self.steps)} of {len(STEPS)} named steps"]
+        for store in STORES:
+            if counts[f"{store} rounds"]:
+                kinds = ", ".join(f"{counts[f'{store} {kind}']:,} {kind}" for kind in KINDS)
+                servers = f"; {counts[f'{store} server']:,} times the server" if store == "redis" else ""
+                lines.append(f"  {store}: {kinds}{servers}, in {counts[f'{store} rounds']:,} rounds")
+        return [*lines, f"  {counts['numbers']:,} numbers judged, {counts['replayed']:,} of them replayed"]
+
+
+def listed(counts: Counter[str], prefix: str) -> str:
+    """What begins with the prefix, as a list."""
+    found = sorted((name.removeprefix(prefix), count) for name, count in counts.items() if name.startswith(prefix))
+    return ", ".join(f"{count:,} {name}" for name, count in found) or "none"
 
 
 def peak_mib() -> float:
