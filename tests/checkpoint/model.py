@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from engine.checkpoint.machine import Record
 from engine.kernel import key_group
@@ -187,7 +187,7 @@ class BarrierModel(Witness):
     def _on_written(self, entries: dict[str, object]) -> None:
         if "record" not in entries:
             return
-        phase, txid, round_, prepared_round, counted = entries["record"]  # type: ignore[misc]
+        phase, txid, round_, prepared_round, counted = cast(tuple[Any, int, int, int, list[list[int]]], entries["record"])
         before, self._record = self._record, Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
         if phase == "committing" and before.phase != "committing":
             self._commit()

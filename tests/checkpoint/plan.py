@@ -97,7 +97,8 @@ def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm:
     tasks = {bolt.name: draws.randint(1, 3) if bolt.is_keyed and draws.random() < 0.5 else bolt.tasks for bolt in world.bolts}
     victims = [*(name for name in tasks), *(source.name for source in world.sources), ACKER, CHECKPOINT_COMPONENT, CHECKPOINT_COMPONENT]
     span = draws.choice([0.5, 2.0, 20.0])
-    strikes, kills, outages, faults = [], [], [], []
+    kills: list[tuple[float, tuple[str | None, int]]] = []
+    strikes, outages, faults = [], [], []
     if not is_calm:
         keepers = [bolt.name for bolt in world.stateful]
         strikes = [_drawn_strike(draws, draws.choice([*victims, *keepers, *keepers])) for _ in range(draws.choice([0, 0, 1, 2, 4]))]
@@ -124,7 +125,7 @@ def _drawn_process(draws: random.Random, world: World, base: Config, *, is_calm:
         ending=ending,
         faults=faults,
         fails=0.0 if is_calm else draws.choice([0.0, 0.0, 0.02]),
-        waits=draws.choice([0.0, 0.0, 0.2]),
+        waits=draws.choice([0.0, 0.0, 0.2, 0.5]),
     )
 
 
@@ -137,7 +138,9 @@ def _drawn_fault(draws: random.Random, world: World) -> Fault:
     if draws.random() < 0.2:
         bolt = draws.choice(world.bolts)
         source, number = draws.choice(sorted(bolt.inputs)), draws.randint(1, 30)
-        return draws.choice([DropTuple(source, bolt.name, number), DelayTuple(source, bolt.name, number, draws.choice([0.5, 5.0, 40.0]))])
+        late = DelayTuple(source, bolt.name, number, draws.choice([0.5, 5.0, 40.0]))
+        faults: list[Fault] = [DropTuple(source, bolt.name, number), late]
+        return draws.choice(faults)
     method = draws.choice(HOOKS)
     victim = draws.choice(world.stateful).name
     number = draws.randint(1, 40) if method == "execute" else draws.randint(1, 4)

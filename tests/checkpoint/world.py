@@ -275,8 +275,9 @@ class World:
             builder.set_spout(source.name, partial(ReplayingSpout, source))
         for bolt in self.bolts:
             direct = [each.name for each in self.bolts if each.inputs.get(bolt.name) == "direct"]
-            kept = (witness,) if issubclass(bolt.kind, Remember) else ()
-            make: Any = partial(bolt.kind, *kept, chance, direct)
+            kept: tuple[Any, ...] = (witness,) if issubclass(bolt.kind, Remember) else ()
+            kind: Any = bolt.kind
+            make: Any = partial(kind, *kept, chance, direct)
             settings: dict[str, Any] = {"concurrency": 3} if bolt.kind is PassOnLater else {}
             declarer = builder.set_bolt(bolt.name, make, parallelism=tasks[bolt.name], **settings)
             for source_id, grouping in bolt.inputs.items():
@@ -307,12 +308,14 @@ MOST_COPIES: Final = 12
 
 
 def draw_world(draws: random.Random, messages: int) -> World:
-    """Draw a DAG: one to three spouts, up to three layers of up to two bolts, at least one of them stateful."""
+    """Draw a DAG: one to three spouts, up to three layers of up to two bolts, at least one of them stateful; or one of two shapes."""
     sources = [Source(f"s{index}", [f"s{index}:{n}" for n in range(messages)]) for index in range(draws.randint(1, 3))]
     names = [source.name for source in sources]
     bolts: list[BoltPlan] = []
     if draws.random() < 0.1:  # all hangs on one task
         return World(sources, [BoltPlan("b00", Remember, 1, dict.fromkeys(names, "fields"))], messages)
+    if draws.random() < 0.15:  # what a stateless bolt hands on too early shows only between two stateful ones
+        return World(sources, _drawn_chain(draws, names), messages)
     depth = draws.randint(1, 3)
     for level in range(depth):
         above = [*names, *(bolt.name for bolt in bolts)]
@@ -322,6 +325,17 @@ def draw_world(draws: random.Random, messages: int) -> World:
             kind = draws.choice([Remember, RememberByParts] if keeps else [PassOn, PassOnLater])
             bolts.append(_drawn_bolt(draws, f"b{level}{index}", kind, inputs, World(sources, bolts, messages)))
     return World(sources, bolts, messages)
+
+
+def _drawn_chain(draws: random.Random, inputs: Sequence[str]) -> list[BoltPlan]:
+    """State, no state, state: one behind the other, of several tasks each."""
+    chain: list[BoltPlan] = []
+    kinds: list[Any] = [Remember, draws.choice([PassOn, PassOnLater]), Remember]
+    for index, kind in enumerate(kinds):
+        grouping = draws.choice(["fields", "shuffle"])
+        chain.append(BoltPlan(f"b{index}0", kind, draws.randint(2, 3), dict.fromkeys(inputs, grouping)))
+        inputs = [chain[-1].name]
+    return chain
 
 
 def _drawn_bolt(draws: random.Random, name: str, kind: Any, inputs: Sequence[str], above: World) -> BoltPlan:

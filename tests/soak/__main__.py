@@ -95,9 +95,13 @@ class Soak:
         with ThreadPoolExecutor(len(self.stores)) as pool:
             while self.figures.processes_killed < enough and not self.is_over:
                 seeds = [self.draws.getrandbits(40) for _ in self.stores]
-                for killed, violations in pool.map(self.play_round, seeds, self.stores):
-                    self.figures.add_kills(killed, violations)
-                    self.tell()
+                try:
+                    for killed, violations in pool.map(self.play_round, seeds, self.stores):
+                        self.figures.add_kills(killed, violations)
+                        self.tell()
+                except KeyboardInterrupt:
+                    self.ends = time.monotonic()  # so that the rounds end soon
+                    raise
 
     def play_round(self, seed: int, store: Store) -> tuple[Killed, str]:
         """Play one round of kills; it ends early when the time is up."""

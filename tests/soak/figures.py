@@ -6,9 +6,10 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
+from tests.checkpoint.killing import STEPS
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
-from tests.soak.kills import STEPS, STORES, Killed
+from tests.soak.kills import STORES, Killed
 
 KINDS: Final = ("at an instant", "at a step")
 

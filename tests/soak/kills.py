@@ -140,14 +140,19 @@ class KilledTopology:
         if status == -signal.SIGKILL:
             self.killed.kills["at an instant" if death.step is None else "at a step"] += 1
             self.killed.steps.update([death.step] if death.step else [])
-        elif status != 0:
+        elif status != 0 and not (death.server_secs is not None and self._was_refused()):
             self._violated(f"a process ended with status {status}, and was not killed")
+
+    def _was_refused(self) -> bool:
+        """Tell whether the last process had only just begun when the server died: a start without a store is refused at once."""
+        said = self._said()
+        return "await checkpoints.open()" in said and "\nengine.errors.StateUnavailable: " in said
 
     def _run(self, death: Death) -> int | None:
         """Start a process, and have it die; return its exit status, None where it hung and was killed for that."""
         named = [] if death.step is None else [death.step, str(death.number)]
         command = [sys.executable, "-m", "tests.checkpoint.killing", str(self.folder), str(self.round.messages), self.url, *named]
-        with (self.folder / "log").open("ab") as log:
+        with (self.folder / "log").open("wb") as log:  # of the last process
             process = subprocess.Popen(command, stdout=log, stderr=log)
         try:
             if death.server_secs is not None and not _ends_within(process, min(death.server_secs, death.secs)):
@@ -175,8 +180,10 @@ class KilledTopology:
             await provider.close()
 
     def _violated(self, text: str) -> None:
-        said = (self.folder / "log").read_text(errors="replace")[-2000:]
-        self.killed.violations.append(f"{text}\n{said}")
+        self.killed.violations.append(f"{text}\n{self._said()[-2000:]}")
+
+    def _said(self) -> str:
+        return (self.folder / "log").read_text(errors="replace")
 
 
 def _ends_within(process: subprocess.Popen[bytes], secs: float) -> bool:
