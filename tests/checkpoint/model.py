@@ -227,9 +227,10 @@ class BarrierModel(Witness):
         }
         for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
             if (owner, writer) == task and self._record.counts(txid, round_):
-                for change in (change for blob in blobs for change in changes_in(blob, codec)):
-                    if change.value is DELETED:
-                        values.pop(change.key, None)
-                    else:
-                        values[change.key] = codec.decode(stored_value(change.value, codec) or b"")
+                for keys, changed, _ in (changes_in(blob, codec) for blob in blobs):
+                    for key, value in zip(keys, changed, strict=True):
+                        if value is DELETED:
+                            values.pop(key, None)
+                        else:
+                            values[key] = codec.decode(stored_value(value, codec) or b"")
         return values

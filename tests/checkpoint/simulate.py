@@ -198,13 +198,13 @@ class Process:
 
 @contextmanager
 def small_folds(txids: int) -> Iterator[None]:
-    """Have states fold after so many checkpoints."""
-    before = layered.FOLD_TXIDS
-    layered.FOLD_TXIDS = txids  # type: ignore[misc]
+    """Have states fold after so many checkpoints, and at a start that finds more of them."""
+    before = layered.FOLD_TXIDS, layered.MOST_TAKEN_UP
+    layered.FOLD_TXIDS = layered.MOST_TAKEN_UP = txids  # type: ignore[misc]
     try:
         yield
     finally:
-        layered.FOLD_TXIDS = before  # type: ignore[misc]
+        layered.FOLD_TXIDS, layered.MOST_TAKEN_UP = before  # type: ignore[misc]
 
 
 def simulate(seed: int, *, is_calm: bool | None = None, quiet: bool = True) -> Simulated:
