@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.state.sqlite import SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
 from tests.checkpoint.killed import faults_of
 from tests.checkpoint.killing import STEPS
 
