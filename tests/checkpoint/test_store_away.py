@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from engine import ComponentError, Config, Fields, Spout, TopologyBuilder
+from engine import ComponentError, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
 from engine.state.memory import MemoryProvider, MemoryStore
 from engine.testing import run_topology
-from tests.checkpoint.world import Effects, Remember
 
 AWAY = range(2, 12)
 """The seconds from the first `stage` on in which the store cannot be reached."""
@@ -57,10 +56,17 @@ class Endless(Spout):
         self.failed += 1
 
 
+class Keep(StatefulBasicBolt):
+    """Keeps the last message of each key."""
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["key"], tup["message"])
+
+
 def topology(spout: Endless) -> Any:
     builder = TopologyBuilder("away")
     builder.set_spout("source", lambda: spout)
-    builder.set_bolt("keep", lambda: Remember(Effects())).fields_grouping("source", "key")
+    builder.set_bolt("keep", Keep).fields_grouping("source", "key")
     return builder.build()
 
 
