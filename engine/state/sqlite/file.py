@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from engine.errors import StateError, StateUnavailable
+from engine.in_thread import in_thread
 
 FORMAT: Final = 1
 """Of the tables; kept as `user_version`."""
@@ -121,7 +122,7 @@ class SqliteFile:
         return self._told(lambda: reader.execute(statement, values).fetchall())
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await asyncio.get_running_loop().run_in_executor(self._thread, lambda: self._told(work))
+        return await in_thread(self._thread, lambda: self._told(work))
 
     def _told(self, work: Callable[[], _T]) -> _T:
         return told(work, self.path)
