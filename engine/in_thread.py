@@ -1,8 +1,8 @@
 """A call in a thread beside a loop that never rests.
 
-A thread that waits for the interpreter's lock asks for it only when nobody has released it for 5 ms. A busy loop releases it at each turn, for
-microseconds: too short for the thread to wake up, and often enough that it never asks. So a call of a few milliseconds can take a second.
-Here the loop waits for the thread a moment now and then, while it is busy and the call is not done; a loop that rests does not.
+A thread that waits for the interpreter's lock asks for it only when nobody has released it for 5 ms. A busy loop releases it at each turn,
+for microseconds: too short for the thread to wake up, and often enough that it never asks. So a call of a few milliseconds can take a
+second. Here the loop waits for the thread a moment now and then, while it is busy and the call is not done; a loop that rests does not.
 """
 
 import asyncio
