@@ -3,7 +3,6 @@
 One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer.
 """
 
-import asyncio
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent import futures
