@@ -11,6 +11,8 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Final, TypeVar
 
+from engine.clock import Clock
+
 LOOK_EVERY_SECS: Final = 0.001
 BUSY_SECS: Final = 0.0005
 """A loop that is later than this has something to do."""
@@ -22,6 +24,7 @@ _T = TypeVar("_T")
 async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
     """Call work in a thread of the pool; return what it returns, raise what it raises. Cancelled, it is not called if it has not begun."""
     loop = asyncio.get_running_loop()
+    now = Clock.of(loop).now
     finished = threading.Event()
 
     def call() -> _T:
@@ -31,12 +34,12 @@ async def in_thread(pool: Executor, work: Callable[[], _T]) -> _T:
             finished.set()
 
     result = loop.run_in_executor(pool, call)
-    due = loop.time() + LOOK_EVERY_SECS
+    due = now() + LOOK_EVERY_SECS
     try:
         while not (await asyncio.wait([result], timeout=LOOK_EVERY_SECS))[0]:
-            if loop.time() - due > BUSY_SECS:
+            if now() - due > BUSY_SECS:
                 finished.wait(GRANT_SECS)
-            due = loop.time() + LOOK_EVERY_SECS
+            due = now() + LOOK_EVERY_SECS
     except asyncio.CancelledError:
         result.cancel()
         raise
