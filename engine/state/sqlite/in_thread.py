@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from engine.clock import Clock
 
 LOOK_EVERY_SECS: Final = 0.001
-BUSY_SECS: Final = 0.0005
-"""A loop that is later than this has something to do."""
+BUSY_SECS: Final = 0.002
+"""A loop that is later than this has something to do; timers of uvloop are in whole milliseconds."""
 GRANT_SECS: Final = 0.0005
 """How long the loop waits for the thread in one turn."""
 _T = TypeVar("_T")

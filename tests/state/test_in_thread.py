@@ -1,0 +1,93 @@
+"""A call in a thread beside a busy loop: the loop waits for it now and then, and only then."""
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from engine.state.sqlite import in_thread as module
+from engine.state.sqlite.in_thread import in_thread
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(1) as made:
+        yield made
+
+
+@pytest.fixture
+def granted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
+    """Set once the loop has waited for the thread."""
+    waited = threading.Event()
+
+    class Finished(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waited.set()
+            return super().wait(timeout)
+
+    monkeypatch.setattr(module, "threading", SimpleNamespace(Event=Finished))
+    return waited
+
+
+async def test_it_returns_and_raises_what_the_call_does(pool: ThreadPoolExecutor) -> None:
+    assert await in_thread(pool, lambda: 7) == 7
+    with pytest.raises(ZeroDivisionError):
+        await in_thread(pool, lambda: 1 // 0)
+
+
+async def test_a_busy_loop_waits_for_the_thread(pool: ThreadPoolExecutor, granted: threading.Event) -> None:
+    """The call is done only once the loop has waited for it."""
+    turning = True
+
+    async def be_busy() -> None:
+        while turning:
+            sum(range(300_000))
+            await asyncio.sleep(0)
+
+    busy = asyncio.ensure_future(be_busy())
+    assert await in_thread(pool, lambda: granted.wait(30))
+    turning = False
+    await busy
+
+
+async def test_a_loop_at_rest_does_not_wait(pool: ThreadPoolExecutor, granted: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "BUSY_SECS", 5.0)
+    may_end = threading.Event()
+    asyncio.get_running_loop().call_later(0.05, may_end.set)
+    assert await in_thread(pool, lambda: may_end.wait(30))
+    assert not granted.is_set()
+
+
+async def test_cancelled_before_it_begins_it_is_not_called(pool: ThreadPoolExecutor) -> None:
+    may_end, calls = threading.Event(), []
+    first = asyncio.ensure_future(in_thread(pool, may_end.wait))
+    second = asyncio.ensure_future(in_thread(pool, lambda: calls.append(2)))
+    await asyncio.sleep(0.01)
+    second.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await second
+    may_end.set()
+    assert await first
+    assert await in_thread(pool, lambda: calls) == []
+
+
+async def test_cancelled_while_it_runs_it_goes_on_and_its_error_is_nobodys(pool: ThreadPoolExecutor) -> None:
+    began, may_end, seen = threading.Event(), threading.Event(), list[object]()
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: seen.append(context))
+
+    def fails() -> None:
+        began.set()
+        may_end.wait(30)
+        raise OSError("late")
+
+    call = asyncio.ensure_future(in_thread(pool, fails))
+    await asyncio.to_thread(began.wait, 30)
+    call.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await call
+    may_end.set()
+    assert await in_thread(pool, lambda: "next") == "next"
+    assert seen == []
