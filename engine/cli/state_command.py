@@ -14,7 +14,6 @@ from engine.names import did_you_mean
 from engine.state import StateProvider, provider_of
 
 _WRONG: Final = 2
-_AGAIN: Final = "The engine tries again."
 _F = TypeVar("_F")
 
 
@@ -144,7 +143,7 @@ def _run(url: str, work: Callable[[StateProvider], Coroutine[Any, Any, int | Non
     try:
         return asyncio.run(work(_provider(url))) or 0
     except StateError as error:
-        show_error(StateError(error.message, hint=(error.hint or "").removesuffix(_AGAIN).strip() or None))
+        show_error(error)
         return _WRONG
 
 

@@ -8,7 +8,7 @@ from redis import exceptions
 
 from engine.errors import StateError, StateFenced, StateUnavailable
 
-AGAIN: Final = "The engine tries again."
+AGAIN: Final = "It passes: start again when it is over."
 
 
 class Overtaken(StateUnavailable):
@@ -57,18 +57,18 @@ _MEANINGS: Final = {
         StateError, "what this run stored is gone", "Was it flushed, or restarted without its data? Set appendonly yes; start again."
     ),
     "LOADING": _Meaning(StateUnavailable, "it is loading its data", AGAIN),
-    "BUSY": _Meaning(StateUnavailable, "a script keeps it busy", f"SCRIPT KILL ends it. {AGAIN}"),
+    "BUSY": _Meaning(StateUnavailable, "a script keeps it busy", "SCRIPT KILL ends it."),
     "UNKILLABLE": _Meaning(StateUnavailable, "a script keeps it busy", AGAIN),
-    "OOM": _Meaning(StateUnavailable, "it is out of memory", f"Raise its maxmemory, or give it less to keep. {AGAIN}"),
+    "OOM": _Meaning(StateUnavailable, "it is out of memory", "Raise its maxmemory, or give it less to keep."),
     "READONLY": _Meaning(
-        StateUnavailable, "it is a replica now, which cannot be written", f"After a failover the address must name the new master. {AGAIN}"
+        StateUnavailable, "it is a replica now, which cannot be written", "After a failover the address must name the new master."
     ),
-    "MISCONF": _Meaning(StateUnavailable, "it cannot write to its disk", f"Look at its log and its disk. {AGAIN}"),
+    "MISCONF": _Meaning(StateUnavailable, "it cannot write to its disk", "Look at its log and its disk."),
     "NOREPLICAS": _Meaning(StateUnavailable, "too few of its replicas can be reached", AGAIN),
     "MASTERDOWN": _Meaning(StateUnavailable, "it has lost its master", AGAIN),
     "CLUSTERDOWN": _Meaning(StateUnavailable, "its cluster is down", AGAIN),
     "TRYAGAIN": _Meaning(StateUnavailable, "its cluster is moving these keys", AGAIN),
-    "CLIENTS": _Meaning(StateUnavailable, "it has too many clients", f"Raise its maxclients. {AGAIN}"),
+    "CLIENTS": _Meaning(StateUnavailable, "it has too many clients", "Raise its maxclients."),
     "MOVED": _Meaning(
         StateError, "another node of its cluster keeps this topology", "Name that node in the URL; all keys of a topology are in one slot."
     ),
@@ -133,8 +133,8 @@ def _unreached(error: Exception, where: str, timeout_secs: float) -> StateError:
             return StateError(f"{where}: no TLS with it: {cause.reason or cause}", hint="Without TLS the URL begins with redis://.")
     tls = "does it speak TLS (if not: redis://)" if "rediss://" in where else "does it ask for TLS (rediss://)"
     if isinstance(error, exceptions.TimeoutError):
-        return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint=f"Does it run, can it be reached, {tls}? {AGAIN}")
-    return StateUnavailable(f"{where} cannot be reached: {_said(error)}", hint=f"Does it run, are host and port right, {tls}? {AGAIN}")
+        return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint=f"Does it run, can it be reached, {tls}?")
+    return StateUnavailable(f"{where} cannot be reached: {_said(error)}", hint=f"Does it run, are host and port right, {tls}?")
 
 
 def _causes(error: BaseException | None) -> list[BaseException]:

@@ -162,7 +162,10 @@ def _meaning(error: sqlite3.Error, path: Path) -> StateError:
     if name.startswith("SQLITE_CANTOPEN"):
         return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
     if name.startswith("SQLITE_FULL"):
-        return StateUnavailable(f"{where}: the disk is full", hint="Make room; the engine tries again.")
+        return StateUnavailable(f"{where}: the disk is full", hint="Make room.")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")):
-        return StateUnavailable(f"{where} cannot be reached just now: {error}", hint="The engine tries again.")
+        return StateUnavailable(
+            f"{where} cannot be reached just now: {error}",
+            hint="Another process may hold it, or its disk may be away. Start again when that is over.",
+        )
     return StateError(f"{where}: {error}")
