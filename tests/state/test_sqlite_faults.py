@@ -7,12 +7,13 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
-from engine.state.sqlite.file import APPLICATION_ID, FORMAT
+from engine.state.sqlite.file import APPLICATION_ID, FORMAT, SqliteFile, is_empty
 from engine.state.sqlite.provider import SqliteLedger, SqliteProvider
 
 PLACE = StatePlace("count", 0, 1, True, 8)
@@ -303,6 +304,26 @@ async def test_a_link_to_the_file_is_the_file(tmp_path: Path) -> None:
     for path in (tmp_path / "linked" / "other.db", tmp_path / "linked" / "folder" / "state.db"):
         assert "runs already" in (await refusal(path)).message
     await first.close()
+
+
+@pytest.mark.parametrize("statements", range(4))
+async def test_a_file_that_another_process_fills_meanwhile_is_ours(tmp_path: Path, statements: int) -> None:
+    path = tmp_path / "state.db"
+    other = SqliteFile(path)
+
+    class Looking(sqlite3.Connection):
+        looks = 0
+
+        def execute(self, *args: Any) -> sqlite3.Cursor:
+            if self.looks == statements:
+                other._open_writer()
+            self.looks += 1
+            return super().execute(*args)
+
+    connection = sqlite3.connect(path, isolation_level=None, factory=Looking)
+    assert is_empty(connection, path) == (statements == 3)
+    connection.close()
+    await other.close()
 
 
 async def test_topologies_that_make_one_file_at_the_same_time(tmp_path: Path) -> None:

@@ -137,9 +137,10 @@ def told(work: Callable[[], _T], path: Path) -> _T:
 
 def is_empty(connection: sqlite3.Connection, path: Path) -> bool:
     """Tell whether a database is empty, and ours to fill; raise StateError where it is no state of ours."""
+    # In this order: another process may fill it between two of them, and then whose it is must be the last that is read.
+    [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
     [[version]] = connection.execute("PRAGMA user_version")
     [[application]] = connection.execute("PRAGMA application_id")
-    [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
     if version == application == tables == 0:
         return True
     if application != APPLICATION_ID:
