@@ -14,11 +14,6 @@ cdef class Layers:
     that may be changed in place, keys that are in no layer. `deleted` stands for a key that is not there.
     """
 
-    cdef public dict _changes
-    cdef public tuple _older
-    """All layers but the changes, newest first."""
-    cdef object _deleted
-
     def __cinit__(self, *args, **kwargs):
         self._changes, self._older = {}, ()
 
