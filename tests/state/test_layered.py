@@ -268,6 +268,21 @@ async def test_the_loop_goes_on_while_a_delta_is_written(store: AnySlowStore) ->
     assert dict(state.items()) == dict.fromkeys(range(100), 2)
 
 
+@pytest.mark.guarantee("CP-7")
+async def test_a_fold_that_begins_while_a_commit_joins_its_layers_loses_nothing(store: AnySlowStore) -> None:
+    state = state_on(store)
+    state.put("first", 0)
+    await checkpoint(state, 0)
+    for number in range(3 * layered.KEYS_PER_TURN):
+        state.put(number, 1)
+    await state.prepare_commit(1)
+    await asyncio.gather(state.commit(1), state.fold())
+    expected = {"first": 0} | dict.fromkeys(range(3 * layered.KEYS_PER_TURN), 1)
+    assert dict(state.items()) == expected
+    await state.close()
+    assert await counts(restarted(store, 1)) == expected
+
+
 async def test_a_cache_is_bounded_and_repeated_reads_ask_the_store_once() -> None:
     store = SlowLookupStore()
     state = state_on(store, cache_keys=100)

@@ -1,0 +1,42 @@
+"""`ValueLedger`: who may write, where two processes have the same stored value."""
+
+import pytest
+
+from engine.errors import StateFenced
+from engine.state import ValueLedger
+from engine.state.value_ledger import Change
+
+
+class LedgerOf(ValueLedger):
+    """A process's ledger; the store is a list of one value."""
+
+    def __init__(self, stored: list[bytes | None]) -> None:
+        super().__init__()
+        self._stored = stored
+
+    async def change(self, change: Change) -> None:
+        self._stored[0] = change(self._stored[0])
+
+
+@pytest.mark.guarantee("CP-8")
+async def test_who_claimed_last_alone_writes() -> None:
+    stored: list[bytes | None] = [None]
+    first, second = LedgerOf(stored), LedgerOf(stored)
+    assert await first.claim() == 1
+    await first.write({"a": 1, "gone": 1})
+    assert await second.claim() == 2
+    with pytest.raises(StateFenced):
+        await first.write({"a": 2})
+    await second.write({"b": 2, "gone": None})
+    assert await first.read() == await second.read() == {"a": 1, "b": 2}
+
+
+@pytest.mark.guarantee("CP-8")
+async def test_who_finds_the_store_emptied_since_its_claim_writes_nothing() -> None:
+    stored: list[bytes | None] = [None]
+    ledger = LedgerOf(stored)
+    await ledger.claim()
+    stored[0] = None
+    with pytest.raises(StateFenced):
+        await ledger.write({"a": 1})
+    assert await ledger.read() == {}
