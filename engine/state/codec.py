@@ -71,7 +71,7 @@ class MessagePack:
     def __init__(self) -> None:
         self._packers: Final[list[Any]] = []
         """One for each depth of what is no MessagePack by itself: a packer cannot be used inside its own hook."""
-        self._depth = 0
+        self._depth = self._read_depth = 0
 
     def encode(self, value: object) -> bytes:
         if self._depth > _MOST_DEPTH:
@@ -98,6 +98,8 @@ class MessagePack:
         try:
             return msgpack.unpackb(encoded, ext_hook=self._unpack_other, strict_map_key=False, unicode_errors="surrogatepass")
         except (msgpack.exceptions.UnpackException, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
+            if self._read_depth:
+                raise  # the outermost says it
             raise ValueError(f"these bytes are no MessagePack of ours: {error or type(error).__name__}") from None
 
     def _pack_other(self, value: Any) -> msgpack.ExtType:
@@ -116,7 +118,13 @@ class MessagePack:
         reader = _READERS.get(code)
         if reader is None:
             raise ValueError(f"the kind {code} is not known")
-        return reader(self, written)
+        if self._read_depth > _MOST_DEPTH:
+            raise ValueError(f"tuples or sets are nested more than {_MOST_DEPTH} deep")
+        self._read_depth += 1
+        try:
+            return reader(self, written)
+        finally:
+            self._read_depth -= 1
 
 
 def _big_int(value: int) -> bytes:

@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 from uuid import UUID
 
+import msgpack  # type: ignore[import-untyped]
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -190,3 +191,13 @@ def test_the_stored_form_does_not_change() -> None:
         "95c72007323032302d30312d30325430333a30343a30352e3030303030362b30303a3030c71407323032302d30312d30325430303a30303a303066"
         "c70a08323032302d30312d3032d70930313a30323a3033c7050a312c322c33"
     )
+
+
+def test_what_a_store_has_too_deep_is_no_value() -> None:
+    """And does not end the process: each level takes its part of the stack."""
+    stored = MessagePack().encode(1)
+    for _ in range(1000):
+        stored = msgpack.packb(msgpack.ExtType(1, msgpack.packb([msgpack.ExtType(1, stored)])))
+    with pytest.raises(ValueError, match=r"^these bytes are no MessagePack of ours: tuples or sets are nested more than 64 deep$"):
+        MessagePack().decode(stored)
+    assert MessagePack().decode(MessagePack().encode((1,))) == (1,)
