@@ -9,7 +9,7 @@ import click
 from engine.checkpoint.record_entries import ALL
 from engine.checkpoint.stored import CommittedState, StoredSizes
 from engine.cli.figures import NONE, aligned, count_text
-from engine.cli.state_values import decoded, json_form, json_line, text_form
+from engine.cli.state_values import decoded, json_form, json_line, name_text, text_form
 from engine.errors import StateError
 from engine.names import did_you_mean
 from engine.state import StateInventory
@@ -68,7 +68,7 @@ async def list_stored(inventory: StateInventory, topology: str | None, *, unpick
                 click.echo(json_line(figures_of(state, name, component_id, sizes)))
             rows.append(_row(state, name, component_id, sizes))
         if not found:
-            rows.append((name, *[NONE] * (len(COLUMNS) - 1)))
+            rows.append((name_text(name), *[NONE] * (len(COLUMNS) - 1)))
     if not as_json:
         click.echo(aligned(rows, text_columns=TEXT_COLUMNS) if names else "no topology has stored anything there")
 
@@ -98,8 +98,8 @@ def figures_of(state: CommittedState, topology_name: str, component_id: str, siz
 def _row(state: CommittedState, topology_name: str, component_id: str, sizes: StoredSizes) -> tuple[str, ...]:
     layout = state.layout(component_id)
     return (
-        topology_name,
-        component_id,
+        name_text(topology_name),
+        name_text(component_id),
         "being deleted" if being_deleted(state, component_id) else _phase(state),
         state.codec.name,
         NONE if layout is None else "yes" if layout.keyed else "no",
@@ -155,7 +155,7 @@ def _described(state: CommittedState, component_id: str, sizes: StoredSizes) -> 
         parts.append(f"{layout.tasks} {'task' if layout.tasks == 1 else 'tasks'}")
     if being_deleted(state, component_id):
         parts.append("being deleted: no longer whole")
-    return f"{component_id}: {', '.join(parts)}"
+    return f"{name_text(component_id)}: {', '.join(parts)}"
 
 
 async def _head(state: CommittedState, component_id: str, limit: int) -> list[tuple[Any, Any]]:

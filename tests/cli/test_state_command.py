@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -243,3 +244,15 @@ def test_an_export_shows_how_far_it_is(url: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("command", ["list", "show", "export", "delete"])
 def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
     assert f"  state {command} sqlite:///counts.db" in printed(capsys, command, "--help")[0]
+
+
+def test_names_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: Captured) -> None:
+    url, name = f"sqlite:///{tmp_path}/state.db", "evil\x1b[2J\nname"
+    asyncio.run(write_words(url, name))
+    with sqlite3.connect(tmp_path / "state.db") as database:
+        database.execute("INSERT INTO components (topology, name) SELECT id, char(27) || '[31m' FROM topologies")
+    for command in ("list", "show"):
+        shown, _ = printed(capsys, command, url)
+        assert r"'evil\x1b[2J\nname'" in shown
+        assert r"\x1b[31m'" in shown
+        assert all(each.isprintable() for each in shown.splitlines())
