@@ -59,7 +59,8 @@ class StoredEntries:
             record = Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
         except (TypeError, ValueError, IndexError):
             raise self._damaged("record", entry) from None
-        if phase not in ("committed", "preparing", "committing"):
+        numbers = (txid, round_, prepared_round, *(number for each in record.counted for number in each))
+        if phase not in ("committed", "preparing", "committing") or not all(type(number) is int for number in numbers):
             raise self._damaged("record", entry)
         return record
 
@@ -74,6 +75,8 @@ class StoredEntries:
                     keyed, tasks, key_groups = cast(tuple[bool, int, int], entry)
                 except (TypeError, ValueError):
                     raise self._damaged(name, entry) from None
+                if not all(type(number) is int and number > 0 for number in (tasks, key_groups)):
+                    raise self._damaged(name, entry)
                 layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
         return layouts
 

@@ -202,3 +202,21 @@ class TestDeletion:
             _ = [rows async for rows in delete_state(provider_of(url), "counts")]
         await provider.close()
         assert len(await found_by_looking(url, "counts")) == 6
+
+
+@pytest.mark.parametrize(
+    ("name", "entry"),
+    [
+        ("record", ["committed", "1", 2, 1, []]),
+        ("record", ["committed", 1, None, None, []]),
+        ("record", ["committed", 1, 2, 1, [[None, 1]]]),
+        ("record", ["elsewhere", 1, 2, 1, []]),
+        ("layout:count", None),
+        ("layout:count", [True, 0, 128]),
+        ("layout:count", [True, 2, "128"]),
+    ],
+)
+def test_a_damaged_entry_is_told(name: str, entry: object) -> None:
+    entries = StoredEntries({name: entry}, "counts")
+    with pytest.raises(StateError, match=f"the entry '{name}' of topology 'counts' cannot be read"):
+        _ = entries.record, entries.layouts
