@@ -123,13 +123,15 @@ class Checkpoints:
         ledger = self._ledger
         assert ledger is not None
         entry = record_entry(self.machine.record)
-        await self.patiently(lambda: ledger.write(entry))
+        await self.patiently(lambda: ledger.write(entry), ends_run=(StateError,))  # nothing of a user's is in it, to be mended
 
-    async def patiently(self, work: Callable[[], Awaitable[_T]]) -> _T:
+    async def patiently(
+        self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = (StateUnavailable, StateFenced)
+    ) -> _T:
         """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
         try:
             return await self._patience.with_(work)
-        except (StateUnavailable, StateFenced) as error:
+        except ends_run as error:
             if self._give_up is not None:
                 self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=error.message, hint=error.hint))
             raise

@@ -1,15 +1,16 @@
 """While the store is away its trouble is shown, spouts are not polled, and nothing is lost; for too long, the run ends (CP-8)."""
 
 import asyncio
-from collections.abc import AsyncIterable
+from collections.abc import AsyncIterable, Mapping
 from typing import Any
 
 import pytest
 
 from engine import ComponentError, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.cluster.local_cluster import Run
-from engine.errors import StateUnavailable
-from engine.state.memory import MemoryProvider, MemoryStore
+from engine.errors import StateError, StateUnavailable
+from engine.state import Ledger
+from engine.state.memory import MemoryLedger, MemoryProvider, MemoryStore
 from engine.testing import run_topology
 
 AWAY = range(2, 12)
@@ -34,6 +35,25 @@ class AwayProvider(MemoryProvider):
 
     async def store(self, component_id: str, task_index: int, slots: range) -> MemoryStore:
         return AwayStore()
+
+
+class LostLedger(MemoryLedger):
+    """Loses what it keeps after a few checkpoints."""
+
+    writes = 0
+
+    async def write(self, changes: Mapping[str, object]) -> None:
+        self.writes += 1
+        if self.writes > 10:
+            raise StateError("what this run stored is gone", hint="Start again.")
+        await super().write(changes)
+
+
+class LostProvider(MemoryProvider):
+    """memory:// whose ledger is lost on the way."""
+
+    def ledger(self, name: str) -> Ledger:
+        return self._ledgers.setdefault(name, LostLedger())
 
 
 class Endless(Spout):
@@ -70,8 +90,8 @@ def topology(spout: Endless) -> Any:
     return builder.build()
 
 
-def config(state_timeout_secs: int) -> Config:
-    return Config(state_provider="tests.checkpoint.test_store_away:AwayProvider", state_timeout_secs=state_timeout_secs)
+def config(state_timeout_secs: int, provider: str = "AwayProvider") -> Config:
+    return Config(state_provider=f"tests.checkpoint.test_store_away:{provider}", state_timeout_secs=state_timeout_secs)
 
 
 @pytest.mark.guarantee("CP-8")
@@ -100,3 +120,10 @@ def test_a_store_that_is_away_for_too_long_ends_the_run() -> None:
     with pytest.raises(ComponentError, match="the store is away") as caught:
         run_topology(topology(Endless()), config(5), limit_secs=60)
     assert caught.value.hint == "Wait."
+
+
+@pytest.mark.guarantee("CP-8")
+def test_a_record_that_can_never_be_saved_ends_the_run_at_once() -> None:
+    with pytest.raises(ComponentError, match=r"^'__checkpoint': what this run stored is gone") as caught:
+        run_topology(topology(Endless()), config(60, "LostProvider"), limit_secs=60)
+    assert caught.value.hint == "Start again."

@@ -240,6 +240,23 @@ async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -
         assert not isinstance(told.value, StateUnavailable | StateFenced)
 
 
+async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_server: RedisServer) -> None:
+    async with opened(own_server.address()) as provider:
+        run = Run(provider, patient())
+        await run.begin()
+        with own_server.client() as client:
+            client.config_set("requirepass", "new")
+            client.execute_command("CLIENT", "KILL", "TYPE", "normal", "SKIPME", "yes")
+            store = await store_of(provider)
+            for _ in range(2 * CONNECTIONS):  # the first ones find connections that are closed
+                with pytest.raises(StateUnavailable) as told:
+                    await store.stage(0, 1, each(b"x"))
+            assert "it asks for a password" in told.value.message
+            client.config_set("requirepass", "")
+        await run.checkpoint({"a": 1})
+    assert await stored(own_server.address()) == run.model
+
+
 async def test_a_server_that_stands_still_is_unavailable_and_then_goes_on(own_server: RedisServer) -> None:
     async with opened(own_server.address(), timeout_secs=0.2) as provider:
         run = Run(provider, patient())

@@ -38,7 +38,7 @@ _CLASSES: Final = (
 
 _PHRASES: Final = (
     (re.compile(r"without any password configured|no password is set", re.IGNORECASE), "NOPASSWORD"),
-    (re.compile(r"\bNOAUTH\b|Authentication required", re.IGNORECASE), "NOAUTH"),
+    (re.compile(r"\bNOAUTH\b|Authentication required|unauthenticated", re.IGNORECASE), "NOAUTH"),
     (re.compile(r"\bWRONGPASS\b|invalid (username|password)", re.IGNORECASE), "WRONGPASS"),
     (re.compile(r"DB index is out of range|invalid DB index|SELECT is not allowed|invalid database", re.IGNORECASE), "NODB"),
     (re.compile(r"max number of clients", re.IGNORECASE), "CLIENTS"),
@@ -76,11 +76,11 @@ _MEANINGS: Final = {
         StateError, "its user may not do this", "Allow that user all commands on these keys: ACL SETUSER name ~{prefix:* +@all -@admin."
     ),
     "NOPASSWORD": _Meaning(
-        StateError, "it has no password, and the URL names one", "Take the password out of the URL, or set requirepass."
+        StateUnavailable, "it has no password, and the URL names one", "Take the password out of the URL, or set requirepass."
     ),
-    "NOAUTH": _Meaning(StateError, "it asks for a password", "Put it into the URL: redis://:password@host:port/db."),
+    "NOAUTH": _Meaning(StateUnavailable, "it asks for a password", "Put it into the URL: redis://:password@host:port/db."),
     "WRONGPASS": _Meaning(
-        StateError, "it refuses this user or password", "Look at the URL: redis://[user]:password@host:port/db, %-encoded."
+        StateUnavailable, "it refuses this user or password", "Look at the URL: redis://[user]:password@host:port/db, %-encoded."
     ),
     "NODB": _Meaning(
         StateError, "it has no database of this number", "It has 0 to 15, unless its `databases` says otherwise; a cluster has 0 alone."
