@@ -20,6 +20,10 @@ from engine.names import CHECKPOINT_COMPONENT
 from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts
 from engine.topology.task_port import RunPort
 
+THE_STORES: Final = (StateUnavailable, StateFenced)
+"""What ends the run wherever it comes from; another StateError may be of a value that the user put, and is its task's."""
+NOT_THE_USERS: Final = (StateError,)
+"""Where nothing of the user's is written, no task can mend it."""
 LOGGER: Final = logging.getLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
@@ -123,11 +127,9 @@ class Checkpoints:
         ledger = self._ledger
         assert ledger is not None
         entry = record_entry(self.machine.record)
-        await self.patiently(lambda: ledger.write(entry), ends_run=(StateError,))  # nothing of a user's is in it, to be mended
+        await self.patiently(lambda: ledger.write(entry), ends_run=NOT_THE_USERS)
 
-    async def patiently(
-        self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = (StateUnavailable, StateFenced)
-    ) -> _T:
+    async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
         try:
             return await self._patience.with_(work)
@@ -142,10 +144,12 @@ class Checkpoints:
         async with self._locks.setdefault(name, asyncio.Lock()):
             state = self._states.get(name)
             if state is None:
-                store = await self.patiently(lambda: self._provider.store(place.component_id, place.task_index, place.slots))
+                store = await self.patiently(
+                    lambda: self._provider.store(place.component_id, place.task_index, place.slots), ends_run=NOT_THE_USERS
+                )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self._committed_txid, self.machine.record.counts))
+                await self.patiently(partial(state.load, self._committed_txid, self.machine.record.counts), ends_run=NOT_THE_USERS)
                 self._states[name] = state
         return state
 

@@ -233,7 +233,8 @@ class Executor(ABC):
             self.reporter.report(error, tup=tup, next_step=next_step)
             return
         config = self.around.config
-        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without settling a tuple in between"
+        without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
+        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
             self.place.component_id,
