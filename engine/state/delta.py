@@ -14,8 +14,9 @@ Layer = dict[Any, Any]
 """Canonical key: its value, the value `Encoded`, or DELETED."""
 
 KEYS_PER_BLOB: Final = 1000
+SEALED_PER_BLOB: Final = 400
 BYTES_PER_BLOB: Final = 256 * 1024
-"""A blob ends at so many keys, or soon behind so many bytes of values: it is made in one turn of the loop."""
+"""A blob ends at so many keys, so many values that are sealed one by one, or soon behind so many bytes: one turn of the loop makes it."""
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Deleted})
 """Types whose values nobody can change: handed out and kept as they are."""
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
@@ -42,16 +43,17 @@ def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encod
         yield keys
         return
     part: list[Any] = []
-    weight = 0
+    weight = sealed = 0
     for key in keys:
         value = layer[key]
         if type(value) not in ATOMS:
             value = layer[key] = seal(key, value)
+            sealed += 1
         part.append(key)
         weight += len(value) if isinstance(value, str | bytes) else 0
-        if weight > BYTES_PER_BLOB:
+        if weight > BYTES_PER_BLOB or sealed == SEALED_PER_BLOB:
             yield part
-            part, weight = [], 0
+            part, weight, sealed = [], 0, 0
     if part:
         yield part
 

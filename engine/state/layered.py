@@ -387,6 +387,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         for keys in slices(layer, ROWS_PER_TURN):
             yield [Row(self._slot_of(key), self._key_codec.encode(key), stored_value(layer[key], self._codec)) for key in keys]
             await asyncio.sleep(0)
+            if self._frozen is not None:
+                async with self._frozen.lock:  # a delta that is being written goes first: acks wait for it
+                    pass
 
 
 def _note_error(fold: asyncio.Task[None]) -> None:
