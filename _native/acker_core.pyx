@@ -4,6 +4,7 @@ cimport cython
 
 from _native.ack_ledger cimport ACKED as TREE_ACKED, FAILED as TREE_FAILED, OPEN, AckLedger, Verdict
 from _native.mailbox cimport ACK, ACKED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, RESET, ROTATE, Signal, SignalRing, signal, signal_with
+from _native.root_table cimport ROOTS_AHEAD, expect_root
 
 cdef enum:
     SIGNALS_PER_CLOCK = 4096
@@ -35,6 +36,8 @@ cdef class AckerCore:
         cdef double start = self.now()
         cdef Py_ssize_t taken = 0
         while self.inbox.head != self.inbox.tail:
+            if self.inbox.tail - self.inbox.head > ROOTS_AHEAD:
+                expect_root(self.ledger, self.inbox.ring[(self.inbox.head + ROOTS_AHEAD) & self.inbox.mask].root)
             self.take(&self.inbox.ring[self.inbox.head & self.inbox.mask])
             taken += 1
             if taken % SIGNALS_PER_CLOCK == 0 and self.now() - start >= TURN_SECS:

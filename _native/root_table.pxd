@@ -1,6 +1,19 @@
 """Root ids to two machine words: the open-addressing table under the ack ledger and under a spout's open trees."""
 from libc.stdint cimport uint64_t
 
+cdef enum:
+    ROOTS_AHEAD = 8      # a ring's reader expects the root that comes so many signals later
+
+cdef extern from *:
+    """
+    #if defined(__GNUC__)
+    #define prefetch(address) __builtin_prefetch(address, 1)
+    #else
+    #define prefetch(address) ((void)(address))
+    #endif
+    """
+    void prefetch(void* address) noexcept
+
 cdef struct RootSlot:
     uint64_t root    # 0: the slot is empty (ids are never 0)
     uint64_t word
@@ -20,6 +33,11 @@ cdef class RootTable:
 
 cdef inline Py_ssize_t home_of(RootTable table, uint64_t root) noexcept:
     return <Py_ssize_t>((root * <uint64_t>0x9E3779B97F4A7C15ULL) >> table.shift)
+
+
+cdef inline void expect_root(RootTable table, uint64_t root) noexcept:
+    """Have the memory where root is, or will be, fetched: in a table of many trees it is in no cache, and the wait is longer than the work."""
+    prefetch(&table.slots[home_of(table, root)])
 
 
 cdef inline RootSlot* find_root(RootTable table, uint64_t root) noexcept:

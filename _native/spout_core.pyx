@@ -12,7 +12,7 @@ from _native.histogram cimport LatencyHistogram, record
 from _native.mailbox cimport ACKED, ACKER_DIED, DROP, FAILED, SETTLED_AT, Signal, SignalRing, signal, signal_with
 from _native.method cimport Method, call_none, call_one
 from _native.method import method_or_none
-from _native.root_table cimport RootSlot, find_root, remove_slot
+from _native.root_table cimport ROOTS_AHEAD, RootSlot, expect_root, find_root, remove_slot
 from _native.spout_dispatch cimport OpenTrees, SpoutDispatch
 
 cdef enum:
@@ -59,6 +59,8 @@ cdef class SpoutCore(SpoutDispatch):
             while calls < limit:
                 if self.verdicts.head != self.verdicts.tail:
                     calls += 1
+                    if self.verdicts.tail - self.verdicts.head > ROOTS_AHEAD:
+                        expect_root(self.open_trees, self.verdicts.ring[(self.verdicts.head + ROOTS_AHEAD) & self.verdicts.mask].root)
                     if self.settle(&self.verdicts.ring[self.verdicts.head & self.verdicts.mask]):
                         outcome = AWAITABLE
                         break

@@ -7,7 +7,7 @@ cimport cython
 from _native.dispatch cimport Outlet, OutStream
 from _native.edge_ids cimport draw_edge
 from _native.mailbox cimport INIT, OWN_CLOCK, signal_with
-from _native.root_table cimport RootSlot, RootTable, find_or_add_root
+from _native.root_table cimport RootSlot, RootTable, expect_root, find_or_add_root
 from _native.task_core cimport TRACES, TaskCore, check_thread, checked_values, deliver, pick, ring_for, tell_acker
 from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
 
@@ -62,6 +62,7 @@ cdef class SpoutDispatch(TaskCore):
                 self.ack_soon(message_id)
             return
         made.root = self.new_root()
+        expect_root(self.open_trees, made.root)
         made.edge = draw_edge(self.ids)
         if self.reports_settle:
             made.flags |= REPORTS_SETTLE
