@@ -6,6 +6,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -249,7 +250,7 @@ def test_help_teaches_by_examples(command: str, capsys: Captured) -> None:
 def test_names_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: Captured) -> None:
     url, name = f"sqlite:///{tmp_path}/state.db", "evil\x1b[2J\nname"
     asyncio.run(write_words(url, name))
-    with sqlite3.connect(tmp_path / "state.db") as database:
+    with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
         database.execute("INSERT INTO components (topology, name) SELECT id, char(27) || '[31m' FROM topologies")
     for command in ("list", "show"):
         shown, _ = printed(capsys, command, url)
