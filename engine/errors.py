@@ -151,6 +151,10 @@ class ComponentError(EngineError):
         return self.__cause__
 
 
+class FatalError(EngineError):
+    """Raised by a component: no fresh instance would do better, so the run ends with it at once (a wrong password, a missing topic)."""
+
+
 class UsageError(EngineError):
     """A component or a host uses the API wrongly: an unknown stream, a wrong number of values, an unhashable key, a wrong state."""
 

@@ -122,12 +122,13 @@ def _shown(value: object) -> str:
 
 
 def settings_of(config_class: type) -> Mapping[str, Setting]:
-    """Return the settings that a dataclass declares, in their order."""
+    """Return the settings that a dataclass declares by `setting(...)`, in their order."""
     hints = get_type_hints(config_class)
     return types.MappingProxyType(
         {
             field.name: Setting(name=field.name, default=field.default, **_kind(hints[field.name]), **field.metadata[_METADATA_KEY])
             for field in dataclasses.fields(config_class)
+            if _METADATA_KEY in field.metadata
         }
     )
 

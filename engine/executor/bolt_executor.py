@@ -207,7 +207,7 @@ class BoltExecutor(Executor):
             if error.report:
                 self.reporter.report(error, tup=tup, next_step="the input fails")
             self._fail_input(tup, Failure(FAILED, self.place.component_id, self.place.task_id, failure_text(error)))
-        elif self.keeps_instance:
+        elif self.outlives(error):
             self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
             self._fail_input(tup, self.failure_of(error))
         else:

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol
 
-from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, UsageError
+from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.executor.doorbell import Doorbell
 from engine.executor.ending import CLOSE_TIMEOUT_SECS, end_all, is_cancelled_from_outside, take_cancellations_back
 from engine.executor.error_report import ErrorReporter, error_text
@@ -229,6 +229,8 @@ class Executor(ABC):
 
     def _survive(self, error: BaseException, *, tup: object = None, counts: bool, next_step: str) -> None:
         """Report a death; raise ComponentError when it was one too many."""
+        if isinstance(error, FatalError):
+            raise ComponentError(self.place.component_id, self.place.task_id, error, message=error.message, hint=error.hint)
         if self.policy.may_restart(self.around.clock.now(), counts=counts):
             self.reporter.report(error, tup=tup, next_step=next_step)
             return
@@ -247,10 +249,9 @@ class Executor(ABC):
     def _settled(self) -> int:
         return self.core.acked + self.core.failed
 
-    @property
-    def keeps_instance(self) -> bool:
-        """True where an exception fails its input alone."""
-        return (self.spec.settings.on_error or self.around.config.on_error) == "fail"
+    def outlives(self, error: BaseException) -> bool:
+        """True where an exception fails its input alone, and the instance goes on."""
+        return (self.spec.settings.on_error or self.around.config.on_error) == "fail" and not isinstance(error, FatalError)
 
     def failure_of(self, error: BaseException) -> Failure:
         """The Failure of an input whose call raised."""
@@ -267,7 +268,7 @@ class Executor(ABC):
 
     def _background_failed(self, error: BaseException) -> None:
         """What background work raises counts as raised by the component (ACK-12)."""
-        if self.keeps_instance:
+        if self.outlives(error):
             self.reporter.report(error, next_step="the instance goes on without this background work")
         else:
             self.kill(error)

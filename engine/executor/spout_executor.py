@@ -250,7 +250,7 @@ class SpoutExecutor(Executor):
         self._note_exhausted()
 
     async def _survive_error(self, error: BaseException) -> None:
-        if self.keeps_instance:
+        if self.outlives(error):
             self.reporter.report(error, next_step="the instance goes on")
             await self._pause()
             return

@@ -261,3 +261,29 @@ def test_a_spout_exhausted_of_a_bolt_is_an_error() -> None:
     spout = Numbers(1)
     play_run(chain(lambda: spout, Odd))
     assert spout.failures[0].reason == "error"
+
+
+@pytest.mark.parametrize("on_error", ["restart", "fail"])
+def test_a_fatal_error_ends_the_run_at_once_with_its_own_text(on_error: str) -> None:
+    """No fresh instance would do better, and the person reads what to do, not how often it was tried."""
+
+    class Refused(Sink):
+        def execute(self, tup: Tuple) -> None:
+            raise engine.FatalError("wrong password", hint="Give the right one.")
+
+    with pytest.raises(engine.ComponentError) as raised:
+        play_run(chain(lambda: Numbers(6), Refused), Config(on_error=on_error))
+    assert raised.value.message.endswith("wrong password")
+    assert raised.value.hint == "Give the right one."
+
+
+def test_a_fatal_error_of_background_work_ends_the_run_too() -> None:
+    class Connecting(Endless):
+        def open(self) -> None:
+            self.context.create_task(self.connect())
+
+        async def connect(self) -> None:
+            raise engine.FatalError("no such topic", hint="Create it.")
+
+    with pytest.raises(engine.ComponentError, match="no such topic"):
+        play_run(chain(Connecting, Sink), Config(on_error="fail"))

@@ -22,6 +22,7 @@ NAMES = [
     "EngineError",
     "FailTuple",
     "Failure",
+    "FatalError",
     "Fields",
     "Inlet",
     "InletClosed",

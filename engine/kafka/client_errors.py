@@ -1,0 +1,67 @@
+"""What the client's errors mean: which pass by themselves, and what to say of the others."""
+
+import asyncio
+import ssl
+from typing import Final
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+
+_PASSING: Final = (
+    errors.KafkaTimeoutError,
+    errors.NoBrokersAvailable,
+    errors.CommitFailedError,
+    errors.UnknownMemberIdError,
+    errors.IllegalGenerationError,
+    errors.RebalanceInProgressError,
+    errors.BrokerNotAvailableError,
+    errors.ReplicaNotAvailableError,
+    errors.CorruptRecordException,
+    errors.UnknownError,
+    asyncio.TimeoutError,
+    ConnectionError,
+)
+"""Errors that are worth another try though aiokafka does not call them retriable."""
+
+_HINTS: Final[dict[type[BaseException], str]] = {
+    errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
+    errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
+    errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
+    errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (WRITE, for a sink or dead letters).",
+    errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
+    errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
+    errors.InvalidGroupIdError: "Choose another group.",
+    errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
+    errors.InvalidTopicError: "Name a topic by letters, digits, '.', '_' and '-'.",
+    errors.UnsupportedCodecError: "Install the codec of the records: pip install 'aiokafka[all]'.",
+    errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
+    errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
+    ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",
+}
+
+FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs tell more."
+
+
+def passes(error: BaseException) -> bool:
+    """Tell whether what failed is worth another try: a broker that is away, a group that rebalances."""
+    if isinstance(error, ssl.SSLError):
+        return False
+    return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
+
+
+def fatal(error: BaseException, doing: str) -> FatalError:
+    """Return what is told of an error that no other try would pass; `doing`: `reading topics 'a' as group 'g'`."""
+    hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), FALLBACK_HINT)
+    found = FatalError(f"Kafka refused {doing}: {describe(error)}", hint=hint)
+    found.__cause__ = error
+    return found
+
+
+def describe(error: BaseException) -> str:
+    """Return an error of the client as one line: its kind, and what it says beyond that."""
+    kind = type(error).__name__
+    text = " ".join(str(error).split())
+    return text if kind in text else f"{kind}: {text}" if text else kind
