@@ -20,7 +20,7 @@ def store_url(store: str) -> Iterator[str]:
         if store == "sqlite":
             yield f"sqlite:///{folder}/state.db"
             return
-        from tests.integration.redis_server import RedisServer
+        from tests.servers.redis_server import RedisServer
 
         server = RedisServer(folder)
         server.start()
@@ -34,6 +34,6 @@ def why_not(store: str) -> str | None:
     """Tell why a store cannot be had here; None where it can."""
     if store != "redis":
         return None
-    from tests.integration.redis_server import why_not as why_no_server
+    from tests.servers.redis_server import why_not as why_no_server
 
     return why_no_server()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.redis_server import RedisServer, why_not
+from tests.servers.redis_server import RedisServer, why_not
 
 
 @pytest.fixture(scope="session")

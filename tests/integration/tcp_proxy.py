@@ -3,7 +3,7 @@
 import asyncio
 from typing import Final, Literal
 
-from tests.integration.redis_server import HOST
+from tests.servers.process import HOST
 
 Way = Literal["there", "back"]
 

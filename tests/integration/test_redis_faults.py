@@ -10,9 +10,9 @@ from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import Row, StatePlace
 from engine.state.redis.link import CONNECTIONS
 from engine.state.redis.provider import BYTES_PER_STEP
-from tests.integration.redis_server import RedisServer
 from tests.integration.redis_states import LEDGER, Run, each, loaded, named, opened, patient, rows, store_of, stored
 from tests.integration.tcp_proxy import TcpProxy, Way
+from tests.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.guarantee("CP-7", "CP-8")
 CUTS = 25

@@ -19,9 +19,10 @@ from tests.checkpoint.killing import STEPS, Death, counting_topology
 from tests.checkpoint.stored_states import WORDS, found_by_a_start, found_by_looking, write_words
 from tests.checkpoint.test_stored import KILLED, WORD_PLACES
 from tests.cli.test_state_values import read
-from tests.integration.redis_server import HOST, RedisServer
 from tests.integration.redis_states import each, opened, store_of
 from tests.integration.test_redis_runs import run_once
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.guarantee("CP-8")
 

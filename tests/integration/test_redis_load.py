@@ -8,8 +8,8 @@ import pytest
 
 from engine.state import LayeredState, codec_named
 from engine.state.redis.provider import RedisProvider
-from tests.integration.redis_server import RedisServer
 from tests.integration.redis_states import PLACE, opened, store_of
+from tests.servers.redis_server import RedisServer
 
 KEYS = 100_000
 VALUE = "x" * 84

@@ -12,8 +12,9 @@ import pytest
 from engine.errors import StateError, StateUnavailable
 from engine.state import TaskStore, provider_of
 from engine.state.redis.link import RedisAddress, address_of
-from tests.integration.redis_server import HOST, RedisServer, free_port
 from tests.integration.redis_states import LEDGER, each, opened, rows, store_of
+from tests.servers.process import HOST, free_port
+from tests.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.guarantee("CP-8")
 SECRET = "s3cret:%/@"

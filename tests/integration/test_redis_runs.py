@@ -11,8 +11,9 @@ import pytest
 
 from tests.checkpoint.killed import faults_of, stored_counts
 from tests.checkpoint.killing import STEPS, lines_of
-from tests.integration.redis_server import HOST, RedisServer
 from tests.integration.redis_states import opened
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
 SECS = 60

@@ -9,8 +9,8 @@ from redis.crc import key_slot
 from engine.errors import StateFenced
 from engine.state import Row, StagedDelta, StatePlace, provider_of
 from engine.state.redis.provider import BYTES_PER_STEP, ROWS_PER_STEP, RedisProvider
-from tests.integration.redis_server import RedisServer
 from tests.integration.redis_states import PLACE, TOPOLOGY, Run, each, loaded, named, opened, patient, rows, store_of, stored
+from tests.servers.redis_server import RedisServer
 
 pytestmark = pytest.mark.guarantee("CP-8")
 

@@ -6,7 +6,8 @@ import pytest
 
 from engine.state import StateProvider, provider_of
 from engine.testing import StateProviderSuite
-from tests.integration.redis_server import HOST, RedisServer
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
 
 
 @pytest.mark.guarantee("CP-6", "CP-7", "CP-8", "CP-9")

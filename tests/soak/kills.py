@@ -76,7 +76,7 @@ def why_no(store: Store) -> str | None:
     if store == "sqlite":
         return None
     try:
-        from tests.integration.redis_server import why_not
+        from tests.servers.redis_server import why_not
     except ModuleNotFoundError as error:
         return f"{error.name} is not installed: pip install 'stormcell[redis]'"
     return why_not()
@@ -105,7 +105,8 @@ class KilledTopology:
         self.is_over = is_over
         self.url = f"sqlite:///{folder}/state.db"
         if round_.store == "redis":
-            from tests.integration.redis_server import HOST, RedisServer  # whose client may not be installed
+            from tests.servers.process import HOST
+            from tests.servers.redis_server import RedisServer  # whose client may not be installed
 
             self.server = RedisServer(folder)
             self.url = f"redis://{HOST}:{self.server.port}/0?prefix=soak"

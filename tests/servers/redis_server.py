@@ -1,22 +1,16 @@
 """A real redis-server for tests: on a free port of 127.0.0.1, its files in a folder of its own, ended by its pid."""
 
-import os
 import shutil
 import signal
-import socket
-import subprocess
-from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
 import redis
 
 from engine.state.redis.link import RedisAddress
+from tests.servers.process import HOST, ServerProcess, free_port
 
-HOST: Final = "127.0.0.1"
 PROGRAM: Final = "redis-server"
-START_TRIES: Final = 400
-PAUSE_SECS: Final = 0.025
 DURABLE: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
 
 
@@ -27,12 +21,6 @@ def why_not() -> str | None:
     return f"{PROGRAM} is not installed: scripts/install-system-packages redis"
 
 
-def free_port() -> int:
-    with socket.socket() as taken:
-        taken.bind((HOST, 0))
-        return int(taken.getsockname()[1])
-
-
 class RedisServer:
     """One server. It may be killed and started again, on the same port and the same files."""
 
@@ -41,20 +29,11 @@ class RedisServer:
         self.port = free_port()
         self._password = password
         self._options = (*DURABLE, *options, *(("--requirepass", password) if password else ()))
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process = ServerProcess(PROGRAM, folder)
 
     def start(self) -> None:
         command = [PROGRAM, "--port", str(self.port), "--bind", HOST, "--dir", str(self.folder), *self._options]
-        with (self.folder / "server.log").open("ab") as log:
-            self._process = subprocess.Popen(command, stdout=log, stderr=log)
-        for _ in range(START_TRIES):
-            if self._answers():
-                return
-            with suppress(subprocess.TimeoutExpired):
-                self._process.wait(PAUSE_SECS)
-                break
-        self.kill()
-        raise RuntimeError(f"{PROGRAM} did not start: {(self.folder / 'server.log').read_text()[-2000:]}")
+        self.process.start(command, self._answers)
 
     def _answers(self) -> bool:
         try:
@@ -68,15 +47,11 @@ class RedisServer:
         return redis.Redis(HOST, self.port, db, password=self._password, socket_timeout=10)
 
     def signal(self, number: signal.Signals) -> None:
-        assert self._process is not None
-        os.kill(self._process.pid, number)
+        self.process.signal(number)
 
     def kill(self) -> None:
         """End it as by kill -9."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
+        self.process.kill()
 
     def address(self, *, port: int | None = None, db: int = 0, prefix: str = "test") -> RedisAddress:
         return RedisAddress(HOST, self.port if port is None else port, db, password=self._password, prefix=prefix)

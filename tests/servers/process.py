@@ -1,0 +1,151 @@
+"""One server process: started, watched until it answers, signalled and ended by its pid. It ends with the program that started it."""
+
+import fcntl
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+PORTS: Final = range(10_240, 32_768)
+"""Below those that Linux, macOS and the BSDs give to clients."""
+READY_SECS: Final = 60.0
+PAUSE_SECS: Final = 0.025
+STOP_SECS: Final = 20.0
+TAIL_CHARACTERS: Final = 2000
+LEFT: Final[list["subprocess.Popen[bytes]"]] = []
+"""What was released: not ours to wait for."""
+KEEPER: Final = Path(__file__).with_name("keeper.py")
+
+
+def free_port() -> int:
+    """Return a port that nobody listens on, and that the system gives to no client while the server is down."""
+    draws = secrets.SystemRandom()
+    return next(port for port in iter(lambda: draws.choice(PORTS), None) if is_free(port))
+
+
+def is_free(port: int) -> bool:
+    """Tell whether a server could listen on this port now."""
+    with socket.socket() as tried:
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        with suppress(OSError):
+            tried.bind((HOST, port))
+            return True
+    return False
+
+
+def accepts(port: int) -> bool:
+    """Tell whether something accepts connections on this port."""
+    with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+        return True
+    return False
+
+
+class ServerProcess:
+    """The process of one server. Its folder holds `server.log` and `server.lock`.
+
+    Whoever holds `server.lock` shared keeps the server alive: this program from `start` on, others by `shared`.
+    """
+
+    def __init__(self, name: str, folder: Path) -> None:
+        self.name, self.folder = name, folder
+        self._process: subprocess.Popen[bytes] | None = None
+        self._keeper: subprocess.Popen[bytes] | None = None
+        self._lock: int | None = None
+
+    @property
+    def pid(self) -> int:
+        """The process id; raises RuntimeError where nothing runs."""
+        if self._process is None:
+            raise RuntimeError(f"{self.name} in {self.folder} was not started, or has ended")
+        return self._process.pid
+
+    def start(self, command: Sequence[str], is_ready: Callable[[], bool], environment: Mapping[str, str] | None = None) -> None:
+        """Start it and return when it is ready; raises RuntimeError with the end of its log when it dies or is not ready in time."""
+        if self._process is not None:
+            raise RuntimeError(f"{self.name} in {self.folder} runs already")
+        with (self.folder / "server.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                command, cwd=self.folder, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env={**os.environ, **(environment or {})}
+            )
+        try:
+            self._keep()
+            self._wait_until(is_ready)
+        except BaseException:
+            self.kill()
+            raise
+
+    def _keep(self) -> None:
+        """Have it killed when this program dies."""
+        path = self.folder / "server.lock"
+        self._lock = os.open(path, os.O_RDWR | os.O_CREAT)
+        fcntl.flock(self._lock, fcntl.LOCK_SH)
+        command = [sys.executable, "-I", "-S", str(KEEPER), str(path), str(self.pid)]
+        self._keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
+        assert self._keeper.stdout is not None
+        with self._keeper.stdout as said:
+            if not said.readline():
+                raise RuntimeError(f"{' '.join(command)}: did not start")
+
+    def _wait_until(self, is_ready: Callable[[], bool]) -> None:
+        assert self._process is not None
+        for _ in range(int(READY_SECS / PAUSE_SECS)):
+            if is_ready():
+                return
+            with suppress(subprocess.TimeoutExpired):
+                status = self._process.wait(PAUSE_SECS)
+                raise RuntimeError(f"{self.name} ended with status {status} before it was ready: {self.log_tail()}")
+        raise RuntimeError(f"{self.name} was not ready after {READY_SECS:g} s: {self.log_tail()}")
+
+    def log_tail(self) -> str:
+        """The end of what it printed, and where all of it stands."""
+        path = self.folder / "server.log"
+        return f"{path}:\n{path.read_text(errors='replace')[-TAIL_CHARACTERS:]}"
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send it a signal."""
+        os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """End it as by kill -9; nothing where nothing runs."""
+        if self._process is not None:
+            self._process.kill()
+            self._end()
+
+    def stop(self) -> None:
+        """Ask it to end, and wait; kill it when that takes too long."""
+        if self._process is None:
+            return
+        self._process.send_signal(signal.SIGCONT)
+        self._process.terminate()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(STOP_SECS)
+        self.kill()
+
+    def release(self) -> None:
+        """Leave it to the others that hold its lock; without any it is killed at once."""
+        if self._process is not None:
+            LEFT.append(self._process)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def _end(self) -> None:
+        """The keeper goes before the pid is given back, so that it can never kill a stranger."""
+        assert self._process is not None
+        if self._keeper is not None:
+            self._keeper.kill()
+            self._keeper.wait()
+            self._keeper = None
+        self._process.wait()
+        self._process = None
+        self._let_go()
