@@ -1,21 +1,17 @@
 """The servers that integration tests need. Where one cannot be had its tests are skipped, with the reason; on CI (CI=true) they fail."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.servers.redis_server import RedisServer, why_not
+from tests.servers.required import required
 
 
 @pytest.fixture(scope="session")
 def redis_installed() -> None:
-    reason = why_not()
-    if reason is not None:
-        if os.environ.get("CI", "").lower() in ("1", "true"):
-            pytest.fail(f"CI needs it: {reason}", pytrace=False)
-        pytest.skip(reason)
+    required(why_not())
 
 
 @pytest.fixture(scope="session")

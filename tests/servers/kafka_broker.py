@@ -64,7 +64,8 @@ class KafkaBroker:
     ) -> None:
         self.folder = folder
         self.security = security or KafkaSecurity()
-        self.ports = {"PLAINTEXT": port or free_port(), **{listener: free_port() for listener in self.security.listeners}}
+        self.port = port or free_port()
+        self._ports = {"PLAINTEXT": self.port, **{listener: free_port() for listener in self.security.listeners}}
         self._controller_port = free_port()
         self._settings = settings or {}
         self.process = ServerProcess(NAME, folder)
@@ -76,7 +77,7 @@ class KafkaBroker:
 
     def address(self, listener: str) -> str:
         """Where one of its listeners is reached: PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
-        return f"{HOST}:{self.ports[listener]}"
+        return f"{HOST}:{self._ports[listener]}"
 
     def start(self) -> None:
         """Start it, on the files that are there, and return when it answers."""
@@ -87,7 +88,7 @@ class KafkaBroker:
         if not (self.folder / "records").exists():
             users = self.security.format_options()
             _run(*options, FORMAT, "format", "--standalone", "-t", CLUSTER_ID, "-c", properties, *users)
-        self.process.start(_java(*options, MAIN, properties), lambda: all(map(accepts, self.ports.values())))
+        self.process.start(_java(*options, MAIN, properties), lambda: all(map(accepts, self._ports.values())))
 
     def kill(self) -> None:
         """End it as by kill -9."""
@@ -113,14 +114,14 @@ class KafkaBroker:
         self.kill()
 
     def _write_properties(self) -> Path:
-        listeners = ",".join(f"{name}://{self.address(name)}" for name in self.ports)
+        listeners = ",".join(f"{name}://{self.address(name)}" for name in self._ports)
         controller = f"CONTROLLER://{HOST}:{self._controller_port}"
         settings = {
             **SETTINGS,
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
             "listeners": f"{listeners},{controller}",
             "advertised.listeners": f"{listeners},{controller}",
-            "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in self.ports) + ",CONTROLLER:PLAINTEXT",
+            "listener.security.protocol.map": ",".join(f"{name}:{name}" for name in self._ports) + ",CONTROLLER:PLAINTEXT",
             "log.dirs": self.folder / "records",
             **self.security.settings(self.folder),
             **self._settings,

@@ -20,7 +20,7 @@ PAUSE_SECS: Final = 0.025
 STOP_SECS: Final = 20.0
 TAIL_CHARACTERS: Final = 2000
 LEFT: Final[list["subprocess.Popen[bytes]"]] = []
-"""What was released: not ours to wait for."""
+"""Processes that were released: not ours to wait for, so they must not be collected as if that were forgotten."""
 KEEPER: Final = Path(__file__).with_name("keeper.py")
 
 
@@ -112,6 +112,11 @@ class ServerProcess:
         """Send it a signal."""
         os.kill(self.pid, number)
 
+    def wait(self) -> int:
+        """Wait until it ends by itself, and return its status."""
+        assert self._process is not None
+        return self._process.wait()
+
     def kill(self) -> None:
         """End it as by kill -9; nothing where nothing runs."""
         if self._process is not None:
@@ -130,8 +135,8 @@ class ServerProcess:
 
     def release(self) -> None:
         """Leave it to the others that hold its lock; without any it is killed at once."""
-        if self._process is not None:
-            LEFT.append(self._process)
+        LEFT.extend(process for process in (self._process, self._keeper) if process is not None)
+        self._process = self._keeper = None
         self._let_go()
 
     def _let_go(self) -> None:

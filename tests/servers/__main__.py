@@ -1,0 +1,53 @@
+"""A server to try things out with, until Ctrl-C: python -m tests.servers kafka [--port N]."""
+
+import argparse
+import signal
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from tests.servers.kafka_broker import JARS, KafkaBroker, why_not
+from tests.servers.kafka_fixtures import BOOTSTRAP
+from tests.servers.process import free_port, is_free
+
+KAFKA_PORT: Final = 9092
+
+
+def main() -> int:
+    """Start it, say how to reach it, wait; status 1 where it cannot be had, or ends by itself."""
+    parser = argparse.ArgumentParser(prog="python -m tests.servers", description="A server to try things out with, until Ctrl-C.")
+    parser.add_argument("server", choices=["kafka"])
+    parser.add_argument("--port", type=int, help=f"where it listens, on this machine only (default: {KAFKA_PORT}, or a free one)")
+    arguments = parser.parse_args()
+    if reason := why_not():
+        parser.error(reason)
+    if arguments.port and not is_free(arguments.port):
+        parser.error(f"port {arguments.port} is in use: name another, or none")
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with tempfile.TemporaryDirectory(prefix="stormcell-kafka-") as folder:
+        try:
+            return run_kafka(Path(folder), arguments.port or (KAFKA_PORT if is_free(KAFKA_PORT) else free_port()))
+        except KeyboardInterrupt:
+            print("\nThe broker has ended, and its records are gone.")
+            return 0
+
+
+def run_kafka(folder: Path, port: int) -> int:
+    """Run a broker until it ends, or until an interrupt."""
+    print("Starting Kafka (the first time its jars are fetched)", flush=True)
+    with KafkaBroker(folder, port=port) as broker:
+        version = JARS[0].rpartition(":")[2]
+        print(
+            f"Kafka {version} is reached at {broker.bootstrap}, from this machine only, without a password; topics are made on first use.\n"
+            f"Its files are in {folder} until Ctrl-C ends it. Tests use it with\n"
+            f"    {BOOTSTRAP}={broker.bootstrap} {sys.executable} -m pytest tests/servers",
+            flush=True,
+        )
+        status = broker.process.wait()
+        print(f"The broker ended by itself, with status {status}: {broker.process.log_tail()}", file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,82 @@
+"""What tests do to a broker from outside: make and drop topics, grant rights."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import IntEnum
+from typing import Final
+
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import for_code
+from aiokafka.protocol.admin import CreateAclsRequest
+
+SEEN_TRIES: Final = 500
+PAUSE_SECS: Final = 0.01
+ALLOW: Final = 3
+LITERAL: Final = 3
+
+
+class Resource(IntEnum):
+    """On what a right is granted, by its number in the protocol."""
+
+    TOPIC = 2
+    GROUP = 3
+    TRANSACTIONAL_ID = 5
+
+
+class Operation(IntEnum):
+    """What a right allows, by its number in the protocol."""
+
+    ALL = 2
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DESCRIBE = 8
+
+
+@asynccontextmanager
+async def admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    """A client that may do all."""
+    client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
+    await client.start()
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+def fresh_name(begin: str) -> str:
+    """A name for a topic or a group that nothing had before."""
+    return f"{begin}-{secrets.token_hex(4)}"
+
+
+async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings: dict[str, str] | None = None) -> str:
+    """Make a topic, and return its name once each partition has its leader; raises the broker's error."""
+    async with admin(bootstrap) as client:
+        answer = await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings or {})])
+        [(_, code, *_)] = answer.topic_errors
+        if code:
+            raise for_code(code)(name)
+        for _ in range(SEEN_TRIES):
+            [seen] = await client.describe_topics([name])
+            if len(seen["partitions"]) == partitions and all(one["leader"] >= 0 for one in seen["partitions"]):
+                return name
+            await asyncio.sleep(PAUSE_SECS)
+    raise RuntimeError(f"topic {name} was made, and is not seen")
+
+
+async def delete_topic(bootstrap: str, name: str) -> None:
+    """Drop a topic."""
+    async with admin(bootstrap) as client:
+        await client.delete_topics([name])
+
+
+async def allow(bootstrap: str, user: str, resource: Resource, name: str, *operations: Operation) -> None:
+    """Grant a user rights on the topic, group or transactional id of this name; `*` is any."""
+    async with admin(bootstrap) as client:
+        for operation in operations:
+            request = CreateAclsRequest(resource, name, LITERAL, f"User:{user}", "*", operation, ALLOW)
+            [(code, message)] = (await client._send_request(request)).creation_responses
+            if code:
+                raise for_code(code)(message)

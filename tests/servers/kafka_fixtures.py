@@ -1,0 +1,60 @@
+"""Fixtures for tests that need Kafka; a conftest.py imports them.
+
+`KAFKA_BOOTSTRAP=host:port` names a broker that is there already. Those that end or freeze a broker start their own all the same.
+"""
+
+import os
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Final, TypeAlias
+
+import pytest
+
+from tests.servers.kafka_broker import KafkaBroker, why_not
+from tests.servers.process import HOST
+from tests.servers.required import required
+from tests.servers.shared import shared_port
+
+BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
+STEADY: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
+"""A broker that many tests load is not to lose its session with itself."""
+
+NewTopic: TypeAlias = Callable[..., Awaitable[str]]
+NewBroker: TypeAlias = Callable[..., KafkaBroker]
+
+
+@pytest.fixture(scope="session")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the broker that all tests of the session share is reached: "host:port"."""
+    if there := os.environ.get(BOOTSTRAP):
+        yield there
+        return
+    required(why_not())
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka"
+    with shared_port(folder, lambda own: KafkaBroker(own, settings=STEADY)) as port:
+        yield f"{HOST}:{port}"
+
+
+@pytest.fixture
+def new_topic(kafka: str, request: pytest.FixtureRequest) -> NewTopic:
+    """Makes topics of the shared broker that no other test has: `await new_topic(partitions=1, settings={"retention.ms": "1"})`."""
+    from tests.servers.kafka_admin import create_topic, fresh_name
+
+    begin = re.sub(r"[^\w.-]", "-", request.node.name)[:100]
+    return lambda **options: create_topic(kafka, fresh_name(begin), **options)
+
+
+@pytest.fixture
+def new_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewBroker]:
+    """Starts brokers of this test alone, with the options of `KafkaBroker`; they end with the test."""
+    required(why_not())
+    with ExitStack() as brokers:
+        yield lambda **options: brokers.enter_context(KafkaBroker(tmp_path_factory.mktemp("kafka"), **options))
+
+
+@pytest.fixture
+def own_broker(new_broker: NewBroker) -> KafkaBroker:
+    """A broker of this test alone, which it may kill and freeze."""
+    return new_broker()

@@ -1,0 +1,67 @@
+"""One server for all workers of a test session: the first that needs it starts it, and it ends with the last of them."""
+
+import fcntl
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Protocol
+
+from tests.servers.cache import locked
+from tests.servers.process import ServerProcess, accepts
+
+
+class Server(Protocol):
+    """What can be shared."""
+
+    process: ServerProcess
+
+    port: int
+
+    def start(self) -> None:
+        """Start it."""
+
+
+@contextmanager
+def shared_port(folder: Path, server_in: Callable[[Path], Server]) -> Iterator[int]:
+    """The port of the server that the users of this folder share.
+
+    While it is used, the lock of its process is held: its keeper waits for that, so a worker that dies lets go as well.
+    """
+    with locked(folder / "shared.lock"):
+        port, lock = _joined(folder) or _started(folder, server_in)
+    try:
+        yield port
+    finally:
+        os.close(lock)
+
+
+def _joined(folder: Path) -> tuple[int, int] | None:
+    """Hold the lock of a server that runs; None where there is none, or where it has just ended."""
+    told = folder / "shared.json"
+    if not told.exists():
+        return None
+    known = json.loads(told.read_text())
+    lock = _held(Path(known["folder"]))
+    if accepts(known["port"]):
+        return known["port"], lock
+    os.close(lock)
+    return None
+
+
+def _started(folder: Path, server_in: Callable[[Path], Server]) -> tuple[int, int]:
+    own = Path(tempfile.mkdtemp(dir=folder))
+    server = server_in(own)
+    server.start()
+    (folder / "shared.json").write_text(json.dumps({"folder": str(own), "port": server.port}))
+    lock = _held(own)
+    server.process.release()
+    return server.port, lock
+
+
+def _held(folder: Path) -> int:
+    lock = os.open(folder / "server.lock", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_SH)
+    return lock
