@@ -119,20 +119,21 @@ def _of_users(snapshot: Snapshot) -> Iterator[Family]:
     """Return one family for each name; `read()` has sorted the metrics by it."""
     for name, group in groupby(snapshot.user_metrics, key=lambda metric: metric.name):
         metrics = list(group)
-        samples = tuple(sample for metric in metrics for sample in _user_samples(snapshot, metric, metrics))
+        held = [metric.value.doublings for metric in metrics if isinstance(metric.value, Distribution)]
+        edges = sorted({edge for doublings in held for edge, _ in doublings if math.isfinite(edge)})
+        samples = tuple(sample for metric in metrics for sample in _user_samples(snapshot, metric, edges))
         yield Family(name, metrics[0].kind, f"A {metrics[0].kind} of the topology {snapshot.topology_name}.", samples)
 
 
-def _user_samples(snapshot: Snapshot, metric: UserMetric, same_name: list[UserMetric]) -> Iterator[Sample]:
-    labels = _labels(snapshot, metric.labels[0], metric.labels[1])
+def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) -> Iterator[Sample]:
+    """Return the samples of one metric; `edges` are the same for all of its name, so that their buckets can be added up."""
+    labels = {**_labels(snapshot, metric.labels.component_id, metric.labels.task_id), **metric.own_labels}
     if not isinstance(metric.value, Distribution):
         yield Sample(labels, metric.value, "_total" if metric.kind == "counter" else "")
         return
-    held = [other.value.doublings for other in same_name if isinstance(other.value, Distribution)]
-    edges = sorted({edge for doublings in held for edge, _ in doublings if math.isfinite(edge)})
     at_edge = dict(metric.value.doublings)
     seen = 0
-    for edge in edges:  # the same for all tasks, so that their buckets can be added up
+    for edge in edges:
         seen = at_edge.get(edge, seen)
         yield Sample({**labels, "le": repr(edge)}, seen, "_bucket")
     yield Sample({**labels, "le": "+Inf"}, metric.value.count, "_bucket")

@@ -255,7 +255,8 @@ def error_dict(report: "ErrorReport") -> dict[str, Any]:
 
 
 def _metric_dict(metric: UserMetric) -> dict[str, Any]:
-    shown: dict[str, Any] = {"name": metric.name, "kind": metric.kind, "component": metric.labels[0], "task": metric.labels[1]}
+    place = {"component": metric.labels.component_id, "task": metric.labels.task_id, "labels": dict(metric.own_labels)}
+    shown: dict[str, Any] = {"name": metric.name, "kind": metric.kind, **place}
     if not isinstance(metric.value, Distribution):
         return {**shown, "value": _number(metric.value)}
     names = ("count", "total", "minimum", "maximum", "p50", "p99")

@@ -134,11 +134,14 @@ class ExecutorContext:
     def _where(self) -> str:
         return f"{self._spec.kind} {self.component_id!r}"
 
-    def counter(self, name: str) -> UserCounter:
-        return self._around.metrics.counter(name, self._labels)
+    def counter(self, name: str, /, **labels: str) -> UserCounter:
+        return self._around.metrics.counter(name, self._labels, labels)
 
-    def gauge(self, name: str) -> UserGauge:
-        return self._around.metrics.gauge(name, self._labels)
+    def gauge(self, name: str, /, **labels: str) -> UserGauge:
+        return self._around.metrics.gauge(name, self._labels, labels)
 
-    def histogram(self, name: str) -> UserHistogram:
-        return self._around.metrics.histogram(name, self._labels)
+    def histogram(self, name: str, /, **labels: str) -> UserHistogram:
+        return self._around.metrics.histogram(name, self._labels, labels)
+
+    def drop_metric(self, name: str, /, **labels: str) -> None:
+        self._around.metrics.drop(name, self._labels, labels)

@@ -1,22 +1,17 @@
-"""The metrics that a user's components keep: `self.context.counter(name)`, `gauge(name)`, `histogram(name)`.
+"""The metrics that a user's components keep: `self.context.counter(name, **labels)`, `gauge(...)`, `histogram(...)`.
 
 They belong to a run and a task, not to an instance: a task that is restarted goes on counting.
 """
 
-import re
 import sys
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
+from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import UsageError
+from engine.metrics.metric_names import MetricKind, check_label_names, check_label_values, check_name
 from engine.metrics.value_histogram import Distribution, ValueHistogram
 
-MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
-
-ENGINE_PREFIX: Final = "stormcell_"
-"""How the engine's own families begin; no user's may."""
-
-_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SUFFIXES: Final[dict[MetricKind, tuple[str, ...]]] = {
     "counter": ("_total",),
     "gauge": (),
@@ -84,68 +79,123 @@ class UserMetric(NamedTuple):
     kind: MetricKind
     labels: TaskLabels
     value: float | Distribution
+    own_labels: Mapping[str, str]
+    """Those that the component gave it, such as the partition; of one name they are always the same ones, in the same order."""
+
+
+class _Declared(NamedTuple):
+    """What the first use of a name settles for all others."""
+
+    number: int
+    """How many names there were before."""
+    kind: MetricKind
+    label_names: tuple[str, ...]
 
 
 class UserMetrics:
-    """All metrics of the users of one run. They are as many as the names that the components use, times their tasks."""
+    """All metrics of the users of one run.
+
+    They are as many as the names that the components use, times the labels given to each, times the tasks that do; what a
+    task drops is gone. A name and its label names are settled by the first use for the whole run.
+    """
 
     def __init__(self) -> None:
-        self._kinds: dict[str, MetricKind] = {}
+        self._declared: dict[str, _Declared] = {}
         self._taken: dict[str, str] = {}
         """Every name that the export gives to a sample or a family, and whose it is."""
-        self._metrics: dict[tuple[str, TaskLabels], Any] = {}
+        self._metrics: dict[tuple[str, TaskLabels, tuple[str, ...]], Any] = {}
+        """By name, task, and the values of the own labels in the order of the declared names."""
 
-    def counter(self, name: str, labels: TaskLabels) -> Counter:
-        """Return the task's counter of this name, made at the first call; UsageError for a name that cannot be."""
-        found: Counter = self._metric(name, "counter", labels, Counter)
+    def counter(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Counter:
+        """Return the task's counter of this name and labels, made at the first call; UsageError for what cannot be."""
+        found: Counter = self._metric(name, "counter", task, labels, Counter)
         return found
 
-    def gauge(self, name: str, labels: TaskLabels) -> Gauge:
-        """Return the task's gauge of this name, made at the first call; UsageError for a name that cannot be."""
-        found: Gauge = self._metric(name, "gauge", labels, Gauge)
+    def gauge(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Gauge:
+        """Return the task's gauge of this name and labels, made at the first call; UsageError for what cannot be."""
+        found: Gauge = self._metric(name, "gauge", task, labels, Gauge)
         return found
 
-    def histogram(self, name: str, labels: TaskLabels) -> ValueHistogram:
-        """Return the task's histogram of this name, made at the first call; UsageError for a name that cannot be."""
-        found: ValueHistogram = self._metric(name, "histogram", labels, ValueHistogram)
+    def histogram(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> ValueHistogram:
+        """Return the task's histogram of this name and labels, made at the first call; UsageError for what cannot be."""
+        found: ValueHistogram = self._metric(name, "histogram", task, labels, ValueHistogram)
         return found
+
+    def drop(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
+        """Forget the task's metrics of this name that have these labels; there may be none.
+
+        As `remove` and `remove_by_labels` of prometheus_client. UsageError for labels that no metric of this name has.
+        """
+        if not isinstance(cast(object, name), str):
+            text = f"drop_metric() was given {name!r}, which is no name of a metric"
+            raise UsageError(text, hint="Give it the name, and the labels by keyword: drop_metric('lag', partition='3').")
+        declared = self._declared.get(name)
+        if declared is None:
+            return
+        if not labels.keys() <= set(declared.label_names):
+            raise _other_labels(name, declared, labels)
+        check_label_values(labels, f"{declared.kind} {name!r}")
+        if len(labels) == len(declared.label_names):
+            self._metrics.pop((name, task, _values(declared, labels)), None)
+            return
+        wanted = [(declared.label_names.index(label), value) for label, value in labels.items()]
+        for key in list(self._metrics):
+            if key[0] == name and key[1] == task and all(key[2][place] == value for place, value in wanted):
+                self._metrics.pop(key, None)
 
     def read(self) -> tuple[UserMetric, ...]:
-        """Return every metric as it is now, by name and then by task."""
-        found = sorted(self._metrics.items(), key=lambda item: (item[0][0], item[0][1].task_id))
-        return tuple(UserMetric(name, self._kinds[name], labels, metric.read()) for (name, labels), metric in found)
+        """Return every metric as it is now: by name in the order of their first use, then by task, then by its labels."""
+        declared = self._declared
+        found = sorted(self._metrics.items(), key=lambda item: (declared[item[0][0]].number, item[0][1].task_id, item[0][2]))
+        return tuple(
+            UserMetric(name, declared[name].kind, task, metric.read(), dict(zip(declared[name].label_names, values, strict=True)))
+            for (name, task, values), metric in found
+        )
 
-    def _metric(self, name: str, kind: MetricKind, labels: TaskLabels, make: type) -> Any:
-        key = (name, labels)
-        if self._kinds.get(name) != kind:
-            self._register(name, kind)
+    def _metric(self, name: str, kind: MetricKind, task: TaskLabels, labels: Mapping[str, str], make: type) -> Any:
+        if not labels and isinstance(name, str):  # the way of those who ask anew for each tuple
+            known = self._metrics.get((name, task, ()))
+            if known.__class__ is make:
+                return known
+        declared = self._declared.get(name) if isinstance(cast(object, name), str) else None
+        if declared is None or declared.kind != kind:
+            declared = self._declare(name, kind, labels)
+        if labels or declared.label_names:
+            if labels.keys() != set(declared.label_names):
+                raise _other_labels(name, declared, labels)
+            check_label_values(labels, f"{kind} {name!r}")
+        key = (name, task, _values(declared, labels))
         metric = self._metrics.get(key)
         return self._metrics.setdefault(key, make()) if metric is None else metric
 
-    def _register(self, name: str, kind: MetricKind) -> None:
-        """Note a new name, after judging it."""
-        _check_spelling(name, kind)
-        if name.startswith(ENGINE_PREFIX):
-            raise UsageError(f"{kind} {name!r}: names that begin with {ENGINE_PREFIX!r} are the engine's own", hint="Leave the prefix out.")
-        if name in self._kinds:
-            other = self._kinds[name]
-            raise UsageError(f"{name!r} is a {other} already, and cannot be a {kind} too", hint=f"Give the {kind} another name.")
-        if kind == "counter" and name.endswith("_total"):
-            plain = name.removesuffix("_total") or "items"
-            raise UsageError(f"counter {name!r}: '_total' is added to a counter's name where it is exported", hint=f"Write {plain!r}.")
+    def _declare(self, name: str, kind: MetricKind, labels: Mapping[str, str]) -> _Declared:
+        """Note a new name, after judging it and its labels."""
+        check_name(name, kind)
+        metric = f"{kind} {name!r}"
+        known = self._declared.get(name)
+        if known is not None and known.kind != kind:
+            raise UsageError(f"{name!r} is a {known.kind} already, and cannot be a {kind} too", hint=f"Give the {kind} another name.")
+        check_label_names(labels, metric)
+        check_label_values(labels, metric)
         exported = [name, *(name + suffix for suffix in _SUFFIXES[kind])]
         for one in exported:
-            if one in self._taken:
+            if self._taken.get(one, metric) != metric:
                 hint = "Give one of the two another name."
-                raise UsageError(f"{kind} {name!r} and {self._taken[one]} would both be exported as {one!r}", hint=hint)
-        self._kinds[name] = kind
-        self._taken |= dict.fromkeys(exported, f"{kind} {name!r}")
+                raise UsageError(f"{metric} and {self._taken[one]} would both be exported as {one!r}", hint=hint)
+        self._taken |= dict.fromkeys(exported, metric)
+        return self._declared.setdefault(name, _Declared(len(self._declared), kind, tuple(labels)))
 
 
-def _check_spelling(name: object, kind: MetricKind) -> None:
-    if not isinstance(name, str):
-        raise UsageError(f"the name of a {kind} must be a text, not {name!r}", hint=f"Write {kind}('words_seen').")
-    if not _NAME.fullmatch(name):
-        plain = re.sub(r"[^a-zA-Z0-9_]+", "_", name).strip("_") or "words_seen"
-        plain = f"_{plain}" if plain[0].isdigit() else plain
-        raise UsageError(f"{kind} {name!r}: a name has letters, digits and '_' only, and no digit first", hint=f"Write {plain!r}.")
+def _values(declared: _Declared, labels: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple([labels[name] for name in declared.label_names])
+
+
+def _other_labels(name: str, declared: _Declared, given: Iterable[str]) -> UsageError:
+    text = f"{declared.kind} {name!r} has {_listed(declared.label_names)}, and was given {_listed(tuple(given))}"
+    return UsageError(text, hint="All metrics of one name have the same labels: give these, or take another name.")
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    if not names:
+        return "no labels"
+    return f"the label{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"

@@ -93,11 +93,21 @@ class TaskContext(Protocol):
         dies, and from then on this raises UsageError. Before it emits it awaits `self.collector.ready()`.
         """
 
-    def counter(self, name: str) -> UserCounter:
-        """Return the user's counter of this name, made at the first call; shown and exported with the engine's."""
+    def counter(self, name: str, /, **labels: str) -> UserCounter:
+        """Return this task's counter of this name and labels, made at the first call; shown and exported with the engine's.
 
-    def gauge(self, name: str) -> UserGauge:
-        """Return the user's gauge of this name, made at the first call."""
+        The labels say what it counts, such as `partition="3"`, and the export has them beside the component and the task.
+        All metrics of one name have the same labels, with few values each: every combination is a metric of its own.
+        """
 
-    def histogram(self, name: str) -> UserHistogram:
-        """Return the user's histogram of this name, made at the first call."""
+    def gauge(self, name: str, /, **labels: str) -> UserGauge:
+        """Return this task's gauge of this name and labels, made at the first call; NaN is a value that is not known."""
+
+    def histogram(self, name: str, /, **labels: str) -> UserHistogram:
+        """Return this task's histogram of this name and labels, made at the first call."""
+
+    def drop_metric(self, name: str, /, **labels: str) -> None:
+        """Forget this task's metrics of this name that have these labels, all of the name where none are given.
+
+        They are no longer shown; what is still held of them counts for nothing, and the next call begins a new one.
+        """

@@ -39,8 +39,8 @@ def test_rates_are_per_second_between() -> None:
 
 def test_a_snapshot_is_json_whatever_its_numbers() -> None:
     metrics = UserMetrics()
-    metrics.gauge("level", TaskLabels("count", 2)).set(math.inf)
-    metrics.histogram("size", TaskLabels("count", 2)).record(3)
+    metrics.gauge("level", TaskLabels("count", 2), {}).set(math.inf)
+    metrics.histogram("size", TaskLabels("count", 2), {"of": "word"}).record(3)
     shown = snapshot()
     read = Snapshot(shown.topology_name, shown.state, shown.uptime_secs, shown.components, shown.errors, metrics.read())
 
@@ -52,3 +52,7 @@ def test_a_snapshot_is_json_whatever_its_numbers() -> None:
     assert found["errors"][0]["time"] == "2023-11-14T22:13:20.500+00:00"
     assert found["errors"][0]["next_step"].startswith("the task is replaced")
     assert [metric.get("value", metric.get("p50")) for metric in found["user_metrics"]] == ["inf", 3.0]
+    assert [(metric["component"], metric["task"], metric["labels"]) for metric in found["user_metrics"]] == [
+        ("count", 2, {}),
+        ("count", 2, {"of": "word"}),
+    ]

@@ -87,6 +87,8 @@ def test_a_drain_that_is_given_no_time(timeout_secs: Any) -> None:
         (lambda bolt: bolt.context.gauge("seen").set("5"), "a gauge cannot be set to '5'"),
         (lambda bolt: bolt.context.gauge("seen").set(None), "a gauge cannot be set to None"),
         (lambda bolt: bolt.context.histogram("seen").record("x"), "a histogram cannot record 'x'"),
+        (lambda bolt: bolt.context.gauge("lag", partition=3), "gauge 'lag': the label 'partition' must be a text, not 3"),
+        (lambda bolt: bolt.context.drop_metric(bolt.context.gauge("lag")), "which is no name of a metric"),
         (lambda bolt: bolt.collector.report_error(1), "'bolt1' (task 2): report_error() was given 1, which is no exception"),
         (lambda bolt: bolt.collector.report_error(ValueError), "which is no exception"),
     ],

@@ -127,6 +127,27 @@ def test_counters_of_different_tasks_stay_apart() -> None:
     assert sorted(metric.value for metric in run.snapshot().user_metrics if metric.name == "seen") == [5, 5]
 
 
+def test_metrics_with_labels_are_kept_and_dropped_by_each_task_for_itself() -> None:
+    class Counts(Bolt):
+        def prepare(self) -> None:
+            self.seen = {parity: self.context.counter("seen", parity=parity) for parity in ("even", "odd")}
+
+        def execute(self, tup: Tuple) -> None:
+            self.seen["odd" if tup[0] % 2 else "even"].add()
+            self.collector.ack(tup)
+            if tup[0] == 9:
+                self.context.drop_metric("seen", parity="even")
+
+    builder = TopologyBuilder("two")
+    builder.set_spout("source", lambda: Numbers(10))
+    builder.set_bolt("counts", Counts, parallelism=2).all_grouping("source")
+    builder.set_bolt("others", Sink).global_grouping("source")
+    run = play_run(builder.build())
+    found = [(metric.labels, metric.own_labels, metric.value) for metric in run.snapshot().user_metrics]
+    assert found == [(("counts", 2), {"parity": "odd"}, 5), (("counts", 3), {"parity": "odd"}, 5)]
+    assert 'seen_total{topology="two",component="counts",task="3",parity="odd"} 5' in run.metrics_text()
+
+
 class Draws(Numbers):
     """Notes what its generator gives."""
 

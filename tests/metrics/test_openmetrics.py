@@ -93,8 +93,8 @@ def test_before_the_first_checkpoint_its_duration_is_left_out() -> None:
 
 def test_users_metrics_stand_beside_the_engines() -> None:
     metrics = UserMetrics()
-    metrics.counter("words_seen", TaskLabels("count", 2)).add(7)
-    metrics.gauge("temperature", TaskLabels("count", 2)).set(-math.inf)
+    metrics.counter("words_seen", TaskLabels("count", 2), {}).add(7)
+    metrics.gauge("temperature", TaskLabels("count", 2), {}).set(-math.inf)
     found = parsed(render(families(snapshot(metrics))))
     count = (("topology", "words"), ("component", "count"), ("task", "2"))
     assert found["words_seen_total", count] == 7
@@ -104,8 +104,8 @@ def test_users_metrics_stand_beside_the_engines() -> None:
 def test_histograms_of_several_tasks_have_the_same_buckets() -> None:
     metrics = UserMetrics()
     for value in (0.3, 3.0, 3.0):
-        metrics.histogram("line_bytes", TaskLabels("count", 2)).record(value)
-    metrics.histogram("line_bytes", TaskLabels("count", 4)).record(100)
+        metrics.histogram("line_bytes", TaskLabels("count", 2), {}).record(value)
+    metrics.histogram("line_bytes", TaskLabels("count", 4), {}).record(100)
     found = parsed(render(families(snapshot(metrics))))
     buckets = {
         task: [
@@ -123,10 +123,26 @@ def test_histograms_of_several_tasks_have_the_same_buckets() -> None:
     }
 
 
+def test_a_metrics_own_labels_stand_behind_the_engines() -> None:
+    metrics = UserMetrics()
+    topic = 'a "quoted"\\\nname'
+    metrics.gauge("lag", TaskLabels("lines", 1), {"topic": topic, "partition": "3"}).set(7)
+    metrics.counter("retries", TaskLabels("lines", 1), {"topic": topic, "partition": "3"}).add(2)
+    metrics.histogram("waits", TaskLabels("lines", 1), {"partition": "3"}).record(3)
+    metrics.histogram("waits", TaskLabels("lines", 1), {"partition": "4"}).record(100)
+    found = parsed(render(families(snapshot(metrics))))
+    lines = (("topology", "words"), ("component", "lines"), ("task", "1"))
+    assert found["lag", (*lines, ("topic", topic), ("partition", "3"))] == 7
+    assert found["retries_total", (*lines, ("topic", topic), ("partition", "3"))] == 2
+    assert found["waits_bucket", (*lines, ("partition", "3"), ("le", "4.0"))] == 1
+    assert found["waits_bucket", (*lines, ("partition", "4"), ("le", "4.0"))] == 0
+    assert found["waits_sum", (*lines, ("partition", "4"))] == 100
+
+
 def test_histograms_below_zero_have_no_sum() -> None:
     metrics = UserMetrics()
-    metrics.histogram("balance", TaskLabels("count", 2)).record(-5)
-    metrics.histogram("balance", TaskLabels("count", 2)).record(5)
+    metrics.histogram("balance", TaskLabels("count", 2), {}).record(-5)
+    metrics.histogram("balance", TaskLabels("count", 2), {}).record(5)
     names = {name for name, _ in parsed(render(families(snapshot(metrics))))}
     assert "balance_bucket" in names
     assert "balance_sum" not in names
@@ -135,6 +151,6 @@ def test_histograms_below_zero_have_no_sum() -> None:
 def test_histograms_of_the_greatest_numbers_are_readable() -> None:
     metrics = UserMetrics()
     for value in (1.7e308, -1.7e308, 5e-324):
-        metrics.histogram("extreme", TaskLabels("count", 2)).record(value)
+        metrics.histogram("extreme", TaskLabels("count", 2), {}).record(value)
     found = parsed(render(families(snapshot(metrics))))
     assert max(value for (name, _), value in found.items() if name == "extreme_bucket") == 3

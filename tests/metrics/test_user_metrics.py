@@ -1,4 +1,4 @@
-"""Users' metrics: one per name and task, of one kind, under names that can be exported."""
+"""Users' metrics: one per name, task and labels, of one kind, under names that can be exported."""
 
 import math
 
@@ -12,35 +12,35 @@ COUNT_0, COUNT_1 = TaskLabels("count", 4), TaskLabels("count", 5)
 
 def test_the_same_name_and_task_is_the_same_metric() -> None:
     metrics = UserMetrics()
-    metrics.counter("words", COUNT_0).add(2)
-    metrics.counter("words", COUNT_0).add()
-    metrics.counter("words", COUNT_1).add(7)
+    metrics.counter("words", COUNT_0, {}).add(2)
+    metrics.counter("words", COUNT_0, {}).add()
+    metrics.counter("words", COUNT_1, {}).add(7)
     assert [(metric.labels.task_id, metric.value) for metric in metrics.read()] == [(4, 3), (5, 7)]
 
 
-def test_metrics_are_read_by_name_then_by_task() -> None:
+def test_metrics_are_read_by_name_as_it_was_first_used_then_by_task() -> None:
     metrics = UserMetrics()
-    metrics.gauge("lag", COUNT_1).set(1.5)
-    metrics.counter("all", COUNT_1)
-    metrics.gauge("lag", COUNT_0)
+    metrics.gauge("lag", COUNT_1, {}).set(1.5)
+    metrics.counter("all", COUNT_1, {})
+    metrics.gauge("lag", COUNT_0, {})
     assert [(metric.name, metric.kind, metric.labels.task_id) for metric in metrics.read()] == [
-        ("all", "counter", 5),
         ("lag", "gauge", 4),
         ("lag", "gauge", 5),
+        ("all", "counter", 5),
     ]
 
 
 @pytest.mark.parametrize("amount", [-1, math.nan, math.inf, 10**400])
 def test_a_counter_only_grows(amount: float) -> None:
     with pytest.raises(UsageError, match="cannot count"):
-        UserMetrics().counter("words", COUNT_0).add(amount)
+        UserMetrics().counter("words", COUNT_0, {}).add(amount)
 
 
 def test_one_name_has_one_kind() -> None:
     metrics = UserMetrics()
-    metrics.counter("words", COUNT_0)
+    metrics.counter("words", COUNT_0, {})
     with pytest.raises(UsageError, match="'words' is a counter already, and cannot be a gauge too\nFix: Give the gauge another name"):
-        metrics.gauge("words", COUNT_1)
+        metrics.gauge("words", COUNT_1, {})
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,153 @@ def test_one_name_has_one_kind() -> None:
         ("gauge", "7up", "Write '_7up'."),
         ("histogram", "", "Write 'words_seen'."),
         ("counter", 7, "Write counter('words_seen')."),
+        ("gauge", ["lag"], "Write gauge('words_seen')."),
         ("counter", "words_total", "Write 'words'."),
         ("gauge", "stormcell_lag", "Leave the prefix out."),
     ],
 )
 def test_a_name_that_cannot_be_exported_is_refused_with_the_fix(kind: str, name: str, fix: str) -> None:
     with pytest.raises(UsageError) as caught:
-        getattr(UserMetrics(), kind)(name, COUNT_0)
+        getattr(UserMetrics(), kind)(name, COUNT_0, {})
     assert caught.value.hint == fix
 
 
 def test_two_names_that_would_be_exported_as_one_are_refused() -> None:
     metrics = UserMetrics()
-    metrics.histogram("word", COUNT_0)
+    metrics.histogram("word", COUNT_0, {})
     with pytest.raises(UsageError, match="gauge 'word_count' and histogram 'word' would both be exported as 'word_count'"):
-        metrics.gauge("word_count", COUNT_0)
-    metrics.gauge("word_counts", COUNT_0)
+        metrics.gauge("word_count", COUNT_0, {})
+    metrics.gauge("word_counts", COUNT_0, {})
+
+
+def labelled(metrics: UserMetrics) -> list[tuple[str, int, dict[str, str], float]]:
+    return [(one.name, one.labels.task_id, dict(one.own_labels), one.value) for one in metrics.read()]  # type: ignore[misc]
+
+
+def test_each_combination_of_labels_is_a_metric_of_its_own() -> None:
+    metrics = UserMetrics()
+    for partition, lag in (("2", 7), ("10", 8)):
+        metrics.gauge("lag", COUNT_0, {"topic": "words", "partition": partition}).set(lag)
+    metrics.gauge("lag", COUNT_1, {"partition": "2", "topic": "words"}).set(9)
+    assert metrics.gauge("lag", COUNT_0, {"partition": "2", "topic": "words"}).read() == 7
+    assert labelled(metrics) == [
+        ("lag", 4, {"topic": "words", "partition": "10"}, 8),
+        ("lag", 4, {"topic": "words", "partition": "2"}, 7),
+        ("lag", 5, {"topic": "words", "partition": "2"}, 9),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("labels", "given"),
+    [
+        ({}, "no labels"),
+        ({"topic": "words"}, "the label 'topic'"),
+        ({"topic": "words", "partition": "2", "group": "g"}, "the labels 'topic', 'partition', 'group'"),
+    ],
+)
+def test_all_metrics_of_one_name_have_the_same_labels(labels: dict[str, str], given: str) -> None:
+    metrics = UserMetrics()
+    metrics.gauge("lag", COUNT_0, {"topic": "words", "partition": "2"})
+    with pytest.raises(UsageError) as caught:
+        metrics.gauge("lag", COUNT_1, labels)
+    assert caught.value.message == f"gauge 'lag' has the labels 'topic', 'partition', and was given {given}"
+    assert caught.value.hint
+
+
+def test_a_metric_without_labels_gets_none_later() -> None:
+    metrics = UserMetrics()
+    metrics.counter("words", COUNT_0, {})
+    with pytest.raises(UsageError, match="counter 'words' has no labels, and was given the label 'topic'"):
+        metrics.counter("words", COUNT_0, {"topic": "words"})
+
+
+@pytest.mark.parametrize(
+    ("label", "value", "fix"),
+    [
+        ("partition.id", "2", "Write 'partition_id'."),
+        ("2nd", "2", "Write '_2nd'."),
+        ("é", "2", "Write 'queue'."),
+        ("__name", "2", "Leave the prefix out."),
+        ("task", "2", "Give the label another name, such as 'the_task'."),
+        ("le", "2", "Give the label another name, such as 'the_le'."),
+        ("partition", 2, "Write partition='2'."),
+        ("partition", None, "Give it a text."),
+        ("partition", ["2"], "Give it a text."),
+        ("partition", "\udc80", "Replace the lone surrogate."),
+    ],
+)
+def test_a_label_that_cannot_be_exported_is_refused_with_the_fix_and_leaves_nothing(label: str, value: str, fix: str) -> None:
+    metrics = UserMetrics()
+    with pytest.raises(UsageError, match="gauge 'lag': ") as caught:
+        metrics.gauge("lag", COUNT_0, {label: value})
+    assert caught.value.hint == fix
+    metrics.counter("lag", COUNT_0, {"partition": "2"})
+    with pytest.raises(UsageError, match="counter 'lag'"):
+        metrics.counter("lag", COUNT_0, {label: value})
+    assert labelled(metrics) == [("lag", 4, {"partition": "2"}, 0)]
+
+
+def kept_lags() -> UserMetrics:
+    metrics = UserMetrics()
+    for task in (COUNT_0, COUNT_1):
+        for topic, partition in (("lines", "1"), ("lines", "2"), ("words", "1")):
+            metrics.gauge("lag", task, {"topic": topic, "partition": partition})
+    return metrics
+
+
+def test_a_dropped_metric_is_gone_and_that_of_another_task_stays() -> None:
+    metrics = kept_lags()
+    metrics.drop("lag", COUNT_0, {"partition": "1", "topic": "lines"})
+    assert [(task, *labels.values()) for _, task, labels, _ in labelled(metrics)] == [
+        *((4, "lines", "2"), (4, "words", "1"), (5, "lines", "1"), (5, "lines", "2"), (5, "words", "1"))
+    ]
+
+
+def test_some_of_the_labels_drop_all_that_have_them_and_none_drop_all_of_the_task() -> None:
+    metrics = kept_lags()
+    metrics.drop("lag", COUNT_0, {"topic": "lines"})
+    metrics.drop("lag", COUNT_1, {})
+    assert [(task, *labels.values()) for _, task, labels, _ in labelled(metrics)] == [(4, "words", "1")]
+
+
+def test_a_metric_without_labels_is_dropped_too() -> None:
+    metrics = UserMetrics()
+    metrics.counter("words", COUNT_0, {})
+    metrics.drop("words", COUNT_0, {})
+    assert not metrics.read()
+
+
+def test_what_is_not_there_is_dropped_in_peace() -> None:
+    metrics = kept_lags()
+    metrics.drop("lag", COUNT_0, {"topic": "lines", "partition": "7"})
+    metrics.drop("never_used", COUNT_0, {"topic": "lines"})
+    assert len(metrics.read()) == 6
+
+
+def test_after_a_drop_the_next_call_begins_anew_and_the_old_metric_counts_for_nothing() -> None:
+    metrics = UserMetrics()
+    old = metrics.counter("retries", COUNT_0, {"partition": "1"})
+    old.add(5)
+    metrics.drop("retries", COUNT_0, {"partition": "1"})
+    metrics.counter("retries", COUNT_0, {"partition": "1"}).add(2)
+    old.add(5)
+    assert labelled(metrics) == [("retries", 4, {"partition": "1"}, 2)]
+    with pytest.raises(UsageError, match="'retries' is a counter already"):
+        metrics.gauge("retries", COUNT_0, {"partition": "1"})
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "why"),
+    [
+        ("lag", {"partitoin": "1"}, "gauge 'lag' has the labels 'topic', 'partition', and was given the label 'partitoin'"),
+        ("lag", {"partition": 1}, "gauge 'lag': the label 'partition' must be a text, not 1"),
+        (["lag"], {}, "drop_metric() was given ['lag'], which is no name of a metric"),
+    ],
+)
+def test_a_drop_that_could_never_find_anything_is_refused(name: str, labels: dict[str, str], why: str) -> None:
+    metrics = kept_lags()
+    with pytest.raises(UsageError) as caught:
+        metrics.drop(name, COUNT_0, labels)
+    assert caught.value.message == why
+    assert caught.value.hint
+    assert len(metrics.read()) == 6

@@ -62,8 +62,8 @@ MEMBERS = {
     "SpoutCollector": "emit emit_direct emit_many ready report_error",
     "BoltCollector": "ack emit emit_direct fail ready report_error reset_timeout",
     "TaskContext": """
-        clock component_id config counter create_task failure gauge histogram random sources targets task_id task_ids task_index tasks
-        topology_name wake
+        clock component_id config counter create_task drop_metric failure gauge histogram random sources targets task_id task_ids
+        task_index tasks topology_name wake
     """,
     "Tuple": "__getitem__ fields is_tick source_component source_task stream values",
     "TopologyBuilder": "build set_bolt set_spout",

@@ -30,6 +30,8 @@ class Lines(Spout):
 
     def open(self) -> None:
         self._sent = self.context.counter("sent")
+        self._left = {half: self.context.gauge("left", half=half) for half in ("first", "second")}
+        self.context.drop_metric("left", half="first")
         self._next = 0
 
     async def next_tuple(self) -> None:
