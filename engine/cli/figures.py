@@ -1,6 +1,7 @@
 """The figures of a snapshot as text: what the live table, the plain lines and the last words have in common."""
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from engine.cli.durations import duration_text
@@ -97,6 +98,12 @@ def errors_of(snapshot: Snapshot) -> int:
     return sum(component.errors for component in snapshot.components.values())
 
 
+def known_sum(values: Iterable[float]) -> float | None:
+    """Return the sum of what users measured, without what is not known (NaN); None where nothing is."""
+    known = [number for number in map(_float, values) if not math.isnan(number)]
+    return sum(known) if known else None
+
+
 def aligned(rows: Sequence[Sequence[str]], *, text_columns: int = 1) -> str:
     """Return rows as lines; the first columns are text and stand to the left, the others are figures."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
@@ -124,6 +131,16 @@ def compact_text(count: int | None) -> str:
     return f"{count / size:.{digits}f} {unit}"
 
 
+def amount_text(amount: float | None, *, compact: bool = False) -> str:
+    """Return any number a user may measure: `1,234`, `0.25`, `inf`; `–` for none and for one that is not known (NaN)."""
+    if amount is None or math.isnan(amount):
+        return NONE
+    if amount == 0 or 1e-4 <= abs(amount) < 1e15:
+        whole = compact_text if compact else count_text
+        return whole(round(amount)) if amount == int(amount) or abs(amount) >= 100 else ms_text(amount)
+    return f"{amount:.3g}"
+
+
 def rate_text(per_sec: float | None) -> str:
     """Return `12,345/s`, or `0.5/s` where it is little."""
     if per_sec is None:
@@ -135,13 +152,23 @@ def ms_text(ms: float | None) -> str:
     """Return milliseconds, to the tenth of a microsecond where they are few: `0.0006`, `0.125`, `1.25`, `38.1`, `1,500`."""
     if ms is None:
         return NONE
-    digits = 4 if ms < 0.01 else 3 if ms < 1 else 2 if ms < 10 else 1 if ms < 100 else 0
+    size = abs(ms)
+    digits = 4 if size < 0.01 else 3 if size < 1 else 2 if size < 10 else 1 if size < 100 else 0
     return f"{ms:,.{digits}f}"
 
 
 def percent_text(share: float | None) -> str:
     """Return `97%`."""
     return NONE if share is None else f"{share * 100:.0f}%"
+
+
+def name_text(name: str) -> str:
+    """Return a name for a terminal; quoted and escaped where it has what a terminal would obey.
+
+    >>> print(name_text("counts"), name_text("\\x1b[2J"))
+    counts '\\x1b[2J'
+    """
+    return name if name.isprintable() else repr(name)
 
 
 def _component_row(component: ComponentSnapshot, busy: float | None, written: Callable[[int], str]) -> tuple[str, ...]:
@@ -158,3 +185,10 @@ def _component_row(component: ComponentSnapshot, busy: float | None, written: Ca
         percent_text(busy),
         NONE if is_spout else percent_text(component.queue_fill),
     )
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # an int that a counter summed up
+        return math.inf

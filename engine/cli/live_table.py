@@ -4,10 +4,13 @@ import asyncio
 import importlib
 import io
 import sys
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from engine.cli import figures
+from engine.cli.label_tables import LabelTable, label_tables
 from engine.cli.view import Outcome
 from engine.clock import Clock
 from engine.cluster.snapshot import Snapshot
@@ -26,6 +29,10 @@ DRAWING_SHARE: Final = 0.02
 SHOWN_ERRORS: Final = 5
 WIDE: Final = 104
 """Columns of a terminal that show every count in full."""
+FIRST_COLUMN: Final = 10
+"""So wide at least is the first column of a table."""
+_FIXED_LINES: Final = 8
+"""The headline, the headers and rules of two tables, two blank lines."""
 _BUSY, _OVERLOADED, _FILLING = 0.8, 0.95, 0.5
 _NARROW_HEADERS: Final = {"transferred": "trans-\nferred", "execute ms": "execute\nms", "process ms": "process\nms"}
 
@@ -56,7 +63,8 @@ class LiveTable:
         """Draw the table anew; less often on a slow machine, for the run stands still meanwhile."""
         if self._live is not None:
             began = self._clock.now()
-            self._live.update(render(before, now, self._live.console.width), refresh=True)
+            size = self._live.console.size
+            self._live.update(render(before, now, size.width, size.height), refresh=True)
             self.interval_secs = max(INTERVAL_SECS, (self._clock.now() - began) / DRAWING_SHARE)
 
     def report(self, report: ErrorReport) -> None:
@@ -139,8 +147,11 @@ class AboveTable(io.TextIOBase):
         self._console.print(Text.from_ansi(lines), soft_wrap=True)
 
 
-def render(before: Snapshot | None, now: Snapshot, width: int) -> "Group":
-    """Return the whole picture for a terminal of so many columns: headline, components, spouts, the latest errors."""
+def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
+    """Return the whole picture: headline, components, spouts, checkpoint, the latest errors, the users' own metrics.
+
+    It is for a terminal of so many columns and lines; where the lines do not do, its end is cut off. None: it may scroll.
+    """
     from rich.console import Group
     from rich.text import Text
 
@@ -151,7 +162,11 @@ def render(before: Snapshot | None, now: Snapshot, width: int) -> "Group":
     blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
     checkpoint = figures.checkpoint_text(now)
     state = [blank, Text(checkpoint, no_wrap=True, overflow="ellipsis")] if checkpoint else []
-    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *state, *errors, blank)
+    compact = width < WIDE
+    above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
+    tables = label_tables(now, compact=compact, lines=None if height is None else height - above)
+    own = [line for table in tables for line in (blank, *_labels(table, width, compact=compact))]
+    return Group(headline, _components(before, now, compact=compact), blank, _spouts(now), *state, *errors, *own, blank)
 
 
 def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Table":
@@ -178,6 +193,32 @@ def _spouts(now: Snapshot) -> "Table":
     return table
 
 
+def _labels(shown: LabelTable, width: int, *, compact: bool) -> "tuple[Text, Table]":
+    """Return the title and the table of a component's own metrics; figures that the terminal has no room for are named instead."""
+    from rich.text import Text
+
+    gap = 0 if compact else 1
+    headers = tuple(header.replace(" ", "\n") for header in shown.headers) if compact else shown.headers
+    fitting = _fitting([headers, *shown.rows], width, least=shown.labels + 1, gap=gap)
+    left_out = shown.headers[fitting:]
+    title = Text(shown.component_id, style="bold", no_wrap=True, overflow="ellipsis")
+    title.append(f" · no room for {', '.join(left_out)}" if left_out else "", style="dim")
+    table = _table(headers[:fitting], text_columns=tuple(range(shown.labels)), gap=gap)
+    for row in shown.rows:
+        table.add_row(*map(Text, row[:fitting]))
+    return title, table
+
+
+def _fitting(rows: Sequence[Sequence[str]], width: int, *, least: int, gap: int) -> int:
+    """Return how many columns fit side by side, but no fewer than `least`."""
+    from rich.cells import cell_len
+
+    widths = [max(cell_len(line) for cell in column for line in cell.split("\n")) + gap for column in zip(*rows, strict=True)]
+    widths[0] = max(widths[0], FIRST_COLUMN + gap)
+    ends = accumulate(column + 1 for column in widths)  # one between two columns; behind the last there is neither it nor the gap
+    return max(least, sum(end - 1 - gap <= width for end in ends))
+
+
 def _table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
     """Return an empty table; only its first column gives way where the terminal is narrow."""
     from rich import box
@@ -186,7 +227,7 @@ def _table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False, header_style="bold cyan")
     for number, header in enumerate(headers):
         justify: Literal["left", "right"] = "left" if number in text_columns else "right"
-        table.add_column(header, justify=justify, vertical="bottom", no_wrap=number > 0, min_width=10 if number == 0 else None)
+        table.add_column(header, justify=justify, vertical="bottom", no_wrap=number > 0, min_width=FIRST_COLUMN if number == 0 else None)
     return table
 
 

@@ -1,9 +1,11 @@
 """One plain line at a time on standard error, for logs and pipes; at the end all figures once."""
 
 import sys
+from typing import Any
 
 from engine.cli import figures
-from engine.cli.figures import count_text, ms_text, percent_text, rate_text
+from engine.cli.figures import amount_text, count_text, known_sum, ms_text, percent_text, rate_text
+from engine.cli.label_tables import label_tables
 from engine.cli.output import write_line
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot, capacity, rate
@@ -36,6 +38,8 @@ class PlainLines:
         if outcome.snapshot is not None:
             _say(figures.aligned([figures.COMPONENT_COLUMNS, *figures.component_rows(None, outcome.snapshot)]))
             _say(figures.aligned([figures.SPOUT_COLUMNS, *figures.spout_rows(outcome.snapshot)]))
+            for table in label_tables(outcome.snapshot):
+                _say(f"{table.component_id}\n{figures.aligned([table.headers, *table.rows], text_columns=table.labels)}")
             _say(outcome.summary())
 
 
@@ -56,6 +60,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     busiest = max(((capacity(before, now, component_id) or 0.0, component_id) for component_id in now.components), default=None)
     fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
+    parts += _lags(now)
     checkpoint = figures.checkpoint_text(now)
     if checkpoint:
         parts.append(checkpoint)
@@ -66,6 +71,15 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
 def _counted(word: str, before: Snapshot | None, now: Snapshot) -> str:
     count = figures.emitted_by_spouts if word == "emitted" else figures.acked_trees
     return f"{word} {count_text(count(now))} ({rate_text(rate(before, now, count))})"
+
+
+def _lags(now: Snapshot) -> list[str]:
+    """Return how far each component is behind, by its gauges whose last word is `lag`, all labels and tasks together."""
+    lags: dict[tuple[str, str], list[Any]] = {}
+    for metric in now.user_metrics:
+        if metric.kind == "gauge" and metric.name.rpartition("_")[2] == "lag":
+            lags.setdefault((metric.labels.component_id, metric.name), []).append(metric.value)
+    return [f"{component_id} {name.replace('_', ' ')} {amount_text(known_sum(values))}" for (component_id, name), values in lags.items()]
 
 
 def _say(text: str) -> None:

@@ -8,8 +8,8 @@ import click
 
 from engine.checkpoint.record_entries import ALL
 from engine.checkpoint.stored import CommittedState, StoredSizes
-from engine.cli.figures import NONE, aligned, count_text
-from engine.cli.state_values import decoded, json_form, json_line, name_text, text_form
+from engine.cli.figures import NONE, aligned, count_text, name_text
+from engine.cli.state_values import decoded, json_form, json_line, text_form
 from engine.errors import StateError
 from engine.names import did_you_mean
 from engine.state import StateInventory

@@ -104,15 +104,6 @@ _FORMS: Final[Mapping[type, Callable[[Any], Any]]] = {
 }
 
 
-def name_text(name: str) -> str:
-    """Return a name for a terminal; quoted and escaped where it has what a terminal would obey.
-
-    >>> print(name_text("counts"), name_text("\\x1b[2J"))
-    counts '\\x1b[2J'
-    """
-    return name if name.isprintable() else repr(name)
-
-
 def text_form(value: Any, width: int) -> str:
     """Return a key or value for a table, cut where it is long."""
     if type(value) is StoredPickle:

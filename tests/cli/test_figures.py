@@ -1,10 +1,12 @@
 """Figures as text."""
 
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.figures import aligned, compact_text, component_rows, headline, ms_text, rate_text, spout_rows
+from engine.cli.figures import aligned, amount_text, compact_text, component_rows, headline, known_sum, ms_text, rate_text, spout_rows
 from tests.cli.snapshots import snapshot
 
 
@@ -30,6 +32,28 @@ def test_milliseconds(ms: float | None, text: str) -> None:
 @pytest.mark.parametrize(("rate", "text"), [(None, "–"), (0.0, "0/s"), (0.54, "0.5/s"), (123_456.7, "123,457/s")])
 def test_rates(rate: float | None, text: str) -> None:
     assert rate_text(rate) == text
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [
+        *((None, "–"), (math.nan, "–"), (0.0, "0"), (-0.0, "0"), (7.0, "7"), (1234567.0, "1,234,567"), (-5.0, "-5"), (1234.5, "1,234")),
+        *((0.25, "0.250"), (-12.34, "-12.3"), (0.00001, "1e-05"), (1e300, "1e+300"), (-math.inf, "-inf")),
+    ],
+)
+def test_what_users_measure(amount: float | None, text: str) -> None:
+    assert amount_text(amount) == text
+
+
+@given(st.floats(min_value=0))
+def test_a_compact_amount_is_short(amount: float) -> None:
+    assert len(amount_text(amount, compact=True)) <= len("1.23e+308")
+
+
+def test_what_is_not_known_is_left_out_of_a_sum() -> None:
+    assert known_sum([1, math.nan, 2.5]) == 3.5
+    assert known_sum([math.nan]) is None
+    assert known_sum([10**400, 1]) == math.inf
 
 
 def test_rows_say_what_happened_and_how_busy_each_was_since() -> None:

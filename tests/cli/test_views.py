@@ -2,6 +2,7 @@
 
 import io
 import json
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -12,13 +13,24 @@ from engine.cli.plain_line import PlainLines, plain_line
 from engine.cli.show_error import error_text
 from engine.cli.view import Outcome, make_view
 from engine.errors import ComponentError, EngineBug, TopologyError
+from engine.metrics import TaskLabels, UserMetrics
 from tests.cli.snapshots import REPORT, snapshot
 
 
-def drawn(width: int, before: bool = False) -> str:
+def drawn(width: int, before: bool = False, metrics: UserMetrics | None = None) -> str:
     console = Console(file=io.StringIO(), width=width, color_system=None)
-    console.print(render(snapshot(10.0) if before else None, snapshot(20.0, times=2), width))
+    now = replace(snapshot(20.0, times=2), user_metrics=metrics.read() if metrics else ())
+    console.print(render(snapshot(10.0) if before else None, now, width))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def kafka_metrics() -> UserMetrics:
+    metrics = UserMetrics()
+    for partition in range(20):
+        labels = {"topic": "[red]lines", "partition": str(partition)}
+        for name in ("lag", "committed", "position", "pending", "paused", "retries", "dead_letters"):
+            metrics.gauge(f"kafka_{name}", TaskLabels("lines", 1), labels).set(1_000_000 * partition)
+    return metrics
 
 
 def test_a_plain_line_says_it_all_in_one() -> None:
@@ -26,6 +38,21 @@ def test_a_plain_line_says_it_all_in_one() -> None:
         "words running 12.0 s | emitted 2,400,000 (600,000/s) | acked 2,200,000 (550,000/s) | failed 4 | pending 99,998 | "
         "lines p50 1.25 ms p99 38.1 ms | busiest count 480% | fullest count 60% | errors 2"
     )
+
+
+def test_a_plain_line_tells_how_far_a_component_is_behind_in_all() -> None:
+    metrics = kafka_metrics()
+    metrics.gauge("lag", TaskLabels("count", 2), {}).set(7)
+    metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # grows for ever
+    line = plain_line(None, replace(snapshot(), user_metrics=metrics.read()))
+    assert line.endswith(" | fullest count 60% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
+
+
+def test_plain_lines_end_with_the_tables_of_the_users_metrics(capsys: pytest.CaptureFixture[str]) -> None:
+    metrics = UserMetrics()
+    metrics.gauge("lag", TaskLabels("lines", 1), {"topic": "words", "partition": "3"}).set(1234)
+    PlainLines(5.0).end(Outcome(0, replace(snapshot(state="drained"), user_metrics=metrics.read())))
+    assert capsys.readouterr().err.splitlines()[-4:-1] == ["lines", "topic  partition    lag", "words  3          1,234"]
 
 
 async def test_plain_lines_go_to_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,6 +114,30 @@ def test_the_live_table_tells_counts_in_full_where_there_is_room() -> None:
 
 def test_the_live_table_shows_the_latest_errors_as_they_are() -> None:
     assert "'count' (task 3) KeyError: '[red]word'" in drawn(80)
+
+
+@pytest.mark.parametrize(
+    ("width", "left_out"),
+    [(60, "paused, retries, dead letters"), (76, "dead letters"), (77, ""), (80, ""), (112, "dead letters"), (113, "")],
+)
+def test_the_live_table_shows_the_users_metrics_by_their_labels(width: int, left_out: str) -> None:
+    lines = [line.rstrip() for line in drawn(width, metrics=kafka_metrics()).splitlines()]
+    assert max(map(len, lines)) <= width
+    title = lines.index(f"lines · no room for {left_out}" if left_out else "lines")
+    assert title > max(number for number, line in enumerate(lines) if "KeyError" in line)  # a low terminal cuts off the end
+    rows = [line.split("  ")[0].strip() for line in lines[title:] if line.startswith(("[red]lines", "and "))]
+    assert len(rows) == 12
+    last = next(line for line in lines if line.startswith("and 9 more"))
+    assert last.split()[3:5] == (["135", "M"] if width < 104 else ["135,000,000"] * 2)
+    assert "…" not in "".join(lines[title:])
+
+
+def test_the_live_table_fits_a_low_terminal() -> None:
+    console = Console(file=io.StringIO(), width=80, color_system=None)
+    console.print(render(None, replace(snapshot(), user_metrics=kafka_metrics().read()), 80, 26))
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert len(lines) == 26
+    assert lines[-2].startswith("and 14 more")
 
 
 def test_what_is_printed_under_the_table_comes_above_it_line_by_line() -> None:
