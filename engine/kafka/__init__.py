@@ -1,1 +1,15 @@
 """Kafka: a source that neither loses nor repeats, and a sink. Needs `pip install 'stormcell[kafka]'`."""
+
+try:
+    import aiokafka as _aiokafka
+except ImportError as error:
+    raise ImportError("engine.kafka needs aiokafka, which is not installed. Install it: pip install 'stormcell[kafka]'") from error
+
+from engine.kafka.connection import KafkaSecurity
+from engine.kafka.kafka_spout import KafkaSpout
+from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.translate import KafkaRecord, ToStream
+
+__all__ = ["KafkaRecord", "KafkaSecurity", "KafkaSpout", "KafkaSpoutConfig", "ToStream"]
+
+del _aiokafka

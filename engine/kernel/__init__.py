@@ -13,6 +13,7 @@ try:
     from _native.histogram import LatencyHistogram
     from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
+    from _native.offset_window import Entry, OffsetWindow, settle
     from _native.rotating_map import RotatingMap
     from _native.spout_core import SpoutCore
     from _native.spout_emitter import SpoutEmitter
@@ -35,9 +36,11 @@ __all__ = [
     "Choice",
     "EdgeIds",
     "Emitter",
+    "Entry",
     "LatencyHistogram",
     "Layers",
     "Mailbox",
+    "OffsetWindow",
     "OutStream",
     "Outlet",
     "Pulse",
@@ -53,5 +56,6 @@ __all__ = [
     "Tuple",
     "key_group",
     "make_tuple",
+    "settle",
     "stable_hash",
 ]

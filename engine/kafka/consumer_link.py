@@ -1,0 +1,204 @@
+"""The one place that knows aiokafka's consumer, and what of it is not public."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from typing import Any, Final, Literal
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import CommitFailedError
+
+from engine.kafka.offset_manager import Commit, PartitionId
+from engine.kafka.partitions import Membership
+from engine.kafka.spout_config import KafkaSpoutConfig
+
+COMMIT_TIMEOUT_SECS: Final = 10.0
+"""A commit that is not answered by then is given up; what it says is committed with the next one."""
+
+_STOP_TIMEOUT_SECS: Final = 3.0
+_ASSIGNORS: Final[Mapping[str, type[Any]]] = {
+    "sticky": StickyPartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "range": RangePartitionAssignor,
+}
+
+Batches = Mapping[PartitionId, Sequence[Any]]
+OnRevoked = Callable[[], Coroutine[Any, Any, None]]
+OnAssigned = Callable[[Collection[PartitionId], Membership | None], None]
+
+
+class ConsumerLink:
+    """One consumer of a group, or of partitions of its own. Raises what aiokafka raises; `client_errors` knows what it means.
+
+    `on_revoked` is awaited before the client rejoins its group, `on_assigned` is called at once with what it got and as whom.
+    """
+
+    def __init__(
+        self, config: KafkaSpoutConfig, client_id: str, instance_id: str | None, on_revoked: OnRevoked, on_assigned: OnAssigned
+    ) -> None:
+        self._config = config
+        self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka keeps what is sticky in the class
+        self._on_revoked, self._on_assigned = on_revoked, on_assigned
+        self._consumer = AIOKafkaConsumer(
+            bootstrap_servers=",".join(config.brokers),
+            client_id=client_id,
+            group_id=config.group,
+            group_instance_id=instance_id,
+            enable_auto_commit=False,
+            auto_offset_reset="none",
+            isolation_level=config.isolation_level,
+            partition_assignment_strategy=(self._assignor,),
+            session_timeout_ms=config.session_timeout_ms,
+            rebalance_timeout_ms=config.rebalance_timeout_ms,
+            heartbeat_interval_ms=config.heartbeat_interval_ms,
+            request_timeout_ms=config.request_timeout_ms,
+            fetch_min_bytes=config.fetch_min_bytes,
+            fetch_max_bytes=config.fetch_max_bytes,
+            fetch_max_wait_ms=config.fetch_max_wait_ms,
+            max_partition_fetch_bytes=config.max_partition_fetch_bytes,
+            **config.security.client_options(),
+            **config.client,
+        )
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect; nothing is read before `subscribe` or `take_over`."""
+        await self._consumer.start()
+
+    async def stop(self) -> None:
+        """Leave the group and disconnect; a broker that does not answer is waited for a little while only."""
+        stopping = asyncio.ensure_future(self._consumer.stop())
+        await asyncio.wait([stopping], timeout=_STOP_TIMEOUT_SECS)
+        if not stopping.done():
+            stopping.cancel()
+            await asyncio.wait([stopping])
+        if not stopping.cancelled() and stopping.exception() is not None:
+            raise stopping.exception()
+
+    def subscribe(self) -> None:
+        """Join the group for the topics or the pattern."""
+        listener = _Listener(self)
+        if self._config.pattern is not None:
+            self._consumer.subscribe(pattern=self._config.pattern, listener=listener)
+        else:
+            self._consumer.subscribe(topics=list(self._config.topics), listener=listener)
+
+    def take_over(self, partitions: Collection[PartitionId]) -> None:
+        """Read these partitions without a share-out by the group."""
+        self._consumer.assign([TopicPartition(*partition) for partition in partitions])
+        self._on_assigned(partitions, None)
+
+    # Topics
+
+    async def look_for(self, topics: Collection[str]) -> None:
+        """Ask the brokers for these topics; they are created now where brokers create what is asked for."""
+        await self._consumer._client.set_topics(topics)
+
+    def partitions_of(self, topic: str) -> Sequence[PartitionId]:
+        """Return the partitions of a topic as far as they are known; none: it is not there."""
+        return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
+
+    @property
+    def forbidden_topics(self) -> Collection[str]:
+        """Topics that this user may not read."""
+        found: Collection[str] = self._consumer._client.cluster.unauthorized_topics
+        return found
+
+    # Membership
+
+    @property
+    def membership(self) -> Membership | None:
+        """As whom the group knows us just now; None without a group."""
+        if self._config.membership == "assign":
+            return None
+        coordinator = self._consumer._coordinator
+        return Membership(coordinator.generation, coordinator.member_id)
+
+    async def revoked(self) -> None:
+        """The group rebalances; awaited before we rejoin it."""
+        await self._on_revoked()
+
+    def assigned(self, partitions: Collection[PartitionId]) -> None:
+        """The group gave us these."""
+        membership = self.membership
+        if self._config.assignor == "sticky" and membership is not None:
+            self._assignor.on_generation_assignment(membership.generation)
+        self._on_assigned(partitions, membership)
+
+    # Records
+
+    async def poll(self, timeout_secs: float) -> Batches:
+        """Return the records that have come, at most `max_poll_records`; wait for some."""
+        found = await self._consumer.getmany(timeout_ms=timeout_secs * 1000, max_records=self._config.max_poll_records)
+        return found  # type: ignore[no-any-return]
+
+    def position(self, partition: PartitionId) -> int | None:
+        """Return the offset that the next poll begins at, None where that is not known: not ours, or not sought yet."""
+        if partition not in self._consumer.assignment():
+            return None
+        state = self._consumer._subscription.subscription.assignment.state_value(TopicPartition(*partition))
+        return state.position if state.has_valid_position else None
+
+    def seek(self, partition: PartitionId, offset: int) -> None:
+        """Read on from this offset; what was fetched of the partition and not polled is dropped."""
+        self._consumer.seek(TopicPartition(*partition), offset)
+
+    def pause(self, partitions: Collection[PartitionId]) -> None:
+        """Return nothing of these from `poll`."""
+        self._consumer.pause(*(TopicPartition(*partition) for partition in partitions))
+
+    def resume(self, partitions: Collection[PartitionId]) -> None:
+        """Return records of these again."""
+        self._consumer.resume(*(TopicPartition(*partition) for partition in partitions))
+
+    def is_assigned(self, partition: PartitionId) -> bool:
+        """Tell whether the client has this partition just now."""
+        return partition in self._consumer.assignment()
+
+    def end_of(self, partition: PartitionId) -> int | None:
+        """Return the offset that the next record of a partition will get, as far as fetches told."""
+        if partition not in self._consumer.assignment():
+            return None
+        found: int | None = self._consumer.highwater(TopicPartition(*partition))
+        return found
+
+    # Offsets
+
+    async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
+        """Commit as the member that we were when these were decided; CommitFailedError where we are it no more."""
+        if membership != self.membership:
+            raise CommitFailedError("the group has rebalanced since")
+        async with asyncio.timeout(COMMIT_TIMEOUT_SECS):
+            await self._consumer.commit({TopicPartition(*at): (one.offset, one.metadata) for at, one in commits.items()})
+
+    async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, tuple[int, str]]:
+        """Return the commits of the group, (offset, metadata), where there are any."""
+        if self._config.group is None:
+            return {}
+        found = await self._consumer._coordinator.fetch_committed_offsets([TopicPartition(*partition) for partition in partitions])
+        return {PartitionId(*at): (one.offset, one.metadata) for at, one in found.items() if one.offset >= 0}
+
+    async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Mapping[PartitionId, int]:
+        """Return the first offset of each partition, or the one after its last."""
+        ask = self._consumer.beginning_offsets if end == "earliest" else self._consumer.end_offsets
+        found = await ask([TopicPartition(*partition) for partition in partitions])
+        return {PartitionId(*at): offset for at, offset in found.items()}
+
+    async def at_time(self, partitions: Collection[PartitionId], timestamp_ms: int) -> Mapping[PartitionId, int]:
+        """Return the first offset at or after a time; a partition that has none is left out."""
+        found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
+        return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, link: ConsumerLink) -> None:
+        self._link = link
+
+    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
+        await self._link.revoked()
+
+    def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
+        self._link.assigned([PartitionId(*one) for one in assigned])

@@ -1,0 +1,370 @@
+"""One coroutine that owns the consumer of a spout task, from its connection to its end: it polls, commits, and follows the group."""
+
+import asyncio
+from collections.abc import Collection, Coroutine, Iterable
+from typing import Any, Final, Protocol
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+from engine.kafka import client_errors, start_positions
+from engine.kafka.consumer_link import Batches, ConsumerLink
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.topics import KafkaTrouble, find_topics
+
+_POLL_SECS: Final = 0.5
+_FIRST_PAUSE_SECS: Final = 0.1
+_LONGEST_PAUSE_SECS: Final = 5.0
+_SIGN_OF_LIFE_SECS: Final = 60.0
+_END_COMMIT_SECS: Final = 5.0
+
+
+class Host(Protocol):
+    """What the coroutine asks of its spout."""
+
+    def wake(self) -> None:
+        """Have the spout polled at once."""
+
+    def report(self, error: BaseException) -> None:
+        """Show an error that is survived."""
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+        """Start background work whose errors are the spout's."""
+
+    def request_checkpoint(self) -> None:
+        """Have what stateful bolts hold back be acked soon."""
+
+    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+        """Learn which partitions went away."""
+
+
+class Consuming:
+    """The consumer's life. The spout takes from `partitions`; all else happens here."""
+
+    def __init__(self, config: KafkaSpoutConfig, topology: str, client_id: str, task_index: int, tasks: int, host: Host) -> None:
+        self.partitions = Partitions()
+        self.skips_dropped = self.acked_left_out = self.resets = 0
+        self._config, self._topology, self._host = config, topology, host
+        self._client_id, self._task_index, self._tasks = client_id, task_index, tasks
+        self._link: ConsumerLink | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._commit_lock = asyncio.Lock()
+        self._commit_due = asyncio.Event()
+        self._room = asyncio.Event()
+        self._assignments = 0
+        self.has_begun = False
+        """True once partitions were assigned: from then on `have_ended` means something."""
+        self._metadata_bytes = config.max_metadata_bytes
+        self._told_of: set[str] = set()
+
+    # Life
+
+    async def run(self) -> None:
+        """Connect, join, and read until cancelled; then `end` it, whatever ended it."""
+        try:
+            self._link = link = await self._connect()
+            await find_topics(link, self._config, self._host.report)
+            if self._config.membership == "group":
+                link.subscribe()
+            else:
+                self._take_share(link)
+            self._host.begin(self._keep_committing())
+            await self._keep_polling(link)
+        finally:
+            self._ending = asyncio.ensure_future(self._end())  # in a task of its own: this one may be cancelled again
+
+    async def ended(self) -> None:
+        """Wait until everything acked is committed and the consumer has left."""
+        if self._ending is not None:
+            await self._ending
+
+    async def _end(self) -> None:
+        self.partitions.suspend()
+        link, self._link = self._link, None
+        if link is None:
+            return
+        try:
+            await self._commit_all(link, _END_COMMIT_SECS)
+        finally:
+            self._host.given_up(list(self.partitions))
+            self.partitions.close()
+            await link.stop()
+
+    async def _connect(self) -> ConsumerLink:
+        pause = _FIRST_PAUSE_SECS
+        instance = self._config.group_instance_id
+        while True:
+            link = ConsumerLink(
+                self._config, self._client_id, f"{instance}-{self._task_index}" if instance else None, self._revoked, self._assigned
+            )
+            try:
+                await link.start()
+                return link
+            except BaseException as error:  # noqa: BLE001 - borne or raised
+                await link.stop()
+                await self._bear(error, f"a connection to {', '.join(self._config.brokers)}", pause)
+            pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+
+    async def _bear(self, error: BaseException, doing: str, pause_secs: float) -> None:
+        """Show what passes by itself, and wait; raise what does not."""
+        if not isinstance(error, Exception) or isinstance(error, FatalError):
+            raise error
+        if not client_errors.passes(error):
+            raise client_errors.fatal(error, doing)
+        self._host.report(KafkaTrouble(f"{doing} failed: {client_errors.describe(error)}", hint=f"It is tried again in {pause_secs:g} s."))
+        await asyncio.sleep(pause_secs)
+
+    def end_of(self, partition: PartitionId) -> int | None:
+        """Return the offset that the next record of a partition will get, None while that is not known."""
+        return None if self._link is None else self._link.end_of(partition)
+
+    # Partitions
+
+    def _take_share(self, link: ConsumerLink) -> None:
+        """Without a group: every so-manieth partition is this task's."""
+        every = sorted(one for topic in self._config.topics for one in link.partitions_of(topic))
+        link.take_over(every[self._task_index :: self._tasks])
+
+    async def _revoked(self) -> None:
+        """The group rebalances: emit nothing more, let what is in flight end, commit; then the client rejoins (KS-6)."""
+        link, partitions = self._link, self.partitions
+        partitions.suspend()
+        if link is None or not partitions.owned or link.membership != partitions.membership:
+            return
+        try:
+            if self._config.guarantee == "at_least_once":
+                self._host.request_checkpoint()
+                await self._quiet(self._config.revoke_drain_ms / 1000)
+            await self._commit_all(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+        except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
+            self._host.report(error)
+
+    async def _quiet(self, most_secs: float) -> None:
+        """Wait until nothing is in flight, at most so long."""
+        quiet = asyncio.Event()
+        for manager in self.partitions:
+            manager.when_quiet(quiet.set)
+        try:
+            async with asyncio.timeout(most_secs):
+                while self.partitions.in_flight:
+                    quiet.clear()
+                    await quiet.wait()
+        except TimeoutError:
+            pass
+        finally:
+            for manager in self.partitions:
+                manager.when_quiet(None)
+
+    def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
+        """The group gave us these: go on with what is kept, find out where the others begin."""
+        link = self._link
+        if link is None:
+            return
+        self._assignments += 1
+        self.has_begun = True
+        if self._config.guarantee == "at_most_once":  # what waits was given back by the commit of the revoke
+            self._give_up(self.partitions.assign((), membership)[1])
+        kept, given_up = self.partitions.assign(assigned, membership)
+        self._give_up(given_up)
+        for manager in kept:
+            manager.is_paused = False  # the client's new assignment knows nothing of it
+            link.seek(manager.partition, manager.position)
+        if self.partitions.opening:
+            self._host.begin(self._open(link, set(self.partitions.opening), self._assignments))
+        self._host.wake()
+
+    def _give_up(self, managers: list[OffsetManager]) -> None:
+        if managers:
+            self._host.given_up(managers)
+
+    async def _open(self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int) -> None:
+        """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
+        pause = _FIRST_PAUSE_SECS
+        while True:
+            try:
+                found = await start_positions.find(link, self._config, self._topology, partitions)
+                ends = await link.bounds(partitions, "latest") if self._config.stop_at_end else {}
+                break
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                await self._bear(error, f"reading the commits of group {self._config.group!r}", pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+        if assignment != self._assignments or link is not self._link:
+            return
+        for partition, start in found.items():
+            if not link.is_assigned(partition):
+                continue
+            self._note_start(partition, start)
+            manager = OffsetManager(
+                partition, start.offset, committed=start.committed, skips=start.skips, limit=self._config.max_uncommitted_offsets
+            )
+            manager.metadata, manager.stop_at = start.metadata, ends.get(partition)
+            link.seek(partition, start.offset)
+            self.partitions.open(manager)
+        self._host.wake()
+
+    def _note_start(self, partition: PartitionId, start: start_positions.StartPosition) -> None:
+        self.skips_dropped += start.dropped
+        if start.foreign is not None and start.foreign not in self._told_of:
+            self._told_of.add(start.foreign)
+            self._host.report(
+                KafkaTrouble(
+                    f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}",
+                    hint="Two topologies in one group share the records between them: give each a group of its own.",
+                )
+            )
+
+    async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
+        """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7)."""
+        lost: dict[PartitionId, int] = {PartitionId(*at): offset for at, offset in (error.args[0] if error.args else {}).items()}
+        partitions = [one for one in lost if one in self.partitions.owned]
+        first, last = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
+        for partition in partitions:
+            if partition not in self.partitions.owned or not link.is_assigned(partition):
+                continue
+            text = f"{partition}: offset {lost[partition]} is not there; the broker has {first[partition]} to {last[partition]}"
+            if self._config.out_of_range == "fail":
+                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, and reset the group's offsets.")
+            start = (first if self._config.out_of_range == "earliest" else last)[partition]
+            self._give_up([self.partitions.owned[partition]])
+            self.partitions.reopen(partition)
+            self.partitions.open(OffsetManager(partition, start, limit=self._config.max_uncommitted_offsets))
+            link.seek(partition, start)
+            self.resets += 1
+            gone = max(0, start - lost[partition])
+            self._host.report(
+                KafkaTrouble(f"{text}. It goes on at {start}; {gone} offsets were never read", hint="Raise the topic's retention.")
+            )
+
+    # Polling
+
+    async def _keep_polling(self, link: ConsumerLink) -> None:
+        pause = _FIRST_PAUSE_SECS
+        while True:
+            await self._wait_for_room(link)
+            link.pause([manager.partition for manager in self.partitions.to_pause()])
+            try:
+                batches = await link.poll(_POLL_SECS)
+                if batches and self._config.guarantee == "at_most_once":
+                    batches = await self._commit_first(link, batches)
+                self._feed(link, batches)
+                pause = _FIRST_PAUSE_SECS
+            except errors.NoOffsetForPartitionError:
+                await asyncio.sleep(_FIRST_PAUSE_SECS)  # it is being opened
+            except errors.OffsetOutOfRangeError as error:
+                await self._reset(link, error)
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                await self._bear(error, self._doing, pause)
+                pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+
+    @property
+    def _doing(self) -> str:
+        what = f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics like {self._config.pattern!r}"
+        return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
+
+    async def _wait_for_room(self, link: ConsumerLink) -> None:
+        """Wait until less waits than one poll may bring; show the group meanwhile that we live."""
+        while self.partitions.waiting >= self._config.max_poll_records:
+            self._room.clear()
+            self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
+            try:
+                async with asyncio.timeout(_SIGN_OF_LIFE_SECS):
+                    await self._room.wait()
+            except TimeoutError:
+                everything = list(self.partitions.owned)
+                link.pause(everything)
+                await link.poll(0)
+                link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
+
+    def _feed(self, link: ConsumerLink, batches: Batches) -> None:
+        owned = self.partitions.owned
+        came = False
+        for at, records in batches.items():
+            manager = owned.get(at)
+            if manager is not None:  # else it is being opened, and will be sought
+                came = (
+                    manager.feed(records if manager.stop_at is None else [one for one in records if one.offset < manager.stop_at]) > 0
+                    or came
+                )
+        for manager in self.partitions:
+            position = link.position(manager.partition)
+            if position is not None:
+                manager.reach(position)
+        if came or self._config.stop_at_end:
+            self._host.wake()
+
+    async def _commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
+        """At most once: have the broker know that these are read, before any of them is emitted; return what may be."""
+        owned, pause = self.partitions.owned, _FIRST_PAUSE_SECS
+        batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
+        membership = self.partitions.membership
+        commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
+        while True:
+            try:
+                async with self._commit_lock:
+                    if not self.partitions.suspended:
+                        await link.commit(commits, membership)
+                        self.partitions.note_committed(commits)
+                        return batches
+            except (errors.CommitFailedError, errors.IllegalStateError):
+                return {}  # they are read again by whoever has the partition now
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                await self._bear(error, "a commit", pause)
+            if self.partitions.suspended or membership != self.partitions.membership:
+                return {}
+
+    # Committing
+
+    def look(self) -> None:
+        """Nothing can be emitted just now: have a commit be made where one would let a full partition go on."""
+        if any(manager.wants_commit for manager in self.partitions):
+            self._commit_due.set()
+
+    async def _keep_committing(self) -> None:
+        if self._config.group is None:
+            return
+        while True:
+            try:
+                async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
+                    await self._commit_due.wait()
+            except TimeoutError:
+                pass
+            self._commit_due.clear()
+            if self._config.guarantee != "at_most_once":
+                await self.commit()
+
+    async def commit(self) -> None:
+        """Commit all that is acked; a failure is reported, and made good by the next one."""
+        link = self._link
+        if link is not None and not self.partitions.suspended:
+            await self._commit_all(link)
+
+    async def _commit_all(self, link: ConsumerLink, most_secs: float | None = None) -> None:
+        if self._config.group is None:
+            return
+        try:
+            async with asyncio.timeout(most_secs), self._commit_lock:
+                await self._commit_now(link)
+        except Exception as error:
+            if not client_errors.passes(error):
+                raise client_errors.fatal(error, f"a commit of group {self._config.group!r}") from error
+            self._host.report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint="It is made good by the next one."))
+        link.resume([manager.partition for manager in self.partitions.to_resume() if link.is_assigned(manager.partition)])
+
+    async def _commit_now(self, link: ConsumerLink) -> None:
+        while True:
+            carries_set = self._config.commit_acked_set and self._config.guarantee == "at_least_once"
+            commits: dict[PartitionId, Commit] = self.partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
+            if not commits:
+                return
+            try:
+                await link.commit(commits, self.partitions.membership)
+            except errors.OffsetMetadataTooLargeError:
+                if self._metadata_bytes == 0:
+                    raise
+                self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > 128 else 0
+                continue
+            self.partitions.note_committed(commits)
+            self.acked_left_out += sum(one.left_out for one in commits.values())
+            return

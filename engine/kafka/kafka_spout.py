@@ -1,0 +1,209 @@
+"""`KafkaSpout`: records of Kafka as tuples, each tracked to its end (KS-1 to KS-9)."""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from typing import Any, Final
+
+from engine.errors import ERROR, FAILED, Failure, UsageError
+from engine.kafka.consuming import Consuming
+from engine.kafka.dead_letters import DeadLetters
+from engine.kafka.figures import PartitionFigures
+from engine.kafka.offset_manager import OffsetManager
+from engine.kafka.retry import Backoff, RetryService
+from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.topics import KafkaTrouble
+from engine.kafka.translate import ToStream
+from engine.kernel import Entry, settle
+from engine.topology import Spout, SpoutExhausted
+from engine.topology.task_port import SpoutPortUser
+
+_MOST_SKIPS: Final = 64
+"""Records that one poll of the spout may skip before others get their turn."""
+
+
+class KafkaSpout(Spout, SpoutPortUser):
+    """Reads topics of Kafka: `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
+
+    Its tasks, and those of every process with the same group, share the partitions. The message id of a tuple is the entry of its record;
+    an ack is one store into it, compiled.
+    """
+
+    def __init__(self, config: KafkaSpoutConfig) -> None:
+        if not isinstance(config, KafkaSpoutConfig):
+            raise UsageError(
+                f"KafkaSpout was given {config!r}", hint="Write KafkaSpout(KafkaSpoutConfig(brokers=..., topics=..., group=...))."
+            )
+        self.config = config
+        self.output_fields = config.fields
+        self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
+        self.ack = settle  # type: ignore[method-assign, assignment]  # compiled, and called as it is
+        self._translate = config.translator
+        self._tracked = config.guarantee == "at_least_once"
+        self._dead_letters: DeadLetters | None = None
+        self._alarm: asyncio.TimerHandle | None = None
+
+    # Life
+
+    def open(self) -> None:
+        """Begin to connect, in the background; records come when the group has given some partitions."""
+        context, config = self.context, self.config
+        client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
+        most_retries = config.max_retries
+        backoff = Backoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
+        self._retries = RetryService(backoff)
+        self._consuming = Consuming(config, context.topology_name, client_id, context.task_index, context.tasks, self)
+        self._partitions = self._consuming.partitions
+        self._figures = PartitionFigures(context, self._consuming)
+        if config.dead_letter_topic is not None:
+            self._dead_letters = DeadLetters(config, context, self.report)
+            context.create_task(self._dead_letters.start())
+        context.create_task(self._consuming.run())
+        context.create_task(self._figures.keep())
+
+    async def deactivate(self) -> None:
+        """Commit what is acked; the consumer stays a member of its group."""
+        await self._consuming.commit()
+
+    async def close(self) -> None:
+        """Commit what is acked, and leave the group."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        await self._consuming.ended()
+        if self._dead_letters is not None:
+            await self._dead_letters.stop()
+
+    # Records
+
+    def next_tuple(self) -> None:
+        """Emit a failed record that is due, else the next one."""
+        for _ in range(_MOST_SKIPS):
+            entry = self._due() if self._retries else None
+            if entry is None:
+                entry = self._partitions.take()
+                if entry is None:
+                    self._rest()
+                    return
+            if self._emit(entry):
+                return
+        self.context.wake()
+
+    def _emit(self, entry: Entry) -> bool:
+        """Emit the tuple of a record; False where there is none: it is skipped, or cannot be read."""
+        try:
+            translated = self._translate(entry.record)
+            if translated is None:
+                settle(entry)
+                return False
+            message_id = entry if self._tracked else None
+            if type(translated) is ToStream:
+                self.collector.emit(translated.values, message_id, translated.stream)
+            else:
+                self.collector.emit(translated, message_id)
+        except Exception as error:  # noqa: BLE001 - of the user's translator: a failure of this record
+            self._unreadable(entry, error)
+            return False
+        if not self._tracked:
+            settle(entry)
+        return True
+
+    def _rest(self) -> None:
+        """Nothing can be emitted just now."""
+        self._consuming.look()
+        if self.config.stop_at_end and self._consuming.has_begun and self._partitions.have_ended:
+            raise SpoutExhausted
+
+    # Failures
+
+    def fail(self, message_id: Any) -> None:
+        """Have the record be emitted again after its backoff, or give it up."""
+        if message_id.manager.fail(message_id):
+            self._retry(message_id, self.context.failure or Failure(FAILED))
+
+    def _unreadable(self, entry: Entry, error: Exception) -> None:
+        """The translator raised, or made no tuple of the stream: the record fails (KS-8)."""
+        manager, record = entry.manager, entry.record
+        where = f"{manager.partition} offset {entry.offset}"
+        trouble = KafkaTrouble(f"the translator could not make a tuple of {where}: {type(error).__name__}: {error}")
+        trouble.__cause__ = error
+        self.report(trouble)
+        failure = Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}")
+        if self._tracked:
+            if manager.fail(entry):
+                self._retry(entry, failure)
+        elif self._dead_letters is not None and record is not None:
+            self._bury(entry, failure)
+        else:
+            manager.dropped += 1
+            settle(entry)
+
+    def _retry(self, entry: Entry, failure: Failure) -> None:
+        manager: OffsetManager = entry.manager
+        now = self.context.clock.now()
+        if self._retries.schedule(entry, now):
+            manager.retries += 1
+            self._set_alarm(now)
+        elif self._dead_letters is not None:
+            self._bury(entry, failure)
+        else:
+            manager.dropped += 1
+            self.report(
+                KafkaTrouble(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
+            )
+            settle(entry)
+
+    def _due(self) -> Entry | None:
+        now = self.context.clock.now()
+        while not self._partitions.suspended:
+            entry = self._retries.take_due(now)
+            if entry is None:
+                self._set_alarm(now)
+                return None
+            if entry.manager.take_again(entry):
+                return entry
+        return None
+
+    def _set_alarm(self, now: float) -> None:
+        """Have the spout be polled when the next failed record is due."""
+        due = self._retries.next_due
+        if self._alarm is not None:
+            self._alarm.cancel()
+            self._alarm = None
+        if due is not None and due > now:
+            self._alarm = asyncio.get_running_loop().call_later(due - now, self.context.wake)
+
+    def _bury(self, entry: Entry, failure: Failure) -> None:
+        """Send a record to the dead letters; only when the broker has it is it done."""
+        assert self._dead_letters is not None
+        sent = self._dead_letters.send(entry.record, failure, entry.failures)
+        sent.add_done_callback(lambda done: self._buried(entry, done))
+
+    def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
+        if not sent.cancelled() and sent.exception() is None:
+            entry.manager.dead_letters += 1
+            settle(entry)
+            self.context.wake()
+        elif not entry.is_lost:
+            self._retries.postpone(entry, self.context.clock.now())
+
+    # Host of the consumer's coroutine
+
+    def wake(self) -> None:
+        """Have `next_tuple` be called at once."""
+        self.context.wake()
+
+    def report(self, error: BaseException) -> None:
+        """Show an error that is survived."""
+        self.collector.report_error(error)
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+        """Start background work whose errors are the spout's."""
+        return self.context.create_task(work)
+
+    def request_checkpoint(self) -> None:
+        """Have what stateful bolts hold back be acked soon (KS-6)."""
+        self.port.run.request_checkpoint()
+
+    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+        """These partitions went away."""
+        self._retries.forget_lost()
+        self._figures.forget(managers)

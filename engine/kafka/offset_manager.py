@@ -1,0 +1,89 @@
+"""One partition of a spout: what of it may be committed, and what travels with the commit (KS-2, KS-3, KS-7). Decides; does nothing."""
+
+from typing import NamedTuple
+
+from engine.kafka import acked_set
+from engine.kernel import OffsetWindow
+
+
+class PartitionId(NamedTuple):
+    """A partition of a topic. Equal to aiokafka's `TopicPartition`, as tuples are."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class Commit(NamedTuple):
+    """What is committed of one partition, and what will be noted once the broker has it."""
+
+    offset: int
+    metadata: str
+    passed: int
+    """How many entries the head had passed then."""
+    left_out: int
+    """Acked offsets that the metadata had no room for."""
+
+
+class OffsetManager(OffsetWindow):
+    """The window of one partition, from its assignment to its revocation.
+
+    `start`: where reading begins; `committed`: the offset that the broker has; `skips`: what the acked set of that commit names; `limit`:
+    records beyond the commit, at most.
+    """
+
+    def __init__(
+        self, partition: PartitionId, start: int, *, limit: int, committed: int | None = None, skips: tuple[int, ...] = ()
+    ) -> None:
+        super().__init__(start, skips)
+        self.partition = partition
+        self.committed = committed
+        self.metadata: str | None = None
+        """What the broker has beside the offset, None where that is not ours to know."""
+        self.stop_at: int | None = None
+        """Where reading ends, for a spout that stops there."""
+        self.is_paused = False
+        """Paused at the client, since it is full."""
+        self.retries = self.dead_letters = self.dropped = 0
+        self._limit = limit
+        self._committed_passed = 0
+
+    @property
+    def uncommitted(self) -> int:
+        """How many records stand beyond the committed offset, in whatever state."""
+        return self.passed - self._committed_passed + self.unpassed
+
+    @property
+    def is_full(self) -> bool:
+        """True where nothing more may be fetched before a commit."""
+        return self.uncommitted >= self._limit
+
+    @property
+    def wants_commit(self) -> bool:
+        """True where a commit would free a full partition, or keep one from being full soon."""
+        freed = self.passed - self._committed_passed
+        return freed > 0 and (self.is_full or (4 * freed >= self._limit and 2 * self.uncommitted >= self._limit))
+
+    @property
+    def has_ended(self) -> bool:
+        """True where all that is to be read was fetched."""
+        return self.stop_at is not None and self.position >= self.stop_at
+
+    def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
+        """Return what there is to commit, None where the broker has all of it."""
+        offset = self.end
+        runs = self.acked_runs() if carries_set and most_bytes else []
+        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
+        if offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
+            return None
+        return Commit(offset, metadata, self.passed, left_out)
+
+    def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
+        """Return the commit of what was fetched and is not fed yet (at most once)."""
+        return Commit(offset, acked_set.encode(topology, offset, [], acked_set.PLENTY)[0], self.passed + self.unpassed + records, 0)
+
+    def note_committed(self, commit: Commit) -> None:
+        """Note that the broker has it."""
+        self.committed, self.metadata, self._committed_passed = commit.offset, commit.metadata, commit.passed

@@ -1,0 +1,165 @@
+"""The partitions of one spout task: which it keeps through a rebalance, which one emits next (KS-6). Decides; does nothing."""
+
+from collections.abc import Callable, Collection, Iterator
+from typing import NamedTuple
+
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kernel import Entry
+
+TURN = 64
+"""Records that one partition emits before it is the next one's turn."""
+
+
+class Membership(NamedTuple):
+    """As whom a group knows this member; both change when the session is lost."""
+
+    generation: int
+    member: str
+
+    @property
+    def is_lost(self) -> bool:
+        """True where the group knows us no more."""
+        return self.generation < 0
+
+    def follows(self, before: "Membership | None") -> bool:
+        """True where no generation passed between the two without us."""
+        return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)
+
+
+class Partitions:
+    """All that this task owns. Between a revoke and the next assignment it is suspended: nothing is emitted."""
+
+    def __init__(self) -> None:
+        self.owned: dict[PartitionId, OffsetManager] = {}
+        self.opening: set[PartitionId] = set()
+        """Assigned, but where to begin is not known yet."""
+        self.suspended = False
+        self.membership: Membership | None = None
+        self._order: list[OffsetManager] = []
+        self._next = self._left = 0
+        self._current: OffsetManager | None = None
+        self._on_low: Callable[[], object] | None = None
+        self._low = 0
+
+    # Rebalances
+
+    def suspend(self) -> None:
+        """All partitions are revoked: emit nothing until it is known which come back."""
+        self.suspended = True
+
+    def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
+        """Take the new assignment; return what is kept and what was given up. What is new stands in `opening`.
+
+        Kept is what this member held in the generation just before; without a group (None) whatever it held.
+        """
+        held_on = membership is None or membership.follows(self.membership)
+        kept = [manager for partition, manager in self.owned.items() if held_on and partition in assigned]
+        given_up = [manager for manager in self.owned.values() if manager not in kept]
+        for manager in given_up:
+            manager.close()
+        self.owned = {manager.partition: manager for manager in kept}
+        self.opening = set(assigned) - set(self.owned)
+        self.membership, self.suspended = membership, False
+        self._reorder()
+        return kept, given_up
+
+    def open(self, manager: OffsetManager) -> None:
+        """Begin with a partition that was assigned."""
+        self.opening.discard(manager.partition)
+        self.owned[manager.partition] = manager
+        self._reorder()
+
+    def reopen(self, partition: PartitionId) -> None:
+        """Give up what is known of a partition, and have it be opened anew: what was to be read is not there."""
+        self.owned.pop(partition).close()
+        self.opening.add(partition)
+        self._reorder()
+
+    def close(self) -> None:
+        """Give all up."""
+        for manager in self.owned.values():
+            manager.close()
+        self.owned, self.opening = {}, set()
+        self._reorder()
+
+    def _reorder(self) -> None:
+        self._order = list(self.owned.values())
+        self._current, self._next, self._left = None, 0, 0
+
+    # Emitting
+
+    def take(self) -> Entry | None:
+        """Return the next entry to emit: up to TURN of one partition, then of the next."""
+        if self.suspended:
+            return None
+        if self._left > 0 and self._current is not None:
+            entry = self._current.take()
+            if entry is not None:
+                self._left -= 1
+                return entry
+        if self._on_low is not None and self.waiting < self._low:
+            tell, self._on_low = self._on_low, None
+            tell()
+        for _ in self._order:
+            self._current = self._order[self._next]
+            self._next = (self._next + 1) % len(self._order)
+            entry = self._current.take()
+            if entry is not None:
+                self._left = TURN - 1
+                return entry
+        self._left = 0
+        return None
+
+    def on_low(self, tell: Callable[[], object], *, below: int) -> None:
+        """Have `tell()` called once, when fewer than so many records wait; looked at whenever it is another partition's turn."""
+        self._on_low, self._low = tell, below
+
+    # What there is
+
+    @property
+    def waiting(self) -> int:
+        """Records that wait to be emitted."""
+        return sum(manager.waiting for manager in self._order)
+
+    @property
+    def in_flight(self) -> int:
+        """Records that are emitted and have no verdict."""
+        return sum(manager.in_flight for manager in self._order)
+
+    @property
+    def held(self) -> int:
+        """Records that failed and wait to be emitted again."""
+        return sum(manager.held for manager in self._order)
+
+    @property
+    def have_ended(self) -> bool:
+        """True where all is emitted that there is to read, and nothing waits for another try; for a spout that stops at the end."""
+        return not self.opening and not self.suspended and all(one.has_ended and not one.waiting and not one.held for one in self._order)
+
+    def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
+        """Return what there is to commit, by partition."""
+        found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in self._order)
+        return {partition: commit for partition, commit in found if commit is not None}
+
+    def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
+        """Note that the broker has these."""
+        for partition, commit in commits.items():
+            if partition in self.owned:
+                self.owned[partition].note_committed(commit)
+
+    def to_pause(self) -> Iterator[OffsetManager]:
+        """Yield what is full and not paused yet, and note that it will be."""
+        for manager in self._order:
+            if (manager.is_full or manager.has_ended) and not manager.is_paused:
+                manager.is_paused = True
+                yield manager
+
+    def to_resume(self) -> Iterator[OffsetManager]:
+        """Yield what is paused and not full any more, and note that it goes on."""
+        for manager in self._order:
+            if manager.is_paused and not manager.is_full and not manager.has_ended:
+                manager.is_paused = False
+                yield manager
+
+    def __iter__(self) -> Iterator[OffsetManager]:
+        return iter(self._order)

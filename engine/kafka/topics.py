@@ -1,0 +1,36 @@
+"""Whether the topics of a spout are there, and may be read."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from engine.errors import EngineError, FatalError
+from engine.kafka.consumer_link import ConsumerLink
+from engine.kafka.spout_config import KafkaSpoutConfig
+
+_PAUSE_SECS: Final = 0.25
+
+
+class KafkaTrouble(EngineError):
+    """Something with Kafka that passes by itself, or is survived; only reported."""
+
+
+async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Callable[[BaseException], None]) -> None:
+    """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
+    missing, told = list(config.topics), False
+    deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
+    while missing:
+        await link.look_for(config.topics)
+        forbidden = sorted(topic for topic in missing if topic in link.forbidden_topics)
+        if forbidden:
+            raise FatalError(f"Kafka refused reading topic {forbidden[0]!r}", hint="Give the user READ and DESCRIBE on the topic.")
+        missing = [topic for topic in missing if not link.partitions_of(topic)]
+        if not missing:
+            return
+        if asyncio.get_running_loop().time() >= deadline:
+            text = f"topic {missing[0]!r} is not there, and did not appear within {config.topic_timeout_secs:g} s"
+            raise FatalError(text, hint="Create it, correct its name in topics=..., or raise topic_timeout_secs.")
+        if not told:
+            told = True
+            report(KafkaTrouble(f"topic {missing[0]!r} is not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s."))
+        await asyncio.sleep(_PAUSE_SECS)
