@@ -53,6 +53,12 @@ def why_not() -> str | None:
     return why_no_jars(NAME, JARS)
 
 
+def prepare() -> None:
+    """Have all that a start needs in the cache; nothing where no broker can be started."""
+    if why_not() is None:
+        _archive()
+
+
 class KafkaBroker:
     """One broker. It may be killed, frozen and started again, on the same ports and the same files.
 

@@ -1,55 +1,79 @@
 """Jars with all that they need, fetched once by Maven into the cache folder."""
 
 import hashlib
+import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+import time
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 from tests.servers.cache import cache_folder, made_once
 
-FETCH_TRIES: Final = 3
+RETRY_SECS: Final = (1, 4, 0)
+"""Pauses after tries that failed."""
 FETCH_SECS: Final = 240
+COLOUR: Final = r"\x1b\[[\d;]*m"
 
 
-def jar_folder(name: str, coordinates: Sequence[str]) -> Path:
+class FetchFailed(Exception):
+    """The jars cannot be had; the text holds what Maven said."""
+
+
+def jar_folder(name: str, coordinates: tuple[str, ...]) -> Path:
     """Return where the jars of these `group:artifact:version` are, or will be."""
     digest = hashlib.sha256(" ".join(coordinates).encode()).hexdigest()[:12]
     return cache_folder() / f"{name}-{digest}"
 
 
-def why_no_jars(name: str, coordinates: Sequence[str]) -> str | None:
-    """Return why there are no jars, and none can be fetched; None where they can be tried."""
+@cache
+def why_no_jars(name: str, coordinates: tuple[str, ...]) -> str | None:
+    """Return why there are no jars, or no Java to run them; None where there are, after fetching them where that is not done."""
     if shutil.which("java") is None:
         return "java is not installed: scripts/install-system-packages java"
     if shutil.which("mvn") is None and not jar_folder(name, coordinates).is_dir():
         return "mvn is not installed, which fetches the jars: scripts/install-system-packages maven"
+    try:
+        jars(name, coordinates)
+    except FetchFailed as failed:
+        return str(failed)
     return None
 
 
-def jars(name: str, coordinates: Sequence[str]) -> list[Path]:
-    """Return the jars, in order; the first call on a machine fetches them. Raises RuntimeError with what Maven said."""
+def jars(name: str, coordinates: tuple[str, ...]) -> list[Path]:
+    """Return the jars, in order; the first call on a machine fetches them. Raises FetchFailed."""
     return sorted(made_once(jar_folder(name, coordinates), lambda folder: _fetch(folder, coordinates)).glob("*.jar"))
 
 
-def _fetch(folder: Path, coordinates: Sequence[str]) -> None:
+def _fetch(folder: Path, coordinates: tuple[str, ...]) -> None:
     pom = folder.parent / "pom.xml"
     pom.write_text(_pom(coordinates))
-    command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}", "-DincludeScope=runtime"]
-    said = ""
-    for _ in range(FETCH_TRIES):
+    command = [
+        "mvn",
+        "-q",
+        "-B",
+        "-Dstyle.color=never",
+        "-f",
+        str(pom),
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={folder}",
+        "-DincludeScope=runtime",
+    ]
+    for pause_secs in RETRY_SECS:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=FETCH_SECS)
             return
         except subprocess.CalledProcessError as error:
-            said = (error.stdout + error.stderr).strip()[-2000:]
+            said = re.sub(COLOUR, "", error.stdout + error.stderr).partition("[ERROR] \n")[0].strip()  # help on Maven follows
         except subprocess.TimeoutExpired:
             said = f"not done after {FETCH_SECS} s"
-    raise RuntimeError(f"Maven could not fetch {', '.join(coordinates)} in {FETCH_TRIES} tries:\n{said}")
+        shutil.rmtree(folder, ignore_errors=True)
+        time.sleep(pause_secs)
+    raise FetchFailed(f"Maven could not fetch {', '.join(coordinates)} in {len(RETRY_SECS)} tries: {said}")
 
 
-def _pom(coordinates: Sequence[str]) -> str:
+def _pom(coordinates: tuple[str, ...]) -> str:
     lines = []
     for group, artifact, version in (one.split(":") for one in coordinates):
         lines.append(f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>")

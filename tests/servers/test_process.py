@@ -1,0 +1,160 @@
+"""Servers start, say why they did not, and end with whoever uses them."""
+
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import pytest
+
+from tests.servers.cache import made_once
+from tests.servers.maven import why_no_jars
+from tests.servers.process import HOST, ServerProcess, accepts, free_port
+from tests.servers.required import required
+from tests.servers.shared import shared_port
+
+LISTENER = "import socket, sys; server = socket.create_server(('127.0.0.1', int(sys.argv[1]))); taken = list(iter(server.accept, None))"
+PROGRAM = """
+import sys
+from pathlib import Path
+from tests.servers.test_process import Listener
+
+server = Listener(Path(sys.argv[1]))
+server.start()
+print(server.port, flush=True)
+sys.stdin.read()
+"""
+
+
+class Listener:
+    """The smallest server: it accepts connections, and keeps them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.port = free_port()
+        self.process = ServerProcess("listener", folder)
+
+    def start(self) -> None:
+        self.process.start([sys.executable, "-I", "-S", "-c", LISTENER, str(self.port)], lambda: accepts(self.port))
+
+
+def was_closed(connection: socket.socket) -> bool:
+    """Wait for the end of the server at the other side."""
+    try:
+        return connection.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[Listener]:
+    server = Listener(tmp_path)
+    server.start()
+    yield server
+    server.process.kill()
+
+
+def connected(port: int) -> "closing[socket.socket]":
+    return closing(socket.create_connection((HOST, port), timeout=30))
+
+
+def test_a_server_is_started_again_on_its_port(listener: Listener) -> None:
+    listener.process.kill()
+    assert not accepts(listener.port)
+    listener.start()
+    assert accepts(listener.port)
+
+
+def test_stop_ends_a_frozen_server(listener: Listener) -> None:
+    listener.process.signal(signal.SIGSTOP)
+    listener.process.stop()
+    assert not accepts(listener.port)
+
+
+def test_a_server_ends_with_its_program(tmp_path: Path) -> None:
+    """Even when that is killed by kill -9."""
+    with subprocess.Popen([sys.executable, "-c", PROGRAM, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdout is not None
+        port = int(program.stdout.readline())
+        with connected(port) as connection:
+            program.kill()
+            assert was_closed(connection)
+
+
+def test_a_server_that_does_not_start_says_why(tmp_path: Path) -> None:
+    server = ServerProcess("broken", tmp_path)
+    with pytest.raises(RuntimeError, match=r"broken ended with status 3 before it was ready: .*server\.log:\nno such option"):
+        server.start([sys.executable, "-c", "print('no such option', flush=True); raise SystemExit(3)"], lambda: False)
+
+
+def test_a_shared_server_ends_with_its_last_user(tmp_path: Path) -> None:
+    with ExitStack() as first, ExitStack() as second:
+        port = first.enter_context(shared_port(tmp_path / "shared", Listener))
+        assert second.enter_context(shared_port(tmp_path / "shared", Listener)) == port
+        with connected(port) as connection:
+            first.close()
+            assert accepts(port)
+            second.close()
+            assert was_closed(connection)
+    with shared_port(tmp_path / "shared", Listener) as another:
+        assert accepts(another)
+
+
+def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
+    made, together = [], threading.Barrier(4, timeout=30)
+
+    def make(path: Path) -> None:
+        made.append(path)
+        path.write_text("whole")
+
+    def use(_: int) -> str:
+        together.wait()
+        return made_once(tmp_path / "kept", make).read_text()
+
+    with ThreadPoolExecutor(4) as workers:
+        assert list(workers.map(use, range(4))) == ["whole"] * 4
+    assert len(made) == 1
+
+
+def test_what_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
+    def fail(path: Path) -> None:
+        path.write_text("half")
+        raise ConnectionError("cut")
+
+    with pytest.raises(ConnectionError):
+        made_once(tmp_path / "kept", fail)
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.lock"]
+
+
+def test_without_java_or_maven_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "install-system-packages java" in str(why_no_jars("without java", ("a:b:1",)))
+    java = tmp_path / "java"
+    java.touch(mode=0o755)
+    assert "install-system-packages maven" in str(why_no_jars("without maven", ("a:b:1",)))
+
+
+def test_jars_that_cannot_be_fetched_are_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("tests.servers.maven.RETRY_SECS", (0, 0))
+    (tmp_path / "java").touch(mode=0o755)
+    maven = tmp_path / "mvn"
+    maven.write_text(f"#!{sys.executable}\nprint('[ERROR] no network')\nraise SystemExit(1)\n")
+    maven.chmod(0o755)
+    assert why_no_jars("offline", ("a:b:1",)) == "Maven could not fetch a:b:1 in 2 tries: [ERROR] no network"
+
+
+def test_what_is_missing_skips_here_and_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:
+    required(None)
+    monkeypatch.delenv("CI", raising=False)
+    with pytest.raises(pytest.skip.Exception, match="no server"):
+        required("no server")
+    monkeypatch.setenv("CI", "true")
+    with pytest.raises(pytest.fail.Exception, match="CI needs it: no server"):
+        required("no server")
