@@ -40,7 +40,8 @@ def try_kafka(port: int) -> int:
     if reason := why_not():
         print(f"No Kafka here: {reason}", file=sys.stderr)
         return 1
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for number in (signal.SIGINT, signal.SIGTERM):  # also where it was started in the background, with SIGINT ignored
+        signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="stormcell-kafka-") as folder:
         try:
             return run_kafka(Path(folder), port)

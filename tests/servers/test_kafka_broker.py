@@ -14,6 +14,8 @@ from tests.servers.kafka_security import KafkaSecurity
 
 ANN, PASSWORD = "ann", "s3cret:%/@"
 
+MECHANISMS = [("SASL_PLAINTEXT", "PLAIN"), ("SASL_PLAINTEXT", "SCRAM-SHA-256"), ("SASL_PLAINTEXT", "SCRAM-SHA-512"), ("SASL_SSL", "PLAIN")]
+
 
 async def produce(bootstrap: str, topic: str, *values: bytes, **options: object) -> None:
     producer = AIOKafkaProducer(bootstrap_servers=bootstrap, **options)
@@ -67,13 +69,12 @@ async def test_passwords_tls_and_rights(new_broker: NewBroker) -> None:
     topic = await create_topic(broker.bootstrap, "words", partitions=1)
     trusted = {"ssl_context": ssl.create_default_context(cafile=broker.folder / "ca.pem")}
     await produce(broker.address("SSL"), topic, b"over TLS", security_protocol="SSL", **trusted)
-    for listener in ("SASL_PLAINTEXT", "SASL_SSL"):
-        for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"):
-            user = {"security_protocol": listener, "sasl_mechanism": mechanism, "sasl_plain_username": ANN, **trusted}
-            with pytest.raises(KafkaConnectionError):
-                await produce(broker.address(listener), topic, b"x", sasl_plain_password="wrong", **user)
-            with pytest.raises(TopicAuthorizationFailedError):
-                await produce(broker.address(listener), topic, b"x", sasl_plain_password=PASSWORD, **user)
+    for listener, mechanism in MECHANISMS:
+        user = {"security_protocol": listener, "sasl_mechanism": mechanism, "sasl_plain_username": ANN, **trusted}
+        with pytest.raises(KafkaConnectionError):
+            await produce(broker.address(listener), topic, b"x", sasl_plain_password="wrong", **user)
+        with pytest.raises(TopicAuthorizationFailedError):
+            await produce(broker.address(listener), topic, b"x", sasl_plain_password=PASSWORD, **user)
     await allow(broker.bootstrap, ANN, Resource.TOPIC, topic, Operation.WRITE)
-    await produce(broker.address("SASL_SSL"), topic, b"allowed", sasl_plain_password=PASSWORD, **user)
+    await produce(broker.address(listener), topic, b"allowed", sasl_plain_password=PASSWORD, **user)
     assert await consumed(broker.bootstrap, topic, 2) == [b"over TLS", b"allowed"]
