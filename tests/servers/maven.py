@@ -11,6 +11,8 @@ from typing import Final
 
 from tests.servers.cache import cache_folder, made_once
 
+JAVA_VERSION: Final = 17
+"""The oldest that the servers run on."""
 RETRY_SECS: Final = (1, 4, 0)
 """Pauses after tries that failed."""
 FETCH_SECS: Final = 240
@@ -30,14 +32,26 @@ def jar_folder(name: str, coordinates: tuple[str, ...]) -> Path:
 @cache
 def why_no_jars(name: str, coordinates: tuple[str, ...]) -> str | None:
     """Return why there are no jars, or no Java to run them; None where there are, after fetching them where that is not done."""
-    if shutil.which("java") is None:
-        return "java is not installed: scripts/install-system-packages java"
+    if reason := _why_no_java():
+        return reason
     if shutil.which("mvn") is None and not jar_folder(name, coordinates).is_dir():
         return "mvn is not installed, which fetches the jars: scripts/install-system-packages maven"
     try:
         jars(name, coordinates)
     except FetchFailed as failed:
         return str(failed)
+    return None
+
+
+def _why_no_java() -> str | None:
+    if shutil.which("java") is None:
+        return "java is not installed: scripts/install-system-packages java"
+    said = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=FETCH_SECS, check=False).stderr
+    found = re.search(r'version "(\d+)', said)
+    if found is None:
+        return f"java does not tell its version: {said.strip()}"
+    if int(found[1]) < JAVA_VERSION:
+        return f"java {found[1]} is too old, {JAVA_VERSION} is needed"
     return None
 
 

@@ -145,7 +145,7 @@ class ServerProcess:
             self._lock = None
 
     def _end(self) -> None:
-        """The keeper goes before the pid is given back, so that it can never kill a stranger."""
+        """The keeper goes before the pid is given back, so that it does not kill a stranger."""
         assert self._process is not None
         if self._keeper is not None:
             self._keeper.kill()

@@ -5,7 +5,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -130,24 +130,33 @@ def test_what_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["kept.lock"]
 
 
-def test_without_java_or_maven_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], None]:
+    """Makes a program that prints something to standard error and fails; no other is on the path, and the cache is empty."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    assert "install-system-packages java" in str(why_no_jars("without java", ("a:b:1",)))
-    java = tmp_path / "java"
-    java.touch(mode=0o755)
-    assert "install-system-packages maven" in str(why_no_jars("without maven", ("a:b:1",)))
-
-
-def test_jars_that_cannot_be_fetched_are_a_reason(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     monkeypatch.setattr("tests.servers.maven.RETRY_SECS", (0, 0))
-    (tmp_path / "java").touch(mode=0o755)
-    maven = tmp_path / "mvn"
-    maven.write_text(f"#!{sys.executable}\nprint('[ERROR] no network')\nraise SystemExit(1)\n")
-    maven.chmod(0o755)
-    assert why_no_jars("offline", ("a:b:1",)) == "Maven could not fetch a:b:1 in 2 tries: [ERROR] no network"
+
+    def make(name: str, said: str) -> None:
+        path = tmp_path / name
+        path.write_text(f"#!{sys.executable}\nimport sys\nsys.exit({said!r})\n")
+        path.chmod(0o755)
+
+    return make
+
+
+def test_what_is_not_installed_is_a_reason(fake: Callable[[str, str], None]) -> None:
+    assert why_no_jars("a", ("a:b:1",)) == "java is not installed: scripts/install-system-packages java"
+    fake("java", 'openjdk version "11.0.25"')
+    assert why_no_jars("b", ("a:b:1",)) == "java 11 is too old, 17 is needed"
+    fake("java", 'openjdk version "21"')
+    assert "scripts/install-system-packages maven" in str(why_no_jars("c", ("a:b:1",)))
+
+
+def test_jars_that_cannot_be_fetched_are_a_reason(fake: Callable[[str, str], None]) -> None:
+    fake("java", 'openjdk version "17.0.15"')
+    fake("mvn", "[ERROR] no network")
+    assert why_no_jars("d", ("a:b:1",)) == "Maven could not fetch a:b:1 in 2 tries: [ERROR] no network"
 
 
 def test_what_is_missing_skips_here_and_fails_on_ci(monkeypatch: pytest.MonkeyPatch) -> None:
