@@ -49,7 +49,7 @@ SETTINGS: Final[Mapping[str, object]] = {
 
 
 def why_not() -> str | None:
-    """Return why no broker can be started here, None where it can be tried."""
+    """Return why no broker can be started here; None where it can, after fetching its jars where that is not done."""
     return why_no_jars(NAME, JARS)
 
 
