@@ -28,6 +28,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
+    errors.IllegalSaslStateError: "The brokers' listener has no SASL: write the protocol of KafkaSecurity that it speaks.",
     errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
     errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (WRITE, for a sink or dead letters).",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",

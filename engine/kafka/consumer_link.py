@@ -152,7 +152,11 @@ class ConsumerLink:
 
     def resume(self, partitions: Collection[PartitionId]) -> None:
         """Return records of these again."""
-        self._consumer.resume(*(TopicPartition(*partition) for partition in partitions))
+        for partition in partitions:
+            self._consumer.resume(TopicPartition(*partition))
+            position = self.position(partition)
+            if position is not None:
+                self.seek(partition, position)  # wakes aiokafka's fetcher, which would look again only after 200 ms
 
     def is_assigned(self, partition: PartitionId) -> bool:
         """Tell whether the client has this partition just now."""

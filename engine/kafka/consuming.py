@@ -1,17 +1,19 @@
 """One coroutine that owns the consumer of a spout task, from its connection to its end: it polls, commits, and follows the group."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable
+from collections.abc import Collection, Coroutine, Iterable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Protocol
 
 from aiokafka import errors
 
 from engine.errors import FatalError
-from engine.kafka import client_errors, start_positions
+from engine.kafka import client_errors, reach, start_positions
 from engine.kafka.consumer_link import Batches, ConsumerLink
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.start_positions import StartPosition
 from engine.kafka.topics import KafkaTrouble, find_topics
 
 _POLL_SECS: Final = 0.5
@@ -19,6 +21,7 @@ _FIRST_PAUSE_SECS: Final = 0.1
 _LONGEST_PAUSE_SECS: Final = 5.0
 _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 5.0
+_NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
 class Host(Protocol):
@@ -102,14 +105,17 @@ class Consuming:
             try:
                 await link.start()
                 return link
-            except BaseException as error:  # noqa: BLE001 - borne or raised
+            except BaseException as error:
                 await link.stop()
-                await self._bear(error, f"a connection to {', '.join(self._config.brokers)}", pause)
+                if not isinstance(error, Exception):
+                    raise
+                real = await reach.real_error(error, self._config.brokers, self._config.security, self._config.client)
+                await self._bear(real, f"a connection to {', '.join(self._config.brokers)}", pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECS)
 
-    async def _bear(self, error: BaseException, doing: str, pause_secs: float) -> None:
+    async def _bear(self, error: Exception, doing: str, pause_secs: float) -> None:
         """Show what passes by itself, and wait; raise what does not."""
-        if not isinstance(error, Exception) or isinstance(error, FatalError):
+        if isinstance(error, FatalError):
             raise error
         if not client_errors.passes(error):
             raise client_errors.fatal(error, doing)
@@ -179,63 +185,59 @@ class Consuming:
         if managers:
             self._host.given_up(managers)
 
-    async def _open(self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int) -> None:
+    async def _open(
+        self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
+    ) -> None:
         """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
         pause = _FIRST_PAUSE_SECS
         while True:
             try:
-                found = await start_positions.find(link, self._config, self._topology, partitions)
-                ends = await link.bounds(partitions, "latest") if self._config.stop_at_end else {}
+                found = await start_positions.find(link, self._config, self._topology, partitions, unread)
                 break
             except Exception as error:  # noqa: BLE001 - borne or raised
-                await self._bear(error, f"reading the commits of group {self._config.group!r}", pause)
+                await self._bear(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}", pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECS)
         if assignment != self._assignments or link is not self._link:
             return
         for partition, start in found.items():
-            if not link.is_assigned(partition):
-                continue
-            self._note_start(partition, start)
-            manager = OffsetManager(
-                partition, start.offset, committed=start.committed, skips=start.skips, limit=self._config.max_uncommitted_offsets
-            )
-            manager.metadata, manager.stop_at = start.metadata, ends.get(partition)
-            link.seek(partition, start.offset)
-            self.partitions.open(manager)
+            if link.is_assigned(partition):
+                self._note_start(partition, start)
+                self._begin_at(link, partition, start)
         self._host.wake()
 
-    def _note_start(self, partition: PartitionId, start: start_positions.StartPosition) -> None:
+    def _begin_at(self, link: ConsumerLink, partition: PartitionId, start: StartPosition) -> None:
+        limit = self._config.max_uncommitted_offsets
+        manager = OffsetManager(partition, start.offset, limit=limit, committed=start.committed, skips=start.skips)
+        manager.metadata = start.metadata
+        manager.stop_at = start.last if self._config.stop_at_end else None
+        link.seek(partition, start.offset)
+        self.partitions.open(manager)
+
+    def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
+        """Count and tell what a person should know of where a partition begins; raise where it may not begin there."""
         self.skips_dropped += start.dropped
+        if start.missing is not None:
+            self.resets += 1
+            text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
+            if self._config.out_of_range == "fail":
+                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
+            never = max(0, start.offset - start.missing)
+            hint = "Raise the topic's retention." if never else "Was the topic made anew?"
+            self._host.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
         if start.foreign is not None and start.foreign not in self._told_of:
             self._told_of.add(start.foreign)
-            self._host.report(
-                KafkaTrouble(
-                    f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}",
-                    hint="Two topologies in one group share the records between them: give each a group of its own.",
-                )
-            )
+            text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
+            hint = "Two topologies in one group share the records between them: give each a group of its own."
+            self._host.report(KafkaTrouble(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
         """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7)."""
-        lost: dict[PartitionId, int] = {PartitionId(*at): offset for at, offset in (error.args[0] if error.args else {}).items()}
-        partitions = [one for one in lost if one in self.partitions.owned]
-        first, last = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
-        for partition in partitions:
-            if partition not in self.partitions.owned or not link.is_assigned(partition):
-                continue
-            text = f"{partition}: offset {lost[partition]} is not there; the broker has {first[partition]} to {last[partition]}"
-            if self._config.out_of_range == "fail":
-                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, and reset the group's offsets.")
-            start = (first if self._config.out_of_range == "earliest" else last)[partition]
-            self._give_up([self.partitions.owned[partition]])
+        told: Mapping[Any, int] = error.args[0] if error.args else {}
+        unread = {PartitionId(*at): offset for at, offset in told.items() if at in self.partitions.owned}
+        for partition in unread:
+            self._host.given_up([self.partitions.owned[partition]])
             self.partitions.reopen(partition)
-            self.partitions.open(OffsetManager(partition, start, limit=self._config.max_uncommitted_offsets))
-            link.seek(partition, start)
-            self.resets += 1
-            gone = max(0, start - lost[partition])
-            self._host.report(
-                KafkaTrouble(f"{text}. It goes on at {start}; {gone} offsets were never read", hint="Raise the topic's retention.")
-            )
+        await self._open(link, unread, self._assignments, unread)
 
     # Polling
 

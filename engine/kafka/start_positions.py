@@ -1,7 +1,10 @@
 """Where reading of a partition begins: at the commit, or where the settings say (KS-5, KS-7)."""
 
+import asyncio
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
 
 from engine.kafka import acked_set
 from engine.kafka.consumer_link import ConsumerLink
@@ -23,22 +26,46 @@ class StartPosition:
     """Offsets of an acked set that could not be used."""
     foreign: str | None = None
     """The topology that wrote the commit, where it is another one."""
+    missing: int | None = None
+    """Where reading should have begun, where the broker does not have that."""
+    first: int = 0
+    last: int = 0
+    """What the broker has: from this offset, to before that one."""
+
+    def within(self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"]) -> "StartPosition":
+        """Return this position as the broker's records allow it; one that is not among them is moved, and its acked set dropped (KS-7)."""
+        if first <= self.offset <= last:
+            return replace(self, first=first, last=last)
+        offset = last if out_of_range == "latest" else first
+        dropped = self.dropped + acked_set.count(self.skips)
+        return StartPosition(offset, dropped=dropped, foreign=self.foreign, missing=self.offset, first=first, last=last)
 
 
 async def find(
-    link: ConsumerLink, config: KafkaSpoutConfig, topology: str, partitions: Collection[PartitionId]
+    link: ConsumerLink,
+    config: KafkaSpoutConfig,
+    topology: str,
+    partitions: Collection[PartitionId],
+    unread: Mapping[PartitionId, int] = MappingProxyType({}),
 ) -> dict[PartitionId, StartPosition]:
-    """Return where each of these partitions begins."""
-    committed = await link.committed(partitions)
+    """Return where each of these partitions begins; `unread`: where those are that have begun, and whose next offset is not there."""
+    first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
+    committed = await link.committed([one for one in partitions if one not in unread])
+    at_time: Mapping[PartitionId, int] = {}
+    if config.start == "timestamp" and config.start_timestamp_ms is not None:
+        at_time = await link.at_time([one for one in partitions if one not in committed and one not in unread], config.start_timestamp_ms)
+    late = config.start in ("latest", "uncommitted_latest", "timestamp")
     found = {}
-    for partition, (offset, metadata) in committed.items():
-        position = resume(config, topology, offset, metadata)
-        if position is not None:
-            found[partition] = position
-    fresh = [partition for partition in partitions if partition not in found]
-    for partition, offset in (await _beginnings(link, config, fresh)).items():
-        dropped = acked_set.count(note.runs) if (note := acked_set.decode(committed.get(partition, (0, ""))[1])) else 0
-        found[partition] = StartPosition(offset, dropped=dropped)
+    for partition in partitions:
+        offset, metadata = committed.get(partition, (None, ""))
+        start = None if offset is None else resume(config, topology, offset, metadata)
+        if partition in unread:
+            start = StartPosition(unread[partition])
+        elif start is None:
+            beginning = at_time.get(partition, (last if late else first)[partition])
+            note = acked_set.decode(metadata)
+            start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0)
+        found[partition] = start.within(first[partition], last[partition], config.out_of_range)
     return found
 
 
@@ -53,13 +80,3 @@ def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) 
     if usable and note is not None:
         return StartPosition(offset, offset, metadata, note.runs)
     return StartPosition(offset, offset, None, dropped=acked_set.count(note.runs) if note else 0, foreign=foreign)
-
-
-async def _beginnings(link: ConsumerLink, config: KafkaSpoutConfig, partitions: Collection[PartitionId]) -> Mapping[PartitionId, int]:
-    if not partitions:
-        return {}
-    if config.start == "timestamp" and config.start_timestamp_ms is not None:
-        at_time = await link.at_time(partitions, config.start_timestamp_ms)
-        later = await link.bounds([one for one in partitions if one not in at_time], "latest")
-        return {**later, **at_time}
-    return await link.bounds(partitions, "latest" if config.start in ("latest", "uncommitted_latest") else "earliest")

@@ -1,0 +1,148 @@
+"""What a spout commits, and when (KS-1, KS-2, KS-3)."""
+
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from engine.errors import ConfigError
+from engine.kafka import KafkaSpoutConfig
+from engine.kafka.acked_set import CommitNote, decode
+from tests.kafka.play import Notes, all_of, committed, gauges, playing, produce, settings, until_committed
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-2")
+
+
+async def test_the_contiguous_acked_prefix_is_committed(kafka: str, new_topic: NewTopic) -> None:
+    """Given 5 is in flight and all else is acked, when the spout is deactivated, then the commit is 5, and its metadata has the rest."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic), Notes()
+    notes.hold = lambda value: value == 5
+    async with playing(config, notes) as run:
+        await notes.until(lambda: len(notes.got) == 10)
+        await run.deactivate()
+        found = await committed(kafka, config.group or "", topic)
+        assert found.offset == 5
+        note = decode(found.metadata)
+        assert note == CommitNote("play", 5, (6, 10))
+        notes.release(5)
+        await run.activate()
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 10)
+        await run.deactivate()
+        found = await committed(kafka, config.group or "", topic)
+        assert found.offset == 10
+        assert len(notes.got) == 10
+
+
+async def test_what_is_acked_is_committed_when_the_run_ends(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config = settings(kafka, topic)
+    assert sorted(await all_of(config)) == list(range(10))
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 10
+    assert await all_of(config) == []
+
+
+async def test_commits_are_made_each_period(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic, offset_commit_period_ms=50), Notes()
+    async with playing(config, notes):
+        await until_committed(kafka, config.group or "", topic, 10)
+
+
+@pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
+async def test_holes_are_skipped_over(kafka: str, new_topic: NewTopic, isolation: str) -> None:
+    """Given markers of transactions and aborted records between and behind the others, when all is acked, then the commit is the end."""
+    topic = await new_topic(partitions=1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
+        for number in range(4):
+            await producer.begin_transaction()
+            await producer.send_and_wait(topic, str(number).encode(), partition=0)
+            await (producer.commit_transaction() if number % 2 == 0 else producer.abort_transaction())
+    config = settings(kafka, topic, isolation_level=isolation)
+    assert await all_of(config) == ([0, 2] if isolation == "read_committed" else [0, 1, 2, 3])
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 8
+
+
+@pytest.mark.guarantee("KS-3")
+async def test_a_full_partition_is_paused_and_others_flow_on(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=2)
+    await produce(kafka, topic, range(3000), partition=0)
+    await produce(kafka, topic, range(10_000, 13_000), partition=1)
+    config = settings(kafka, topic, max_uncommitted_offsets=100, max_poll_records=50)
+    notes = Notes()
+    notes.hold = lambda value: value == 7
+    async with playing(config, notes) as run:
+        await notes.until(lambda: sum(value >= 10_000 for value in notes.got) == 3000)
+        await notes.until(lambda: gauges(run, "kafka_paused").get("0") == 1)
+        furthest = max(value for value in notes.got if value < 10_000)
+        assert 99 <= furthest < 7 + 100 + 50
+        notes.release(7)
+        await notes.until(lambda: len(notes.got) == 6000)
+    assert sorted(notes.got) == [*range(3000), *range(10_000, 13_000)]
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_at_most_once_commits_before_it_emits(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(200))
+    config, notes = settings(kafka, topic, guarantee="at_most_once", max_poll_records=10), Notes()
+    async with playing(config, notes):
+        await notes.until(lambda: len(notes.got) >= 1)
+        first = max(notes.got)
+        found = await committed(kafka, config.group or "", topic)
+        assert found.offset > first
+        await notes.until(lambda: len(notes.got) == 200)
+    assert sorted(notes.got) == list(range(200))
+
+
+@pytest.mark.guarantee("KS-1")
+@pytest.mark.parametrize("guarantee", ["at_most_once", "no_guarantee"])
+async def test_a_failure_is_not_repeated_without_the_guarantee(kafka: str, new_topic: NewTopic, guarantee: str) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    config, notes = settings(kafka, topic, guarantee=guarantee), Notes()
+    notes.fail_times = dict.fromkeys(range(20), 5)
+    assert await all_of(config, notes) == list(range(20))
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 20
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_no_guarantee_commits_on_a_timer_whatever_happened(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    config, notes = settings(kafka, topic, guarantee="no_guarantee", offset_commit_period_ms=50), Notes()
+    notes.hold = lambda value: True
+    async with playing(config, notes):
+        await until_committed(kafka, config.group or "", topic, 20)
+
+
+def test_the_client_never_commits() -> None:
+    with pytest.raises(ConfigError, match=r"enable_auto_commit.*KS-2"):
+        KafkaSpoutConfig(brokers="h:1", topics="t", group="g", client={"enable_auto_commit": True})
+
+
+async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kafka: str, new_topic: NewTopic) -> None:
+    """Given more holes than 4,096 bytes can tell, when it commits, then the offset is there, and what fits of the set."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20_000))
+    config, notes = settings(kafka, topic, max_metadata_bytes=8192), Notes()
+    notes.hold = lambda value: value % 2 == 0
+    async with playing(config, notes) as run:
+        await notes.until(lambda: len(notes.got) == 20_000)
+        notes.release(0)
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 10_001)
+        await run.deactivate()
+        found: Any = await committed(kafka, config.group or "", topic)
+        assert found.offset == 2
+        note = decode(found.metadata)
+        assert note is not None
+        assert len(found.metadata) <= 4096
+        assert note.runs[:2] == (3, 4)
+        assert 1000 < len(note.runs) // 2 < 9_999

@@ -1,0 +1,109 @@
+"""Failed records, and records that cannot be read (KS-4, KS-8)."""
+
+from typing import Any
+
+import pytest
+
+from engine.kafka import ToStream
+from tests.kafka.play import Notes, all_of, committed, number, playing, produce, settings
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-4")
+
+
+async def test_a_failed_record_comes_again_and_holds_nobody_up(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(100))
+    config, notes = settings(kafka, topic, retry_initial_ms=300.0, retry_max_ms=300.0), Notes()
+    notes.fail_times = {3: 2}
+    got = await all_of(config, notes)
+    assert got.count(3) == 3
+    assert got[:100] == list(range(100))  # all others came before the first retry
+    assert sorted(set(got)) == list(range(100))
+    assert len(got) == 102
+
+
+async def test_nothing_below_a_failed_record_is_committed(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic, retry_initial_ms=60_000.0, retry_max_ms=60_000.0), Notes()
+    notes.fail_times = {4: 1}
+    async with playing(config, notes) as run:
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 9)
+        await run.deactivate()
+        found = await committed(kafka, config.group or "", topic)
+        assert found.offset == 4
+
+
+async def test_a_record_is_dropped_after_its_retries(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic, max_retries=2, on_give_up="drop"), Notes()
+    notes.fail_times = {4: 100}
+    got = await all_of(config, notes)
+    assert got.count(4) == 3
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 10
+
+
+@pytest.mark.guarantee("KS-8")
+async def test_a_translator_sees_the_whole_record(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=2)
+    await produce(kafka, topic, [(b"k", b"1"), (b"", None)], partition=1)
+    seen: list[Any] = []
+
+    def translate(record: Any) -> tuple[int]:
+        seen.append((record.topic, record.partition, record.offset, record.key, record.value, record.headers))
+        assert record.timestamp > 1_600_000_000_000
+        return (record.offset,)
+
+    assert await all_of(settings(kafka, topic, translator=translate)) == [0, 1]
+    assert seen == [(topic, 1, 0, b"k", b"1", ()), (topic, 1, 1, b"", None, ())]
+
+
+@pytest.mark.guarantee("KS-8")
+async def test_none_skips_a_record_and_it_counts_as_done(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(1000))
+    config = settings(kafka, topic, translator=lambda record: number(record) if int(record.value) % 100 == 0 else None)
+    assert await all_of(config) == list(range(0, 1000, 100))
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 1000
+
+
+@pytest.mark.guarantee("KS-8")
+async def test_a_translator_names_the_stream(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(4))
+    config = settings(
+        kafka,
+        topic,
+        fields={"default": "value", "odd": "value"},
+        translator=lambda record: ToStream("odd", number(record)) if int(record.value) % 2 else number(record),
+    )
+    notes = Notes()
+    await all_of(config, notes, streams=("default", "odd"))
+    assert sorted((tup.stream, tup[0]) for tup in notes.tuples) == [("default", 0), ("default", 2), ("odd", 1), ("odd", 3)]
+
+
+NONSENSE = [lambda record: 7, lambda record: (1, 2), lambda record: ToStream("nowhere", (1,)), lambda record: int("x"), lambda record: "ab"]
+
+
+@pytest.mark.guarantee("KS-8")
+@pytest.mark.parametrize("nonsense", NONSENSE)
+async def test_what_a_translator_gets_wrong_is_a_failure_of_that_record_alone(kafka: str, new_topic: NewTopic, nonsense: Any) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(6))
+    tries: list[int] = []
+
+    def translate(record: Any) -> Any:
+        if record.offset == 2:
+            tries.append(record.offset)
+            return nonsense(record)
+        return number(record)
+
+    config = settings(kafka, topic, translator=translate, max_retries=3, on_give_up="drop")
+    assert await all_of(config) == [0, 1, 3, 4, 5]
+    assert len(tries) == 4
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 6
