@@ -100,7 +100,9 @@ class KafkaSpoutConfig:
 
     max_poll_records: int = setting(5_000, minimum=1, help="Records that one poll of the client returns at most.")
     fetch_min_bytes: int = setting(1, minimum=1, help="Bytes that a broker waits for before it answers a fetch.")
-    fetch_max_wait_ms: int = setting(500, minimum=1, help="Milliseconds that it waits at most.")
+    fetch_max_wait_ms: int = setting(
+        100, minimum=1, help="Milliseconds that it waits at most; a paused partition that goes on may have to wait as long."
+    )
     fetch_max_bytes: int = setting(52_428_800, minimum=1, help="Bytes of one answer.")
     max_partition_fetch_bytes: int = setting(1_048_576, minimum=1, help="Bytes of one partition in it.")
     request_timeout_ms: int = setting(40_000, minimum=100, help="Milliseconds that a broker gets to answer a request.")

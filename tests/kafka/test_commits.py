@@ -74,14 +74,14 @@ async def test_a_full_partition_is_paused_and_others_flow_on(kafka: str, new_top
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(3000), partition=0)
     await produce(kafka, topic, range(10_000, 13_000), partition=1)
-    config = settings(kafka, topic, max_uncommitted_offsets=100, max_poll_records=50)
+    config = settings(kafka, topic, max_uncommitted_offsets=500, max_poll_records=50)
     notes = Notes()
     notes.hold = lambda value: value == 7
     async with playing(config, notes) as run:
         await notes.until(lambda: sum(value >= 10_000 for value in notes.got) == 3000)
         await notes.until(lambda: gauges(run, "kafka_paused").get("0") == 1)
         furthest = max(value for value in notes.got if value < 10_000)
-        assert 99 <= furthest < 7 + 100 + 50
+        assert 499 <= furthest < 7 + 500 + 50
         notes.release(7)
         await notes.until(lambda: len(notes.got) == 6000)
     assert sorted(notes.got) == [*range(3000), *range(10_000, 13_000)]
