@@ -32,6 +32,7 @@ cdef class OffsetWindow:                # not final: the base of OffsetManager
     cdef Py_ssize_t skips_seen
 
     cdef bint is_skipped(self, int64_t offset)
+    cdef Entry take_next(self)
     cdef int settle(self, Entry entry) except -1
     cdef int pass_done(self) except -1
     cdef int leave_flight(self) except -1

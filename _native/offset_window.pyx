@@ -11,9 +11,13 @@ cdef enum:
 
 
 @cython.final
+@cython.no_gc
 @cython.freelist(1024)
 cdef class Entry:
-    """One record between its fetch and its end; the message id of its tuple."""
+    """One record between its fetch and its end; the message id of its tuple.
+
+    The garbage collector does not look at it: a window and its entries lead to each other until it passes them, or is closed.
+    """
 
     @property
     def is_done(self):
@@ -81,6 +85,9 @@ cdef class OffsetWindow:
 
     def take(self):
         """Return the next entry to emit, which is in flight from now on; None where there is none."""
+        return self.take_next()
+
+    cdef Entry take_next(self):
         cdef Entry entry
         while self.cursor < len(self.entries):
             entry = self.entries[self.cursor]

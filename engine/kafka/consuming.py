@@ -15,6 +15,7 @@ from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.start_positions import StartPosition
 from engine.kafka.topics import KafkaTrouble, find_topics
+from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
 _FIRST_PAUSE_SECS: Final = 0.1
@@ -46,11 +47,11 @@ class Host(Protocol):
 class Consuming:
     """The consumer's life. The spout takes from `partitions`; all else happens here."""
 
-    def __init__(self, config: KafkaSpoutConfig, topology: str, client_id: str, task_index: int, tasks: int, host: Host) -> None:
-        self.partitions = Partitions()
+    def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
+        self.partitions = partitions
         self.skips_dropped = self.acked_left_out = self.resets = 0
-        self._config, self._topology, self._host = config, topology, host
-        self._client_id, self._task_index, self._tasks = client_id, task_index, tasks
+        self._config, self._topology, self._host = config, context.topology_name, host
+        self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
         self._ending: asyncio.Task[None] | None = None
         self._commit_lock = asyncio.Lock()

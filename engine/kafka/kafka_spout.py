@@ -2,23 +2,21 @@
 
 import asyncio
 from collections.abc import Coroutine, Iterable
-from typing import Any, Final
+from typing import Any
 
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.kafka.consuming import Consuming
 from engine.kafka.dead_letters import DeadLetters
 from engine.kafka.figures import PartitionFigures
 from engine.kafka.offset_manager import OffsetManager
+from engine.kafka.partitions import Partitions
 from engine.kafka.retry import Backoff, RetryService
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.topics import KafkaTrouble
 from engine.kafka.translate import ToStream
-from engine.kernel import Entry, settle
+from engine.kernel import Entry, RecordFeed, settle
 from engine.topology import Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
-
-_MOST_SKIPS: Final = 64
-"""Records that one poll of the spout may skip before others get their turn."""
 
 
 class KafkaSpout(Spout, SpoutPortUser):
@@ -36,9 +34,11 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.config = config
         self.output_fields = config.fields
         self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
-        self.ack = settle  # type: ignore[method-assign, assignment]  # compiled, and called as it is
-        self._translate = config.translator
+        self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
+        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
+        self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # both are called for every record, and compiled
+        self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetters | None = None
         self._alarm: asyncio.TimerHandle | None = None
 
@@ -51,12 +51,12 @@ class KafkaSpout(Spout, SpoutPortUser):
         most_retries = config.max_retries
         backoff = Backoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
         self._retries = RetryService(backoff)
-        self._consuming = Consuming(config, context.topology_name, client_id, context.task_index, context.tasks, self)
-        self._partitions = self._consuming.partitions
+        self._consuming = Consuming(config, context, client_id, self._partitions, self)
         self._figures = PartitionFigures(context, self._consuming)
         if config.dead_letter_topic is not None:
             self._dead_letters = DeadLetters(config, context, self.report)
             context.create_task(self._dead_letters.start())
+        self._feed.emit_by(self.collector.emit)
         context.create_task(self._consuming.run())
         context.create_task(self._figures.keep())
 
@@ -75,38 +75,10 @@ class KafkaSpout(Spout, SpoutPortUser):
     # Records
 
     def next_tuple(self) -> None:
-        """Emit a failed record that is due, else the next one."""
-        for _ in range(_MOST_SKIPS):
-            entry = self._due() if self._retries else None
-            if entry is None:
-                entry = self._partitions.take()
-                if entry is None:
-                    self._rest()
-                    return
-            if self._emit(entry):
-                return
-        self.context.wake()
+        """Emit a failed record that is due, else the next one; of an instance, it is the feed's own."""
+        self._feed.next_tuple()
 
-    def _emit(self, entry: Entry) -> bool:
-        """Emit the tuple of a record; False where there is none: it is skipped, or cannot be read."""
-        try:
-            translated = self._translate(entry.record)
-            if translated is None:
-                settle(entry)
-                return False
-            message_id = entry if self._tracked else None
-            if type(translated) is ToStream:
-                self.collector.emit(translated.values, message_id, translated.stream)
-            else:
-                self.collector.emit(translated, message_id)
-        except Exception as error:  # noqa: BLE001 - of the user's translator: a failure of this record
-            self._unreadable(entry, error)
-            return False
-        if not self._tracked:
-            settle(entry)
-        return True
-
-    def _rest(self) -> None:
+    def rest(self) -> None:
         """Nothing can be emitted just now."""
         self._consuming.look()
         if self.config.stop_at_end and self._consuming.has_begun and self._partitions.have_ended:
@@ -119,7 +91,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         if message_id.manager.fail(message_id):
             self._retry(message_id, self.context.failure or Failure(FAILED))
 
-    def _unreadable(self, entry: Entry, error: Exception) -> None:
+    def unreadable(self, entry: Entry, error: Exception) -> None:
         """The translator raised, or made no tuple of the stream: the record fails (KS-8)."""
         manager, record = entry.manager, entry.record
         where = f"{manager.partition} offset {entry.offset}"
@@ -141,7 +113,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         now = self.context.clock.now()
         if self._retries.schedule(entry, now):
             manager.retries += 1
-            self._set_alarm(now)
+            self._wait_for_due(now)
         elif self._dead_letters is not None:
             self._bury(entry, failure)
         else:
@@ -151,25 +123,32 @@ class KafkaSpout(Spout, SpoutPortUser):
             )
             settle(entry)
 
-    def _due(self) -> Entry | None:
+    def due(self) -> Entry | None:
+        """Return a failed entry whose time has come, in flight again; None where there is none."""
         now = self.context.clock.now()
         while not self._partitions.suspended:
             entry = self._retries.take_due(now)
             if entry is None:
-                self._set_alarm(now)
+                self._wait_for_due(now)
                 return None
             if entry.manager.take_again(entry):
                 return entry
         return None
 
-    def _set_alarm(self, now: float) -> None:
+    def _wait_for_due(self, now: float) -> None:
         """Have the spout be polled when the next failed record is due."""
         due = self._retries.next_due
+        self._feed.has_retries = due is not None and due <= now
+        if due is None or due <= now or (self._alarm is not None and now < self._alarm.when() <= due):
+            return
         if self._alarm is not None:
             self._alarm.cancel()
-            self._alarm = None
-        if due is not None and due > now:
-            self._alarm = asyncio.get_running_loop().call_later(due - now, self.context.wake)
+        self._alarm = asyncio.get_running_loop().call_later(due - now, self._ring)
+
+    def _ring(self) -> None:
+        """A failed record is due."""
+        self._feed.has_retries = True
+        self.context.wake()
 
     def _bury(self, entry: Entry, failure: Failure) -> None:
         """Send a record to the dead letters; only when the broker has it is it done."""
@@ -183,7 +162,9 @@ class KafkaSpout(Spout, SpoutPortUser):
             settle(entry)
             self.context.wake()
         elif not entry.is_lost:
-            self._retries.postpone(entry, self.context.clock.now())
+            now = self.context.clock.now()
+            self._retries.postpone(entry, now)
+            self._wait_for_due(now)
 
     # Host of the consumer's coroutine
 

@@ -1,13 +1,10 @@
 """The partitions of one spout task: which it keeps through a rebalance, which one emits next (KS-6). Decides; does nothing."""
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
-from engine.kernel import Entry
-
-TURN = 64
-"""Records that one partition emits before it is the next one's turn."""
+from engine.kernel import Rotation
 
 
 class Membership(NamedTuple):
@@ -26,20 +23,15 @@ class Membership(NamedTuple):
         return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)
 
 
-class Partitions:
+class Partitions(Rotation):
     """All that this task owns. Between a revoke and the next assignment it is suspended: nothing is emitted."""
 
     def __init__(self) -> None:
+        super().__init__()
         self.owned: dict[PartitionId, OffsetManager] = {}
         self.opening: set[PartitionId] = set()
         """Assigned, but where to begin is not known yet."""
-        self.suspended = False
         self.membership: Membership | None = None
-        self._order: list[OffsetManager] = []
-        self._next = self._left = 0
-        self._current: OffsetManager | None = None
-        self._on_low: Callable[[], object] | None = None
-        self._low = 0
 
     # Rebalances
 
@@ -83,62 +75,32 @@ class Partitions:
         self._reorder()
 
     def _reorder(self) -> None:
-        self._order = list(self.owned.values())
-        self._current, self._next, self._left = None, 0, 0
-
-    # Emitting
-
-    def take(self) -> Entry | None:
-        """Return the next entry to emit: up to TURN of one partition, then of the next."""
-        if self.suspended:
-            return None
-        if self._left > 0 and self._current is not None:
-            entry = self._current.take()
-            if entry is not None:
-                self._left -= 1
-                return entry
-        if self._on_low is not None and self.waiting < self._low:
-            tell, self._on_low = self._on_low, None
-            tell()
-        for _ in self._order:
-            self._current = self._order[self._next]
-            self._next = (self._next + 1) % len(self._order)
-            entry = self._current.take()
-            if entry is not None:
-                self._left = TURN - 1
-                return entry
-        self._left = 0
-        return None
-
-    def on_low(self, tell: Callable[[], object], *, below: int) -> None:
-        """Have `tell()` called once, when fewer than so many records wait; looked at whenever it is another partition's turn."""
-        self._on_low, self._low = tell, below
+        self.rotate(self.owned.values())
 
     # What there is
 
     @property
-    def waiting(self) -> int:
-        """Records that wait to be emitted."""
-        return sum(manager.waiting for manager in self._order)
-
-    @property
     def in_flight(self) -> int:
         """Records that are emitted and have no verdict."""
-        return sum(manager.in_flight for manager in self._order)
+        return sum(manager.in_flight for manager in self.owned.values())
 
     @property
     def held(self) -> int:
         """Records that failed and wait to be emitted again."""
-        return sum(manager.held for manager in self._order)
+        return sum(manager.held for manager in self.owned.values())
 
     @property
     def have_ended(self) -> bool:
         """True where all is emitted that there is to read, and nothing waits for another try; for a spout that stops at the end."""
-        return not self.opening and not self.suspended and all(one.has_ended and not one.waiting and not one.held for one in self._order)
+        return (
+            not self.opening
+            and not self.suspended
+            and all(one.has_ended and not one.waiting and not one.held for one in self.owned.values())
+        )
 
     def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
         """Return what there is to commit, by partition."""
-        found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in self._order)
+        found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in self.owned.values())
         return {partition: commit for partition, commit in found if commit is not None}
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
@@ -149,17 +111,17 @@ class Partitions:
 
     def to_pause(self) -> Iterator[OffsetManager]:
         """Yield what is full and not paused yet, and note that it will be."""
-        for manager in self._order:
+        for manager in self.owned.values():
             if (manager.is_full or manager.has_ended) and not manager.is_paused:
                 manager.is_paused = True
                 yield manager
 
     def to_resume(self) -> Iterator[OffsetManager]:
         """Yield what is paused and not full any more, and note that it goes on."""
-        for manager in self._order:
+        for manager in self.owned.values():
             if manager.is_paused and not manager.is_full and not manager.has_ended:
                 manager.is_paused = False
                 yield manager
 
     def __iter__(self) -> Iterator[OffsetManager]:
-        return iter(self._order)
+        return iter(list(self.owned.values()))

@@ -14,6 +14,7 @@ try:
     from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
     from _native.offset_window import Entry, OffsetWindow, settle
+    from _native.record_feed import RecordFeed, Rotation
     from _native.rotating_map import RotatingMap
     from _native.spout_core import SpoutCore
     from _native.spout_emitter import SpoutEmitter
@@ -44,7 +45,9 @@ __all__ = [
     "OutStream",
     "Outlet",
     "Pulse",
+    "RecordFeed",
     "RotatingMap",
+    "Rotation",
     "Signal",
     "SignalRing",
     "Source",
