@@ -8,16 +8,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.benchmark import Benchmark
-from bench.child import RunFailed
-from bench.compare import contest, python_peers
+from bench.compare import contest
 from bench.compare.work import WORKS
 from bench.machine import describe
 from bench.macro.catalog import MACRO
 from bench.micro.catalog import MICRO
+from bench.python_peers import ENVIRONMENTS
 from bench.render import show_results, show_table
 from bench.report import markdown
-from bench.results import Missing, Results, measured
-from bench.rounds import repeat
+from bench.results import Results
+from bench.rounds import run_alone
 from bench.state.catalog import PAIR_NAMES, STATE, word_counts
 
 ROUNDS, QUICK_ROUNDS = 5, 2
@@ -33,16 +33,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     if command is None:
         show_list()
         return 0
-    if command == "install-peers":
-        python_peers.install()
-        return 0
     _refuse_unknown_names(parser, command, arguments.names)
+    if command == "install-peers":
+        for name in arguments.names or ENVIRONMENTS:
+            ENVIRONMENTS[name].install()
+        return 0
     rounds = arguments.repeat or (QUICK_ROUNDS if arguments.quick else ROUNDS)
     machine = describe()
     groups = (arguments.names or REPORTED) if command == "report" else (command,)
     names = [] if command == "report" else arguments.names
     results = sum((_measure(group, names, rounds, quick=arguments.quick) for group in groups), Results())
-    settings = {"runs": str(rounds)} | ({"quick": "yes, figures mean nothing"} if arguments.quick else {}) | python_peers.versions()
+    settings = {"runs": str(rounds)} | ({"quick": "yes, figures mean nothing"} if arguments.quick else {}) | _versions(groups)
     _hand_out(command, arguments, results, machine, settings)
     return 1 if any(missing.group != "compare" for missing in results.missing) else 0
 
@@ -66,7 +67,8 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--json", action="store_true", help="print JSON instead of tables")
         if name == "report":
             command.add_argument("--output", type=Path, metavar="FILE", help="write the Markdown there")
-    commands.add_parser("install-peers", help="make .venv-bench with Bytewax and Pathway (minutes, 1.6 GB)")
+    install = commands.add_parser("install-peers", help="make environments with the Python peers; compare's takes minutes and 1.6 GB")
+    install.add_argument("names", nargs="*", help=f"of {', '.join(ENVIRONMENTS)}; both where none is given")
     return parser
 
 
@@ -87,6 +89,8 @@ def _refuse_unknown_names(parser: argparse.ArgumentParser, command: str, names: 
 def _names_of(command: str) -> tuple[str, ...]:
     if command == "compare":
         return contest.NAMES
+    if command == "install-peers":
+        return tuple(ENVIRONMENTS)
     if command == "report":
         return REPORTED
     return (PAIR_NAMES if command == "state" else ()) + tuple(item.name for item in GROUPS[command])
@@ -100,17 +104,8 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
     for benchmark in GROUPS[group]:
         if not names or benchmark.name in names:
-            results += _run(benchmark, rounds, quick=quick)
+            results += run_alone(benchmark, rounds, say, quick=quick)
     return results
-
-
-def _run(benchmark: Benchmark, rounds: int, *, quick: bool) -> Results:
-    say(f"{benchmark.group} {benchmark.name}: {benchmark.summary}")
-    try:
-        return Results(measured=(measured(benchmark, repeat(benchmark.child(quick), rounds, say)),))
-    except RunFailed as error:
-        say(f"  failed: {error}")
-        return Results(missing=(Missing(benchmark.group, benchmark.name, str(error)),))
 
 
 def _hand_out(
@@ -127,6 +122,11 @@ def _hand_out(
     else:
         print("; ".join(f"{name} {value}" for name, value in (*machine.items(), *settings.items())))
         show_results(results)
+
+
+def _versions(groups: Sequence[str]) -> dict[str, str]:
+    """Return the versions of the peers of these groups."""
+    return {package: version for name, each in ENVIRONMENTS.items() if name in groups for package, version in each.versions().items()}
 
 
 def show_list() -> None:

@@ -2,7 +2,9 @@
 
 from collections.abc import Callable
 
-from bench.child import Child, Reading, run_child
+from bench.benchmark import Benchmark
+from bench.child import Child, Reading, RunFailed, run_child
+from bench.results import Missing, Results, measured
 
 Say = Callable[[str], None]
 """Takes one line of progress."""
@@ -15,6 +17,16 @@ def repeat(child: Child, rounds: int, say: Say) -> list[Reading]:
         readings.append(run_child(child))
         say(f"  {number}/{rounds}  {_short(readings[-1])}")
     return readings
+
+
+def run_alone(benchmark: Benchmark, rounds: int, say: Say, *, quick: bool) -> Results:
+    """Run a benchmark that has no peer; a run that fails is told, and ends it."""
+    say(f"{benchmark.group} {benchmark.name}: {benchmark.summary}")
+    try:
+        return Results(measured=(measured(benchmark, repeat(benchmark.child(quick), rounds, say)),))
+    except RunFailed as error:
+        say(f"  failed: {error}")
+        return Results(missing=(Missing(benchmark.group, benchmark.name, str(error)),))
 
 
 def alternate(a: Callable[[], Child], b: Callable[[], Child], rounds: int, say: Say) -> tuple[list[Reading], list[Reading]]:

@@ -7,9 +7,10 @@ from typing import Protocol
 
 from bench.cache import BuildFailed
 from bench.child import Child, RunFailed, module_child
-from bench.compare import bare_loop, python_peers, storm
+from bench.compare import bare_loop, storm
 from bench.compare.work import WORD_COUNT, WORKS, Work
 from bench.macro.catalog import throughput_child
+from bench.python_peers import COMPARE
 from bench.results import Missing, Results, paired
 from bench.rounds import Say, alternate
 
@@ -52,19 +53,17 @@ def _actors(work: Work, *, quick: bool) -> Child:
 
 def _bytewax(work: Work, *, quick: bool, name: str) -> Child:
     _, batch, *form = name.split("-")
-    tuples, python = _size(name, work, quick=quick), python_peers.interpreter("bytewax") or ""
+    tuples, python = _size(name, work, quick=quick), COMPARE.interpreter("bytewax") or ""
     return module_child("bench.compare.bytewax_flow", work.name, tuples, batch, *(form or ["running"]), python=python)
 
 
 def _bytewax_peer(name: str, note: str, works: tuple[Work, ...] = WORKS) -> Peer:
-    return Peer(
-        name, f"{note}, tracks nothing; one worker", partial(python_peers.unavailable, "bytewax"), partial(_bytewax, name=name), works
-    )
+    return Peer(name, f"{note}, tracks nothing; one worker", partial(COMPARE.unavailable, "bytewax"), partial(_bytewax, name=name), works)
 
 
 def _pathway(work: Work, *, quick: bool) -> Child:
     tuples = _size("pathway", work, quick=quick)
-    return module_child("bench.compare.pathway_flow", work.name, tuples, python=python_peers.interpreter("pathway") or "")
+    return module_child("bench.compare.pathway_flow", work.name, tuples, python=COMPARE.interpreter("pathway") or "")
 
 
 PEERS = (
@@ -74,7 +73,7 @@ PEERS = (
     _bytewax_peer("bytewax-256", "batch 256, word count by stateful_map"),
     _bytewax_peer("bytewax-256-logic", "batch 256, word count by a StatefulLogic of one's own", (WORD_COUNT,)),
     _bytewax_peer("bytewax-256-final", "batch 256, word count by count_final, which adds up each batch first", (WORD_COUNT,)),
-    Peer("pathway", "streaming, tracks nothing; one worker and a reader thread", partial(python_peers.unavailable, "pathway"), _pathway),
+    Peer("pathway", "streaming, tracks nothing; one worker and a reader thread", partial(COMPARE.unavailable, "pathway"), _pathway),
     Peer("storm", "LocalCluster, JVM, uses every core", storm.unavailable, storm.child),
 )
 NAMES = tuple(work.name for work in WORKS) + tuple(peer.name for peer in PEERS)
