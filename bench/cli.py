@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: list, micro, macro, state, compare, report, install-peers."""
+"""The command line of the benchmarks: list, micro, macro, state, kafka, compare, report, install-peers."""
 
 import argparse
 import datetime
@@ -10,6 +10,10 @@ from pathlib import Path
 from bench.benchmark import Benchmark
 from bench.compare import contest
 from bench.compare.work import WORKS
+from bench.kafka import contest as kafka_contest
+from bench.kafka.catalog import ALONE as KAFKA_ALONE
+from bench.kafka.catalog import WORKS as KAFKA_WORKS
+from bench.kafka.catalog import names as kafka_names
 from bench.machine import describe
 from bench.macro.catalog import MACRO
 from bench.micro.catalog import MICRO
@@ -22,7 +26,7 @@ from bench.state.catalog import PAIR_NAMES, STATE, word_counts
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO, "state": STATE}
-REPORTED = ("compare", "macro", "state")
+REPORTED = ("compare", "macro", "state", "kafka")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -55,6 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         ("micro", "the parts of a tuple's way"),
         ("macro", "whole topologies"),
         ("state", "what state costs: word counts on one store beside another, latency, commits, recovery, memory"),
+        ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -89,6 +94,8 @@ def _refuse_unknown_names(parser: argparse.ArgumentParser, command: str, names: 
 def _names_of(command: str) -> tuple[str, ...]:
     if command == "compare":
         return contest.NAMES
+    if command == "kafka":
+        return kafka_names()
     if command == "install-peers":
         return tuple(ENVIRONMENTS)
     if command == "report":
@@ -99,6 +106,8 @@ def _names_of(command: str) -> tuple[str, ...]:
 def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Results:
     if group == "compare":
         return contest.compare(names, rounds, say, quick=quick)
+    if group == "kafka":
+        return kafka_contest.measure(names, rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -131,12 +140,15 @@ def _versions(groups: Sequence[str]) -> dict[str, str]:
 
 def show_list() -> None:
     """Print what can be measured here."""
-    rows = [[item.group, item.name, item.summary] for group in GROUPS.values() for item in group]
+    rows = [[item.group, item.name, item.summary] for group in (*GROUPS.values(), KAFKA_ALONE) for item in group]
+    rows += [["kafka", work.name, f"{work.summary}; per record"] for work in KAFKA_WORKS]
     rows += [["state", name, "word count of a text, counts in the first beside counts in the second; per word"] for name in PAIR_NAMES]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]
     show_table("Peers of compare", ["peer", "what", "here"], peers, left=3)
+    peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for work in KAFKA_WORKS for peer in work.peers]
+    show_table("Peers of kafka", ["peer", "what", "here"], peers, left=3)
 
 
 def say(line: str) -> None:

@@ -77,6 +77,10 @@ TARGETS = (
     ),
     Target("state-recovery", "1,000,000 keys, SQLite, to the first tuple", "figure", "folded_secs", 3, " s"),
     Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
+    *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 0.7, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
+    *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
+    Target("kafka-sink", "speed, to aiokafka's producer", "speed-ratio", "aiokafka-producer", 0.8, " ×"),
+    Target("kafka-latency", "p99 append to ack at 10,000 records/s", "figure", "p99_ms", 10, " ms"),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 
