@@ -80,6 +80,8 @@ TARGETS = (
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 0.7, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
     Target("kafka-sink", "speed, to aiokafka's producer", "speed-ratio", "aiokafka-producer", 0.8, " ×"),
+    Target("kafka-memory", "records of one partition beyond max_uncommitted_offsets: one poll", "figure", "beyond", 5000),
+    Target("kafka-memory", "records of other partitions held back by a poison record", "figure", "behind", 0),
     Target("kafka-latency", "p99 append to ack at 10,000 records/s", "figure", "p99_ms", 10, " ms"),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )

@@ -76,15 +76,28 @@ LATENCY = (
     Figure("p99_ms", "append to ack, p99", "ms"),
     Figure("p999_ms", "append to ack, p99.9", "ms"),
 )
+MEMORY = (
+    Figure("clean_mb", "most memory, nothing held back", "MB"),
+    Figure("bounded_mb", "one poison record, bound of 100,000", "MB"),
+    Figure("whole_mb", "one poison record, 1,000,000 held back", "MB"),
+    Figure("bytes_per_held", "memory of a record that is held back", "bytes"),
+    Figure("beyond", "records taken beyond the bound", "records"),
+    Figure("behind", "records of other partitions that did not flow", "records"),
+)
 
 
 def _latency(reader: str) -> Callable[[bool], Child]:
     return lambda quick: module_child("bench.kafka.latency", reader, "--secs", 3 if quick else 10)
 
 
+def _memory(quick: bool) -> Child:
+    return module_child("bench.kafka.memory", "--records", 4_000_000 // (20 if quick else 1), timeout_secs=600)
+
+
 ALONE = (
     Benchmark("kafka", "kafka-latency", "KafkaSpout -> null bolt at 10,000 records/s, append to ack", LATENCY, _latency("engine")),
     Benchmark("kafka", "kafka-latency-aiokafka", "a getmany loop at 10,000 records/s, append to its return", LATENCY, _latency("aiokafka")),
+    Benchmark("kafka", "kafka-memory", "4,000,000 records and a poison one that never acks", MEMORY, _memory),
 )
 
 

@@ -13,16 +13,22 @@ import time
 import uuid
 from array import array
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer
 
+import engine
 from bench.child import PROJECT
 from bench.kafka.broker import broker_address
-from bench.kafka.job import COMMIT_SECS
+from bench.kafka.engine_source import spout_config
+from bench.kafka.job import COMMIT_SECS, Job
 from bench.kafka.paced_producer import sent_at
 from bench.kafka.topics import PARTITIONS, delete, ready
 from bench.loops import new_event_loop
+from bench.macro.components import Null
 from bench.macro.latency import percentile
+from engine import Config, TopologyBuilder
+from engine.kafka import KafkaSpout, KafkaSpoutConfig
 
 WARM_SECS = 2.0
 LATE_SECS = 30.0
@@ -59,6 +65,34 @@ async def read_by_aiokafka(address: str, topic: str, latencies: Latencies) -> No
             if time.monotonic() >= commit_at:
                 await consumer.commit()
                 commit_at = time.monotonic() + COMMIT_SECS
+
+
+class TimedSpout(KafkaSpout):
+    """Takes the time of each ack, when it has done what the spout does."""
+
+    def __init__(self, config: KafkaSpoutConfig, latencies: Latencies) -> None:
+        super().__init__(config)
+        settle = self.ack
+
+        def timed(entry: Any) -> None:
+            value = entry.record.value
+            settle(entry)
+            latencies.note(value)
+
+        self.ack = timed  # type: ignore[method-assign, assignment]
+
+
+async def read_by_engine(address: str, topic: str, latencies: Latencies) -> None:
+    """Read until cancelled; commit every 2 s."""
+    config = spout_config(Job(address, topic, topic, 0, 0.0))
+    builder = TopologyBuilder("kafka-latency")
+    builder.set_spout("records", lambda: TimedSpout(config, latencies))
+    builder.set_bolt("null", Null).shuffle_grouping("records")
+    async with engine.run(builder.build(), Config()) as run:
+        await run.completed()
+
+
+READERS = {"aiokafka": read_by_aiokafka, "engine": read_by_engine}
 
 
 async def produced(address: str, topic: str, rate: float, secs: float) -> dict[str, float]:
@@ -112,12 +146,12 @@ async def first_of(reached: Awaitable[None], reading: "asyncio.Future[None]") ->
 def main() -> None:
     """Print one line of JSON."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("reader", choices=("aiokafka",))
+    parser.add_argument("reader", choices=tuple(READERS))
     parser.add_argument("--rate", type=float, default=10_000)
     parser.add_argument("--secs", type=float, default=10.0)
     arguments = parser.parse_args()
     with broker_address() as address, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        print(json.dumps(runner.run(measure(read_by_aiokafka, address, arguments.rate, arguments.secs))))
+        print(json.dumps(runner.run(measure(READERS[arguments.reader], address, arguments.rate, arguments.secs))))
 
 
 if __name__ == "__main__":
