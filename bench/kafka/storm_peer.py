@@ -9,7 +9,7 @@ from bench.kafka.job import COMMIT_SECS, Job
 SOURCES = Path(__file__).with_name("storm")
 HEAP = "-Xmx2g"
 MAX_SPOUT_PENDING, MAX_POLL_RECORDS = 20_000, 500
-"""Those that served it best of none, 5,000 and 20,000, and of 500, 2,000 and 5,000."""
+"""Those that served it best of none, 5,000 and 20,000, and of 500 and 5,000."""
 
 
 def child(job: Job) -> Child:
