@@ -79,7 +79,10 @@ TARGETS = (
     Target("state-recovery", "the same where no fold was made", "figure", "unfolded_secs", 3, " s"),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 0.7, " ×") for peer in ("aiokafka", "aiokafka-uvloop")),
     *(Target("kafka-source", f"speed, to {peer}", "speed-ratio", peer, 1.0, " ×") for peer in ("bytewax", "storm", "quixstreams", "faust")),
-    Target("kafka-sink", "speed, to aiokafka's producer", "speed-ratio", "aiokafka-producer", 0.8, " ×"),
+    *(
+        Target("kafka-sink", f"speed, to {peer}", "speed-ratio", peer, 0.8, " ×")
+        for peer in ("aiokafka-producer", "aiokafka-producer-turns")
+    ),
     Target("kafka-memory", "records of one partition beyond max_uncommitted_offsets: one poll", "figure", "beyond", 5000),
     Target("kafka-memory", "records of other partitions held back by a poison record", "figure", "behind", 0),
     Target("kafka-latency", "p99 append to ack at 10,000 records/s", "figure", "p99_ms", 10, " ms"),

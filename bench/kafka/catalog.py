@@ -66,7 +66,10 @@ SINK = Work(
     "kafka-sink",
     "records appended to 4 partitions, idempotent, acks=all",
     Contender("stormcell", "const spout -> KafkaSink", _module("engine_sink"), 300_000),
-    (Contender("aiokafka-producer", "send without waiting for each, then flush; on uvloop", _module("aiokafka_sink"), 300_000),),
+    (
+        Contender("aiokafka-producer", "send without waiting for each, then flush; on uvloop", _module("aiokafka_sink", "free"), 300_000),
+        Contender("aiokafka-producer-turns", "the same, told the partition of each batch", _module("aiokafka_sink", "turns"), 300_000),
+    ),
     fills=True,
 )
 WORKS = (SOURCE, SINK)
