@@ -37,10 +37,10 @@ async def committed(kafka: str, group: str, topic: str, partition: int = 0) -> O
         return found.get(TopicPartition(topic, partition)) or OffsetAndMetadata(-1, "")
 
 
-async def until_committed(kafka: str, group: str, topic: str, offset: int) -> None:
+async def until_committed(kafka: str, group: str, topic: str, offset: int, partition: int = 0) -> None:
     """Wait until the group has committed so far."""
     async with asyncio.timeout(PATIENCE_SECS):
-        while (await committed(kafka, group, topic)).offset < offset:  # noqa: ASYNC110
+        while (await committed(kafka, group, topic, partition)).offset < offset:  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECS)
 
 
