@@ -56,6 +56,9 @@ cdef class OffsetWindow:
         cdef Entry entry
         cdef int64_t offset
         cdef Py_ssize_t before = len(self.entries)
+        cdef Py_ssize_t taken
+        if self.closed:
+            return 0
         for record in records:
             offset = record.offset
             if offset < self.position:
@@ -69,9 +72,10 @@ cdef class OffsetWindow:
                 entry.record = record
             self.entries.append(entry)
             self.position = offset + 1
+        taken = len(self.entries) - before
         if self.head == before:
-            self.pass_done()
-        return len(self.entries) - before
+            self.pass_done()            # may give places back
+        return taken
 
     def reach(self, int64_t position):
         """Note that there is nothing below this offset which was not fed: it never existed, or is not to be read."""
@@ -158,8 +162,8 @@ cdef class OffsetWindow:
     def close(self):
         """Give the partition up: later verdicts have no effect, and the records are let go of."""
         self.closed = True
-        self.entries = []
-        self.head = self.cursor = self.in_flight = self.held = 0
+        self.entries, self.skips = [], []
+        self.head = self.cursor = self.in_flight = self.held = self.skips_seen = 0
         if self.on_quiet is not None:
             self.on_quiet()
 
@@ -179,12 +183,15 @@ cdef class OffsetWindow:
         return len(self.entries) - self.head
 
     def acked_runs(self):
-        """Return what is done above `end`, as a flat ascending list: start, stop, start, stop…; offsets between two done entries count as done."""
+        """Return what is done above `end`, as a flat ascending list: start, stop, start, stop…
+
+        Offsets between two done entries count as done; so does what the acked set names and was not fetched yet.
+        """
         cdef list runs = []
         cdef Entry entry
         cdef Py_ssize_t at
         cdef bint in_run = False
-        cdef int64_t stop = 0
+        cdef int64_t start, stop = 0
         for at in range(self.head, len(self.entries)):
             entry = self.entries[at]
             if entry.state == DONE:
@@ -195,6 +202,16 @@ cdef class OffsetWindow:
             elif in_run:
                 runs.append(stop)
                 in_run = False
+        for at in range(self.skips_seen, len(self.skips), 2):
+            if <int64_t>self.skips[at + 1] <= self.position:
+                continue
+            start = max(<int64_t>self.skips[at], self.position)
+            if in_run and start > self.position:
+                runs.append(stop)
+                in_run = False
+            if not in_run:
+                runs.append(start)
+            in_run, stop = True, self.skips[at + 1]
         if in_run:
             runs.append(stop)
         return runs

@@ -72,7 +72,9 @@ class OffsetManager(OffsetWindow):
         return self.stop_at is not None and self.position >= self.stop_at
 
     def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
-        """Return what there is to commit, None where the broker has all of it."""
+        """Return what there is to commit, None where the broker has all of it, or the partition was given up."""
+        if self.closed:
+            return None
         offset = self.end
         runs = self.acked_runs() if carries_set and most_bytes else []
         metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
@@ -82,7 +84,8 @@ class OffsetManager(OffsetWindow):
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
         """Return the commit of what was fetched and is not fed yet (at most once)."""
-        return Commit(offset, acked_set.encode(topology, offset, [], acked_set.PLENTY)[0], self.passed + self.unpassed + records, 0)
+        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
+        return Commit(offset, metadata, self.passed + self.unpassed + records, 0)
 
     def note_committed(self, commit: Commit) -> None:
         """Note that the broker has it."""

@@ -1,4 +1,4 @@
-"""What hypothesis proves of tuple trees: each proof takes a random program and raises where engine and model disagree.
+"""What hypothesis proves of tuple trees and of offsets of Kafka: a proof takes a random program, and raises where model and engine differ.
 
 The tests run each a few hundred times, `python -m tests.soak` as often as it is told.
 """
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from tests.model.core_program import CoreProgram
 from tests.model.ledger_program import LedgerProgram, Rule
+from tests.model.offset_program import OffsetProgram
 from tests.model.run_program import RunProgram
 
 ACKERS = (1, 2, 5)
@@ -35,6 +36,11 @@ def prove_cores(program: bytes, seed: int, ackers: int, rule: Rule) -> None:
 def prove_runs(program: bytes, seed: int, ackers: int) -> None:
     """Whole runs in virtual time."""
     RunProgram(ackers, seed).run(program)
+
+
+def prove_offsets(program: bytes, seed: int, limit: int, most_bytes: int, bulk: int) -> None:
+    """The owners of a Kafka partition, one after the other; with a bulk, thousands of records at each step."""
+    OffsetProgram(seed, limit=limit, most_bytes=most_bytes, bulk=bulk).run(program if bulk == 1 else program[:60])
 
 
 class AllAckersTurn(CoreProgram):
@@ -68,6 +74,16 @@ PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]
     "ledgers": (prove_ledgers, {"program": programs(60, 900), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES, "timeouts": st.booleans()}),
     "cores": (prove_cores, {"program": programs(90, 1200), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES}),
     "runs": (prove_runs, {"program": programs(10, 200), "seed": SEEDS, "ackers": NUMBERS}),
+    "offsets": (
+        prove_offsets,
+        {
+            "program": programs(60, 900),
+            "seed": SEEDS,
+            "limit": st.sampled_from([1, 3, 10, 40, 100_000]),
+            "most_bytes": st.sampled_from([30, 64, 4096]),
+            "bulk": st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 1, 300]),
+        },
+    ),
     "number of ackers": (prove_number_of_ackers, {"program": programs(90, 600), "seed": SEEDS}),
 }
 

@@ -1,7 +1,7 @@
 """Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
 
 python -m tests.soak --minutes 10     as many as fit
-python -m tests.soak --full           12,000 random DAGs, 1,000 simulated runs, 2,000 with state, 1,000 kills, once, with their figures
+python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, 1,000 kills, once
 python -m tests.soak --full --only kills
 python -m tests.soak --seed 42 ...    the same again
 """
@@ -19,17 +19,19 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak.figures import Figures
+from tests.soak.figures import OFFSETS, Figures
 from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 
 FULL_SIMULATIONS = 1000
 FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
+FULL_OFFSETS = 5000
+ROUND_OFFSETS = 200
 ROUND_SIMULATIONS = 40
 ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
 FULL_STATE_SIMULATIONS = 2000
 ROUND_STATE_SIMULATIONS = 80
 FULL_KILLS = 1000
-PARTS = ("dags", "runs", "state", "kills")
+PARTS = ("dags", "offsets", "runs", "state", "kills")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -55,17 +57,19 @@ class Soak:
 
     def run_full(self) -> None:
         """The full counts, once."""
-        self.run_once(FULL_PROGRAMS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
+        self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
-            self.run_once(ROUND_PROGRAMS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+            self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
 
-    def run_once(self, programs: dict[str, int], simulations: int, state_simulations: int, kills: int) -> None:
+    def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
         """Run each part that is asked for, so often."""
         if "dags" in self.parts:
             self.prove(programs)
+        if "offsets" in self.parts:
+            self.prove({OFFSETS: offsets})
         if "runs" in self.parts:
             self.simulate(simulations)
         if "state" in self.parts:
@@ -142,13 +146,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Long random faults.")
     parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
     counts = (
-        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_SIMULATIONS:,} runs, {FULL_STATE_SIMULATIONS:,} runs with state, {FULL_KILLS:,} kills"
+        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, {FULL_SIMULATIONS:,} runs, "
+        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_KILLS:,} kills"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
     parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
     parser.add_argument("--only", choices=PARTS, help="one of its parts")
     arguments = parser.parse_args()
-    assert set(PROOFS) == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
+    assert set(PROOFS) - {OFFSETS} == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
     span = counts if arguments.full else f"{arguments.minutes:g} minutes"
     print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)

@@ -11,6 +11,9 @@ from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak.kills import STORES, Killed
 
+OFFSETS: Final = "offsets"
+"""The proof of the offsets of Kafka partitions, counted apart from those of tuple DAGs."""
+
 KINDS: Final = ("at an instant", "at a step")
 
 
@@ -69,6 +72,11 @@ class Figures:
             self.violations.append(violations)
 
     @property
+    def dags(self) -> Counter[str]:
+        """Of `programs`, those of tuple DAGs."""
+        return Counter({name: count for name, count in self.programs.items() if name != OFFSETS})
+
+    @property
     def processes_killed(self) -> int:
         """Real processes that were killed, servers not among them."""
         return sum(self.kills[f"{store} {kind}"] for store in STORES for kind in KINDS)
@@ -77,18 +85,20 @@ class Figures:
         """One line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
-            f"{self.programs.total():,} DAGs; {self.state['runs']:,} runs with state; {self.processes_killed:,} kills; "
+            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; "
+            f"{self.state['runs']:,} runs with state; {self.processes_killed:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
 
     def summary(self) -> str:
         """What it came to."""
         states = ", ".join(f"{count:,} {state}" for state, count in sorted(self.states.items()))
-        programs = ", ".join(f"{count:,} through {name}" for name, count in self.programs.items())
+        programs = ", ".join(f"{count:,} through {name}" for name, count in self.dags.items())
         kinds = ("bolt", "spout", "acker")
         deaths = ", ".join(f"{self.killed[kind]:,} {kind}s in {self.killed[f'runs with {kind}']:,} runs" for kind in kinds)
         lines = [
-            f"random tuple DAGs against the tree model: {self.programs.total():,} ({programs or 'none'})",
+            f"random tuple DAGs against the tree model: {self.dags.total():,} ({programs or 'none'})",
+            f"lives of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
