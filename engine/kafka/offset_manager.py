@@ -71,6 +71,10 @@ class OffsetManager(OffsetWindow):
         """True where all that is to be read was fetched."""
         return self.stop_at is not None and self.position >= self.stop_at
 
+    def reach(self, position: int) -> None:
+        """Note that there is nothing below this offset which was not fed; beyond `stop_at` nothing is fed, whatever was fetched."""
+        super().reach(position if self.stop_at is None else min(position, self.stop_at))
+
     def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
         """Return what there is to commit, None where the broker has all of it, or the partition was given up."""
         if self.closed:

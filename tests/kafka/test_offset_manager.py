@@ -284,6 +284,18 @@ def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
     assert given_back.offset == 0, "on a clean stop what was not emitted is given back"
 
 
+@pytest.mark.guarantee("KS-2")
+def test_what_stands_behind_the_end_of_reading_is_below_no_commit() -> None:
+    manager = window(start=0, committed=0)
+    manager.stop_at = 3
+    manager.feed(records(0, 1))
+    assert not manager.has_ended
+    ack(emit(manager), 0, 1)
+    manager.reach(9)  # the poll brought records up to 8; 2 never existed
+    assert manager.has_ended
+    assert committed(manager) == (3, ())
+
+
 # Memory
 
 
