@@ -25,6 +25,8 @@ class Commit(NamedTuple):
     """How many entries the head had passed then."""
     left_out: int
     """Acked offsets that the metadata had no room for."""
+    manager: "OffsetManager"
+    """Whose it is: of another owner's window it says nothing."""
 
 
 class OffsetManager(OffsetWindow):
@@ -84,12 +86,12 @@ class OffsetManager(OffsetWindow):
         metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
         if offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
             return None
-        return Commit(offset, metadata, self.passed, left_out)
+        return Commit(offset, metadata, self.passed, left_out, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
         """Return the commit of what was fetched and is not fed yet (at most once)."""
         metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
-        return Commit(offset, metadata, self.passed + self.unpassed + records, 0)
+        return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
 
     def note_committed(self, commit: Commit) -> None:
         """Note that the broker has it."""

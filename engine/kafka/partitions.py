@@ -104,10 +104,10 @@ class Partitions(Rotation):
         return {partition: commit for partition, commit in found if commit is not None}
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
-        """Note that the broker has these."""
+        """Note that the broker has these; what was opened anew meanwhile has committed nothing."""
         for partition, commit in commits.items():
-            if partition in self.owned:
-                self.owned[partition].note_committed(commit)
+            if self.owned.get(partition) is commit.manager:
+                commit.manager.note_committed(commit)
 
     def to_pause(self) -> Iterator[OffsetManager]:
         """Yield what is full and not paused yet, and note that it will be."""
