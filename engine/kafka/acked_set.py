@@ -43,7 +43,7 @@ def written_name(topology: str) -> str:
 def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tuple[str, int]:
     """Return the metadata of a commit at `base`, of at most so many bytes, and how many acked offsets did not fit.
 
-    `runs`: ascending start, stop, start, stop… above `base`.
+    Where not even the shortest fits (see `PLENTY`) there are none: ''. `runs`: ascending start, stop, start, stop… above `base`.
 
     >>> encode("words", 10, [12, 15], 4096)
     ('stormcell:1:words:CgID', 0)
@@ -60,7 +60,8 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
         body += pair
         before, kept = stop, at + 2
     left_out = sum(runs[at + 1] - runs[at] for at in range(kept, len(runs), 2))
-    return head + base64.b64encode(body).decode(), left_out
+    metadata = head + base64.b64encode(body).decode()
+    return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
 
 
 def decode(metadata: str | None) -> CommitNote | None:
