@@ -87,7 +87,7 @@ def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
     """
     yield from _broker_faults(made)
     if not isinstance(made.security, KafkaSecurity):
-        yield f"security must be a KafkaSecurity, not {made.security!r}."
+        yield f"security must be a KafkaSecurity(...), not of type {type(made.security).__name__}."  # it may hold a password
     if not isinstance(made.client, Mapping) or not all(isinstance(key, str) for key in made.client):
         yield f"client must be a mapping of options of aiokafka's client, not {made.client!r}."
         return
@@ -103,7 +103,7 @@ def _broker_faults(made: Any) -> Iterator[str]:
     brokers = tuple(one.strip() for one in brokers)
     for one in brokers:
         host, colon, port = one.rpartition(":")
-        if not (colon and host and port.isdigit() and 0 < int(port) < 65536):
+        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             yield f"broker {one!r} is no 'host:port'. Write brokers='127.0.0.1:9092'."
     keep(made, "brokers", brokers)
 

@@ -1,7 +1,7 @@
 """`KafkaSpoutConfig`: what a Kafka spout reads, what it promises, and how far it may run ahead."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
@@ -27,6 +27,13 @@ _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
     "session_timeout_ms": "Write session_timeout_ms=... of the config.",
     "rebalance_timeout_ms": "Write rebalance_timeout_ms=... of the config.",
     "max_poll_records": "Write max_poll_records=... of the config.",
+    "client_id": "Write client_id=... of the config.",
+    "heartbeat_interval_ms": "Write heartbeat_interval_ms=... of the config.",
+    "request_timeout_ms": "Write request_timeout_ms=... of the config.",
+    "fetch_min_bytes": "Write fetch_min_bytes=... of the config.",
+    "fetch_max_bytes": "Write fetch_max_bytes=... of the config.",
+    "fetch_max_wait_ms": "Write fetch_max_wait_ms=... of the config.",
+    "max_partition_fetch_bytes": "Write max_partition_fetch_bytes=... of the config.",
 }
 
 
@@ -124,6 +131,10 @@ class KafkaSpoutConfig:
             yield f"heartbeat_interval_ms={heartbeat} must be at most a third of session_timeout_ms={session}."
 
     def _source_faults(self) -> Iterator[str]:
+        if not isinstance(cast(object, self.topics), Iterable):
+            yield f"topics must be names, not {self.topics!r}."
+            keep(self, "topics", ())
+            return
         topics = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
         keep(self, "topics", topics)
         if not all(isinstance(cast(object, topic), str) and topic for topic in topics):

@@ -1,0 +1,224 @@
+"""`KafkaSpoutConfig` and `KafkaSecurity` say all that is wrong with them at once, each fault with its fix; no password is shown."""
+
+import dataclasses
+import re
+import ssl
+from typing import Any
+
+import pytest
+
+from engine.errors import ConfigError
+from engine.kafka import KafkaSecurity, KafkaSpoutConfig
+from engine.kafka.consumer_link import ConsumerLink
+from engine.kafka.spout_config import _REFUSED
+
+WHOLE = {"brokers": "127.0.0.1:9092", "topics": "lines", "group": "words"}
+SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "secret"}
+
+
+def config(**values: Any) -> KafkaSpoutConfig:
+    return KafkaSpoutConfig(**(WHOLE | values))
+
+
+def faults(make: Any, **values: Any) -> tuple[str, ...]:
+    with pytest.raises(ConfigError) as caught:
+        make(**values)
+    return caught.value.faults
+
+
+def test_three_values_are_enough_and_come_to_normal_form() -> None:
+    made = config(brokers=" a:1 , b:65535 ", topics=["x", "y"], client={"metadata_max_age_ms": 5}, revoke_drain_ms=1)
+    assert (made.brokers, made.topics) == (("a:1", "b:65535"), ("x", "y"))
+    assert (config().brokers, config().topics) == (("127.0.0.1:9092",), ("lines",))
+    assert config(brokers=["[::1]:9092"]).brokers == ("[::1]:9092",)
+    assert isinstance(made.revoke_drain_ms, float)
+    assert config(dead_letter_topic="dead", max_retries=3).on_give_up == "dead_letter"
+    with pytest.raises(TypeError):
+        made.client["x"] = 1  # type: ignore[index]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.group = "other"  # type: ignore[misc]
+    assert dataclasses.replace(made, group="other").brokers == made.brokers
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"topics": (), "pattern": "lines-.*"},
+        {"membership": "assign", "group": None},
+        {"start": "timestamp", "start_timestamp_ms": 0},
+        {"max_retries": 0, "on_give_up": "drop"},
+        {"guarantee": "no_guarantee", "on_give_up": "drop"},
+        {"heartbeat_interval_ms": 1000, "session_timeout_ms": 3000},
+    ],
+)
+def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
+    made = config(**values)
+    assert {name: getattr(made, name) for name in values} == values
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        ({"brokers": ""}, "broker '' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
+        ({"brokers": "a:1,,b:2"}, "broker '' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
+        *(
+            ({"brokers": bad}, f"broker {bad!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.")
+            for bad in ("a", ":1", "a:0", "a:65536")
+        ),
+        *(
+            ({"brokers": bad}, f"broker {bad!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.")
+            for bad in ("a:-1", "a:x", "a:²", "a:٣")
+        ),
+        *(({"brokers": bad}, f"brokers must be 'host:port' or several of them, not {bad!r}.") for bad in ((), 5, ["a:1", 2], {"a:1": 1})),
+        *(({"topics": bad}, f"topics must be names, not {bad!r}.") for bad in (("a", ""), ("a", 5), (None,))),
+        ({"topics": "x", "pattern": "y"}, "give either topics or a pattern."),
+        ({"topics": ()}, "topics is missing. Write topics='lines', or pattern='lines-.*'."),
+        ({"topics": (), "pattern": "("}, "pattern '(' is no regular expression: missing ), unterminated subpattern at position 0."),
+        ({"group": None}, "group is missing. Write group='word-count', or membership='assign' to read without a group."),
+        ({"group": " "}, "group must be a text, or none, not ' '."),
+        ({"membership": "assign", "group_instance_id": "one"}, "group_instance_id and pattern are for membership='group'."),
+        ({"membership": "assign", "topics": (), "pattern": "y"}, "group_instance_id and pattern are for membership='group'."),
+        ({"security": None}, "security must be a KafkaSecurity(...), not of type NoneType."),
+        ({"client": "x"}, "client must be a mapping of options of aiokafka's client, not 'x'."),
+        ({"client": {1: 2}}, "client must be a mapping of options of aiokafka's client, not {1: 2}."),
+        ({"translator": 5}, "translator must be a function of a record, not 5."),
+        ({"start": "timestamp"}, "start='timestamp' needs start_timestamp_ms."),
+        ({"start_timestamp_ms": 5}, "start_timestamp_ms is for start='timestamp', not 'uncommitted_earliest'."),
+        ({"guarantee": "exactly_once"}, "guarantee must be 'at_least_once' or 'at_most_once' or 'no_guarantee', not 'exactly_once'."),
+        ({"revoke_drain_ms": 60_000}, "revoke_drain_ms=60000 must be below rebalance_timeout_ms=60000."),
+        ({"heartbeat_interval_ms": 15_001}, "heartbeat_interval_ms=15001 must be at most a third of session_timeout_ms=45000."),
+        (
+            {"max_retries": 3},
+            "max_retries=3 needs dead_letter_topic='...' or on_give_up='drop': a record that is given up must go somewhere.",
+        ),
+        ({"max_retries": 3, "on_give_up": "dead_letter"}, "on_give_up='dead_letter' needs a dead_letter_topic."),
+        ({"max_retries": 3, "on_give_up": "drop", "dead_letter_topic": "d"}, "on_give_up='drop' and dead_letter_topic exclude each other."),
+        ({"dead_letter_topic": "d"}, "max_retries is missing: without it nothing is ever given up."),
+        (
+            {"dead_letter_topic": "lines", "max_retries": 1},
+            "dead_letter_topic 'lines' is one of the topics: its records would come back for ever.",
+        ),
+        ({"max_uncommitted_offsets": 0}, "max_uncommitted_offsets must be an integer from 1 to 2_147_483_647, not 0."),
+        ({"retry_period_ms": 0}, "retry_period_ms must be a number above 0, not 0."),
+        ({"max_metadata_bytes": 255}, "max_metadata_bytes must be an integer from 256 to 1_048_576, not 255."),
+    ],
+)
+def test_each_fault_has_one_clear_text(values: dict[str, Any], fault: str) -> None:
+    assert faults(config, **values) == (fault,)
+
+
+@pytest.mark.parametrize("topics", [5, None, 1.5])
+def test_topics_that_are_no_names_are_a_fault_and_no_crash(topics: Any) -> None:
+    assert faults(config, topics=topics)[0] == f"topics must be names, not {topics!r}."
+
+
+def test_fields_that_are_none_say_what_to_write() -> None:
+    (fault,) = faults(config, fields=5)
+    assert fault.startswith("fields: output_fields of stream 'default' must be Fields, not 5 (int). Write ")
+
+
+@pytest.mark.guarantee("KS-2")
+def test_the_client_is_not_let_commit() -> None:
+    (fault,) = faults(config, client={"enable_auto_commit": True})
+    assert fault == (
+        "client option 'enable_auto_commit' is not yours to set. "
+        "The spout commits, or an acked record could be lost (KS-2): choose a guarantee."
+    )
+    assert len(faults(config, client={"enable_auto_commit": False, "auto_commit_interval_ms": 5})) == 2
+
+
+@pytest.mark.parametrize("option", sorted(_REFUSED))
+def test_an_option_of_the_client_that_is_not_the_users_says_what_to_write(option: str) -> None:
+    (fault,) = faults(config, client={option: "x"})
+    assert re.fullmatch(rf"client option '{option}' is not yours to set\. [A-Z].+\.(?:\.\.)?", fault)
+
+
+async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
+    given: dict[str, Any] = {}
+    monkeypatch.setattr("engine.kafka.consumer_link.AIOKafkaConsumer", lambda **options: given.update(options))
+    ConsumerLink(config(), "me", None, None, None)  # type: ignore[arg-type]
+    assert set(given) <= set(_REFUSED)
+
+
+def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> None:
+    found = faults(KafkaSpoutConfig, gorup="words", burst=1, start="first", max_retries=-1)
+    assert found[0] == "'gorup' is not a setting. Did you mean 'group'?"
+    assert found[1].startswith("'burst' is not a setting. ")
+    assert found[2] == "brokers is missing."
+    assert found[3].startswith("start must be 'uncommitted_earliest' or ")
+    assert found[4] == "max_retries must be an integer of at least 0, or none, not -1."
+    assert len(found) == 5
+    assert len(faults(config, brokers="x", group=None, topics=(), start="timestamp", on_give_up="drop")) == 5
+
+
+# Security
+
+
+@pytest.mark.parametrize(
+    ("values", "fault"),
+    [
+        (
+            {"protocol": "SASL_SSL"},
+            "protocol='SASL_SSL' needs a mechanism. Write mechanism='SCRAM-SHA-512', or what the brokers offer.",
+        ),
+        *(
+            (values, "mechanism, username and password are of SASL, and protocol='PLAINTEXT' has none. Write protocol='SASL_SSL'.")
+            for values in ({"mechanism": "GSSAPI"}, {"username": "u"}, {"password": "secret"})
+        ),
+        *(
+            (SASL | {"mechanism": mechanism, missing: None}, f"mechanism={mechanism!r} needs username and password.")
+            for mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+            for missing in ("username", "password")
+        ),
+        ({"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}, "mechanism='OAUTHBEARER' needs a token_provider."),
+        ({"cafile": "ca.pem"}, "certificates are of TLS, and protocol='PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'."),
+        (
+            {"protocol": "SASL_PLAINTEXT", "mechanism": "GSSAPI", "certfile": "c.pem"},
+            "certificates are of TLS, and protocol='SASL_PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'.",
+        ),
+        ({"protocol": "SSL", "keyfile": "k.pem"}, "keyfile is the key of a certfile, which is missing."),
+        (
+            {"protocol": "SSL", "ssl_context": ssl.create_default_context(), "cafile": "ca.pem"},
+            "ssl_context and files of certificates exclude each other. Load the files into the context.",
+        ),
+        ({"protocol": "TLS"}, "protocol must be 'PLAINTEXT' or 'SSL' or 'SASL_PLAINTEXT' or 'SASL_SSL', not 'TLS'."),
+        ({"passwort": "secret"}, "'passwort' is not a setting. Did you mean 'password'?"),
+    ],
+)
+def test_each_fault_of_security_has_one_clear_text(values: dict[str, Any], fault: str) -> None:
+    assert faults(KafkaSecurity, **values) == (fault,)
+
+
+def test_what_is_given_reaches_the_client() -> None:
+    context = ssl.create_default_context()
+    assert KafkaSecurity().client_options() == {"security_protocol": "PLAINTEXT"}
+    assert KafkaSecurity(**SASL, ssl_context=context).client_options() == {
+        "security_protocol": "SASL_SSL",
+        "ssl_context": context,
+        "sasl_mechanism": "PLAIN",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": "secret",
+    }
+    provider = object()
+    options = KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="OAUTHBEARER", token_provider=provider).client_options()
+    assert options == {"security_protocol": "SASL_PLAINTEXT", "sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
+    made = KafkaSecurity(protocol="SSL", check_hostname=False).client_options()["ssl_context"]
+    assert (made.check_hostname, made.verify_mode) == (False, ssl.CERT_REQUIRED)
+    with pytest.raises(OSError, match="No such file"):
+        KafkaSecurity(protocol="SSL", cafile="/nowhere/ca.pem").client_options()
+
+
+def test_no_password_is_ever_shown() -> None:
+    security = KafkaSecurity(**SASL, certfile="c.pem", keyfile="k.pem", key_password="secret", token_provider="secret")
+    whole = config(security=security)
+    texts = [repr(security), str(security), repr(whole), str(whole), f"{whole}"]
+    for make, values in (
+        (config, {"security": SASL}),
+        (config, {"security": security, "group": None}),
+        (config, {"client": {"sasl_plain_password": "secret"}}),
+        (KafkaSecurity, {"password": "secret", "key_password": "secret", "keyfile": "k"}),
+    ):
+        with pytest.raises(ConfigError) as caught:
+            make(**values)  # type: ignore[operator]
+        texts += [str(caught.value), repr(caught.value)]
+    assert not [text for text in texts if "secret" in text]
