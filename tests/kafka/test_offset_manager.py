@@ -273,11 +273,11 @@ def test_what_has_no_room_in_the_metadata_is_left_out_from_the_far_end_and_count
 
 @pytest.mark.guarantee("KS-1")
 def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
-    manager = window(committed=0, limit=3)
-    commit = manager.commit_ahead("words", 5, 5)
+    manager = window(0, 1, committed=2, limit=3)
+    commit = manager.commit_ahead("words", 5, 3)
     assert (commit.offset, acked_set.decode(commit.metadata)) == (5, acked_set.CommitNote("words", 5, ()))
     manager.note_committed(commit)
-    manager.feed(records(*range(5)))
+    manager.feed(records(2, 3, 4))
     assert (manager.committed, manager.uncommitted, manager.is_full, manager.end) == (5, 0, False, 0)
     given_back = manager.commit("words", PLENTY, carries_set=False)
     assert given_back is not None

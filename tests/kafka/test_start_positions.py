@@ -1,0 +1,132 @@
+"""Where reading begins: by the settings, by the group's commit, and by whose it is (KS-5); when its acked set is used (KS-7)."""
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import pytest
+
+from engine.kafka import KafkaSpoutConfig, acked_set
+from engine.kafka.offset_manager import PartitionId
+from engine.kafka.start_positions import StartPosition, find, resume
+
+ID = PartitionId("lines", 0)
+FIRST, LAST, AT_TIME = 3, 90, 40
+MINE = acked_set.encode("words", 50, [52, 55, 60, 61], 4096)[0]
+BARE = acked_set.encode("words", 50, [], 4096)[0]
+OTHERS = acked_set.encode("other: one", 50, [52, 55], 4096)[0]
+STALE = acked_set.encode("words", 49, [52, 55], 4096)[0]
+UNKNOWN = "a text of another program"
+
+
+def config(**values: Any) -> KafkaSpoutConfig:
+    if values.get("start") == "timestamp":
+        values["start_timestamp_ms"] = 1234
+    return KafkaSpoutConfig(**({"brokers": "127.0.0.1:9092", "topics": "lines", "group": "g"} | values))
+
+
+class FakeLink:
+    """A broker with commits, and with partitions from FIRST to LAST."""
+
+    def __init__(self, commits: Mapping[PartitionId, tuple[int, str]], at_time: Mapping[PartitionId, int]) -> None:
+        self.commits, self.times = commits, at_time
+        self.asked: list[tuple[object, tuple[PartitionId, ...]]] = []
+
+    async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, tuple[int, str]]:
+        return {partition: self.commits[partition] for partition in partitions if partition in self.commits}
+
+    async def bounds(self, partitions: Collection[PartitionId], end: str) -> Mapping[PartitionId, int]:
+        self.asked.append((end, tuple(partitions)))
+        return dict.fromkeys(partitions, FIRST if end == "earliest" else LAST)
+
+    async def at_time(self, partitions: Collection[PartitionId], timestamp_ms: int) -> Mapping[PartitionId, int]:
+        self.asked.append((timestamp_ms, tuple(partitions)))
+        return {partition: self.times[partition] for partition in partitions if partition in self.times}
+
+
+async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> StartPosition:
+    link = FakeLink({ID: commit} if commit else {}, {ID: AT_TIME})
+    found = await find(link, settings, "words", [ID])  # type: ignore[arg-type]
+    assert list(found) == [ID]
+    return found[ID]
+
+
+@pytest.mark.guarantee("KS-5")
+@pytest.mark.parametrize(
+    ("start", "without", "of_others"),
+    [
+        ("earliest", FIRST, FIRST),
+        ("latest", LAST, LAST),
+        ("uncommitted_earliest", FIRST, 50),
+        ("uncommitted_latest", LAST, 50),
+        ("timestamp", AT_TIME, 50),
+    ],
+)
+async def test_a_start_applies_where_there_is_no_commit_or_none_of_this_topology(start: str, without: int, of_others: int) -> None:
+    settings = config(start=start)
+    assert await begin(settings, None) == StartPosition(without)
+    assert (await begin(settings, (50, MINE))).offset == 50
+    assert (await begin(settings, (50, BARE))).offset == 50
+    for metadata in (OTHERS, UNKNOWN, ""):
+        position = await begin(settings, (50, metadata))
+        assert position.offset == of_others
+        assert position.committed == (50 if of_others == 50 else None), "a commit that is not ours is to be made anew"
+        assert (position.skips, position.metadata) == ((), None)
+
+
+@pytest.mark.guarantee("KS-5")
+async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
+    assert (await begin(config(), (50, OTHERS))).foreign == "other: one"
+    assert (await begin(config(), (50, UNKNOWN))).foreign is None
+    assert (await begin(config(), (50, MINE))).foreign is None
+    assert resume(config(start="earliest"), "words", 50, OTHERS) is None
+    mine = resume(config(start="latest"), "other: one", 50, OTHERS)
+    assert mine is not None
+    assert (mine.foreign, mine.skips) == (None, (52, 55))
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
+async def test_the_set_is_used_where_reading_goes_on_at_its_commit(start: str) -> None:
+    assert await begin(config(start=start), (50, MINE)) == StartPosition(50, 50, MINE, (52, 55, 60, 61))
+    assert await begin(config(start=start), (50, BARE)) == StartPosition(50, 50, BARE)
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(
+    ("settings", "commit", "dropped"),
+    [
+        ({}, (50, STALE), 3),
+        ({}, (49, MINE), 4),
+        ({}, (51, MINE), 4),
+        ({}, (50, OTHERS), 3),
+        ({}, (50, UNKNOWN), 0),
+        ({"guarantee": "at_most_once"}, (50, MINE), 4),
+        ({"guarantee": "no_guarantee"}, (50, MINE), 4),
+        ({"commit_acked_set": False}, (50, MINE), 4),
+    ],
+)
+async def test_any_other_set_is_dropped_and_counted(settings: dict[str, Any], commit: tuple[int, str], dropped: int) -> None:
+    position = await begin(config(**settings), commit)
+    assert (position.offset, position.committed) == (commit[0], commit[0])
+    assert (position.skips, position.metadata, position.dropped) == ((), None, dropped)
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(("start", "offset"), [("earliest", FIRST), ("latest", LAST)])
+async def test_where_a_start_is_applied_the_set_is_dropped_and_counted(start: str, offset: int) -> None:
+    assert await begin(config(start=start), (50, OTHERS)) == StartPosition(offset, dropped=3)
+
+
+@pytest.mark.guarantee("KS-5")
+async def test_each_partition_begins_where_it_does() -> None:
+    ids = [PartitionId("lines", number) for number in range(4)]
+    link = FakeLink({ids[0]: (50, MINE), ids[2]: (7, "")}, {ids[1]: AT_TIME})
+    found = await find(link, config(start="timestamp"), "words", ids)  # type: ignore[arg-type]
+    assert {partition.partition: position.offset for partition, position in found.items()} == {0: 50, 1: AT_TIME, 2: 7, 3: LAST}
+    assert link.asked == [(1234, (ids[1], ids[3])), ("latest", (ids[3],))]
+
+
+async def test_nothing_is_asked_for_where_every_partition_has_a_commit() -> None:
+    link = FakeLink({ID: (50, MINE)}, {})
+    await find(link, config(start="latest"), "words", [ID])  # type: ignore[arg-type]
+    assert link.asked == []
