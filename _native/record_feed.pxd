@@ -11,6 +11,7 @@ cdef class Rotation:                    # not final: the base of Partitions
     cdef Py_ssize_t low
 
     cdef Entry take_next(self)
+    cdef int look_how_many_wait(self) except -1
     cdef Py_ssize_t count_waiting(self) except -1
 
 

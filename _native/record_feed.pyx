@@ -49,9 +49,7 @@ cdef class Rotation:
             if entry is not None:
                 self.left -= 1
                 return entry
-        if self.tell_low is not None and self.count_waiting() < self.low:
-            tell, self.tell_low = self.tell_low, None
-            tell()
+        self.look_how_many_wait()
         for at in range(len(self.order)):
             self.current = self.order[self.next_turn]
             self.next_turn = (self.next_turn + 1) % len(self.order)
@@ -60,7 +58,14 @@ cdef class Rotation:
                 self.left = TURN - 1
                 return entry
         self.left = 0
+        self.look_how_many_wait()       # what waited may have been done already
         return None
+
+    cdef int look_how_many_wait(self) except -1:
+        if self.tell_low is not None and self.count_waiting() < self.low:
+            tell, self.tell_low = self.tell_low, None
+            tell()
+        return 0
 
 
 @cython.final

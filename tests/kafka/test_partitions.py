@@ -198,6 +198,21 @@ def test_not_less_than_the_bound_is_not_little() -> None:
     assert told == [0]
 
 
+@pytest.mark.guarantee("KS-7")
+def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
+    partitions, told = Partitions(), list[int]()
+    partitions.assign(IDS[:1], ME)
+    manager = OffsetManager(IDS[0], 0, limit=1000, skips=(1, 50))
+    manager.feed([SimpleNamespace(offset=0)])
+    partitions.open(manager)
+    assert len(taken(partitions)) == 1, "and it stays in flight"
+    manager.feed([SimpleNamespace(offset=offset) for offset in range(1, 50)])
+    partitions.on_low(lambda: told.append(partitions.waiting), below=49)
+    assert partitions.waiting == 49
+    assert partitions.take() is None
+    assert told == [0]
+
+
 # What there is
 
 
