@@ -61,6 +61,12 @@ def test_as_much_as_has_room_is_written(most_bytes: int) -> None:
     assert left_out == 10_000 - len(decode(metadata).runs) // 2  # type: ignore[union-attr]
 
 
+def test_what_fits_to_the_last_byte_is_written() -> None:
+    whole, _ = encode("words", 10, [12, 15], 4096)
+    assert encode("words", 10, [12, 15], len(whole)) == (whole, 0)
+    assert encode("words", 10, [12, 15], len(whole) - 1) == ("", 3)
+
+
 def test_a_long_topology_fits_into_plenty_at_the_largest_offset() -> None:
     metadata, _ = encode("名" * 500, 2**63 - 1, [], PLENTY)
     assert decode(metadata) == CommitNote(written_name("名" * 500), 2**63 - 1, ())
