@@ -111,7 +111,7 @@ GOOD = f"stormcell:1:words:{packed(10, 2, 3)}"
         f"stormcell:1:words:{packed(10, 2, 0)}",
         f"stormcell:1:words:{packed(2**63)}",
         f"stormcell:1:words:{packed(2**63 - 4, 2, 3)}",
-        f"stormcell:1:words:{base64.b64encode(bytes([10, 2, 0x83])).decode()}",
+        f"stormcell:1:words:{base64.b64encode(bytes([10, 2, 3, 0x83])).decode()}",
         f"stormcell:1:words:{base64.b64encode(bytes([0xFF] * 300)).decode()}",
         f"stormcell:1:wörds:{packed(10)}ü",
     ],
