@@ -6,10 +6,12 @@ except ImportError as error:
     raise ImportError("engine.kafka needs aiokafka, which is not installed. Install it: pip install 'stormcell[kafka]'") from error
 
 from engine.kafka.connection import KafkaSecurity
+from engine.kafka.kafka_sink import KafkaSink
 from engine.kafka.kafka_spout import KafkaSpout
+from engine.kafka.sink_config import KafkaSinkConfig
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.translate import KafkaRecord, ToStream
 
-__all__ = ["KafkaRecord", "KafkaSecurity", "KafkaSpout", "KafkaSpoutConfig", "ToStream"]
+__all__ = ["KafkaRecord", "KafkaSecurity", "KafkaSink", "KafkaSinkConfig", "KafkaSpout", "KafkaSpoutConfig", "ToStream"]
 
 del _aiokafka

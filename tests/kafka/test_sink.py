@@ -1,0 +1,167 @@
+"""KafkaSink on a real broker: what is written, and when its tuple is acked (KS-10)."""
+
+from collections import Counter
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+
+from engine import Config, Run
+from engine.testing import Feeder
+from tests.kafka.sink_play import fed, sink_config, until, values, write, written
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-10")
+
+
+async def test_each_tuple_becomes_a_record_and_is_acked(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    feeder = fed(str(number) for number in range(5000))
+    finished = await write(sink_config(kafka, topic), feeder)
+    assert finished.errors == ()
+    assert len(feeder.acked) == 5000
+    assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(5000))
+
+
+async def test_key_field_chooses_the_partition_as_java_does(kafka: str, new_topic: NewTopic) -> None:
+    """The partitions of these keys are those of Java's client: aiokafka's producer agrees with it."""
+    topic, other = await new_topic(), await new_topic()
+    keys = [f"key-{number}" for number in range(200)]
+    await write(sink_config(kafka, topic), fed([(key, key) for key in keys], "key", "value"))
+    async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+        for key in keys:
+            await producer.send_and_wait(other, key=key.encode(), value=b"")
+    places = [{record.key: record.partition for record in await written(kafka, name)} for name in (topic, other)]
+    assert places[0] == places[1]
+    assert len(set(places[0].values())) == 4
+
+
+async def test_records_of_one_key_keep_their_order(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    config = sink_config(kafka, topic, batch_bytes=500, max_in_flight=300)
+    await write(config, fed([(f"key-{number % 7}", str(number)) for number in range(3000)], "key", "value"))
+    of_key: dict[bytes, list[int]] = {}
+    for record in await written(kafka, topic):
+        of_key.setdefault(record.key, []).append(int(record.value))
+    assert of_key == {f"key-{who}".encode(): list(range(who, 3000, 7)) for who in range(7)}
+
+
+async def test_functions_make_the_record(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    config = sink_config(
+        kafka,
+        topic,
+        key=lambda tup: tup["word"],
+        value=lambda tup: str(tup["count"]),
+        headers=lambda tup: [("trace", b"17"), ("trace", b"18")],
+        timestamp_ms=lambda tup: 1_700_000_000_000 + tup["count"],
+        partition=lambda tup: tup["count"] % 4,
+    )
+    await write(config, fed([("cow", 3), ("moon", 6)], "word", "count"))
+    found = {record.key: record for record in await written(kafka, topic)}
+    assert {key: (record.value, record.partition, record.timestamp) for key, record in found.items()} == {
+        b"cow": (b"3", 3, 1_700_000_000_003),
+        b"moon": (b"6", 2, 1_700_000_000_006),
+    }
+    assert found[b"cow"].headers == (("trace", b"17"), ("trace", b"18"))
+
+
+async def test_records_without_a_key_are_spread_over_all_partitions(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    await write(sink_config(kafka, topic, batch_bytes=1000), fed(str(number) for number in range(2000)))
+    shares = Counter(record.partition for record in await written(kafka, topic))
+    assert set(shares) == {0, 1, 2, 3}
+    assert min(shares.values()) > 200
+
+
+async def test_values_may_be_bytes_texts_and_none(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await write(sink_config(kafka, topic), fed([("a", b"\xff"), ("b", "ü"), ("c", None), (None, b""), (None, None)], "key", "value"))
+    found = [(record.key, record.value) for record in await written(kafka, topic)]
+    assert found == [(b"a", b"\xff"), (b"b", "ü".encode()), (b"c", None), (None, b""), (None, None)]
+
+
+async def test_a_function_names_the_topic(kafka: str, new_topic: NewTopic) -> None:
+    topics = [await new_topic(partitions=2) for _ in range(3)]
+    config = sink_config(kafka, lambda tup: topics[tup["which"]], value=lambda tup: str(tup["number"]))
+    feeder = fed([(number % 3, number) for number in range(300)], "which", "number")
+    await write(config, feeder)
+    assert len(feeder.acked) == 300
+    for which, topic in enumerate(topics):
+        assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(which, 300, 3))
+
+
+async def test_a_partitioner_of_the_users_own(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    seen: list[Any] = []
+
+    def last(key: bytes | None, partitions: Any, available: Any) -> int:
+        seen.append((key, list(partitions), list(available)))
+        return partitions[-1]
+
+    await write(sink_config(kafka, topic, partitioner=last), fed([("k", "v")], "key", "value"))
+    assert [record.partition for record in await written(kafka, topic)] == [3]
+    assert seen == [(b"k", [0, 1, 2, 3], [0, 1, 2, 3])]
+
+
+async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    feeder = fed(str(number) for number in range(2000))
+    await write(sink_config(kafka, topic, linger_ms=2, compression="gzip"), feeder, tasks=3)
+    assert Counter(await values(kafka, topic)) == Counter(str(number).encode() for number in range(2000))
+
+
+async def test_no_more_is_in_flight_than_allowed(kafka: str, new_topic: NewTopic) -> None:
+    """One record at a time: each waits for the one before, and none is lost by the waiting."""
+    topic = await new_topic(partitions=1)
+    feeder = fed(str(number) for number in range(50))
+    await write(sink_config(kafka, topic, max_in_flight=1), feeder)
+    assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
+
+
+async def test_ticks_are_not_written(kafka: str, new_topic: NewTopic) -> None:
+    from engine import Topology, TopologyBuilder
+    from engine.kafka import KafkaSink
+    from engine.testing import run_topology_async
+
+    topic = await new_topic()
+    feeder = Feeder("value")
+
+    def topology() -> Topology:
+        builder = TopologyBuilder("ticked")
+        builder.set_spout("fed", feeder)
+        builder.set_bolt("sink", lambda: KafkaSink(sink_config(kafka, topic)), tick_tuple_freq_secs=0.01).shuffle_grouping("fed")
+        return builder.build()
+
+    async def wait_for_ticks(run: Run) -> None:
+        await until(lambda: run.snapshot().components["sink"].executed >= 2)
+        feeder.feed(("last",))
+        feeder.close()
+
+    finished = await run_topology_async(topology(), Config(), during=wait_for_ticks, limit_secs=60)
+    assert finished.errors == ()
+    assert await values(kafka, topic) == [b"last"]
+
+
+async def test_what_nobody_tracks_is_flushed_when_the_run_ends(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    feeder = Feeder("value")
+    for number in range(3000):
+        feeder.feed((str(number),), tracked=False)
+    feeder.close()
+    await write(sink_config(kafka, topic, linger_ms=200), feeder)
+    assert len(await values(kafka, topic)) == 3000
+
+
+async def test_a_run_that_is_stopped_leaves_each_record_written_or_unacked(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    feeder = fed(str(number) for number in range(50_000))
+
+    async def stop_in_the_middle(run: Run) -> None:
+        await until(lambda: len(feeder.acked) > 1000)
+        await run.stop()
+
+    await write(sink_config(kafka, topic, max_in_flight=500), feeder, during=stop_in_the_middle)
+    acked = {str(message_id - 1).encode() for message_id in feeder.acked}
+    assert 1000 < len(acked) < 50_000
+    assert acked <= set(await values(kafka, topic))

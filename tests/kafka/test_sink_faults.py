@@ -1,0 +1,212 @@
+"""KafkaSink and brokers that are away, killed, frozen, or refuse: nothing is lost, and what ends the run says why (KS-10)."""
+
+import asyncio
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from engine import Config, Run
+from engine.errors import ComponentError
+from engine.kafka import KafkaSecurity
+from engine.kafka.dead_letter import read_dead_letter
+from engine.testing import Feeder
+from tests.kafka.sink_play import FAILURE, Record, burying, fed, sink_config, until, values, write, written
+from tests.servers.kafka_admin import Operation, Resource, allow, create_topic
+from tests.servers.kafka_broker import KafkaBroker, why_not
+from tests.servers.kafka_fixtures import NewBroker
+from tests.servers.kafka_security import KafkaSecurity as BrokerSecurity
+from tests.servers.process import free_port
+from tests.servers.required import required
+
+pytestmark = pytest.mark.guarantee("KS-10")
+PASSWORD: Final = "secret"
+
+
+@pytest.fixture(scope="module")
+def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker that makes no topics by itself, knows one user, and grants that one only what was granted."""
+    required(why_not())
+    security = BrokerSecurity(users={"writer": PASSWORD}, acls=True)
+    with KafkaBroker(tmp_path_factory.mktemp("strict"), settings={"auto.create.topics.enable": "false"}, security=security) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="module")
+def shaken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker that these tests kill and freeze, one after the other."""
+    required(why_not())
+    with KafkaBroker(tmp_path_factory.mktemp("shaken")) as broker:
+        yield broker
+
+
+def as_writer(password: str = PASSWORD) -> KafkaSecurity:
+    """How the user of `strict` connects."""
+    return KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256", username="writer", password=password)
+
+
+# What ends the run
+
+
+async def test_a_wrong_password_ends_the_run(strict: KafkaBroker) -> None:
+    config = sink_config(strict.address("SASL_PLAINTEXT"), "any", security=as_writer("wrong"))
+    with pytest.raises(ComponentError, match="Kafka refused writing topic 'any'") as raised:
+        await write(config, fed(["a"]))
+    assert "Check username, password and mechanism" in str(raised.value)
+
+
+async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
+    """With the right to see it, the first record is what is refused; without, the topic."""
+    for name, operations in (("seen", [Operation.DESCRIBE]), ("unseen", [])):
+        await create_topic(strict.bootstrap, name)
+        await allow(strict.bootstrap, "writer", Resource.TOPIC, name, *operations)
+        await allow(strict.bootstrap, "writer", Resource.TOPIC, "another", Operation.WRITE)
+        config = sink_config(strict.address("SASL_PLAINTEXT"), name, security=as_writer())
+        with pytest.raises(ComponentError, match="TopicAuthorizationFailed") as raised:
+            await write(config, fed(["a"]))
+        assert "WRITE, for a sink" in str(raised.value)
+
+
+async def test_dead_letters_that_may_not_be_written_end_the_run_before_it_begins(strict: KafkaBroker) -> None:
+    await create_topic(strict.bootstrap, "written")
+    await allow(strict.bootstrap, "writer", Resource.TOPIC, "written", Operation.WRITE)
+    config = sink_config(strict.address("SASL_PLAINTEXT"), "written", security=as_writer(), dead_letter_topic="dead")
+    with pytest.raises(ComponentError, match=r"Kafka refused writing dead letters to topic 'dead'"):
+        await write(config, fed(["a"]))
+
+
+async def test_a_topic_that_is_not_there_ends_the_run_before_it_begins(strict: KafkaBroker) -> None:
+    with pytest.raises(ComponentError, match="topic 'nowhere' does not exist") as raised:
+        await write(sink_config(strict.bootstrap, "nowhere", topic_timeout_secs=0.5), fed(["a"]))
+    assert "Create the topic" in str(raised.value)
+
+
+async def test_a_topic_that_a_function_names_and_that_is_not_there_fails_its_tuples(strict: KafkaBroker) -> None:
+    await create_topic(strict.bootstrap, "somewhere")
+    feeder = fed(["nowhere", "somewhere", "nowhere"])
+    finished = await write(sink_config(strict.bootstrap, lambda tup: tup["value"], topic_timeout_secs=0.3), feeder)
+    assert feeder.acked == [2]
+    assert sorted(message_id for message_id, _ in feeder.failed) == [1, 3]
+    assert any("'nowhere' has not appeared within 0.3 s" in report.text for report in finished.errors)
+
+
+# What passes
+
+
+async def test_no_broker_is_reported_and_waited_for(new_broker: NewBroker, caplog: pytest.LogCaptureFixture) -> None:
+    port = free_port()
+    feeder = fed(["a", "b"])
+    writing = asyncio.create_task(write(sink_config(f"127.0.0.1:{port}", "late"), feeder))
+    await until(lambda: caplog.text.count(f"Kafka at 127.0.0.1:{port} cannot be reached for writing topic 'late'") >= 2)
+    await asyncio.to_thread(new_broker, port=port)
+    finished = await writing
+    assert len(feeder.acked) == 2
+    assert finished.errors
+    assert sorted(await values(f"127.0.0.1:{port}", "late")) == [b"a", b"b"]
+
+
+async def test_a_run_can_be_cancelled_while_there_is_no_broker(caplog: pytest.LogCaptureFixture) -> None:
+    writing = asyncio.create_task(write(sink_config(f"127.0.0.1:{free_port()}", "never"), fed(["a"])))
+    await until(lambda: "cannot be reached" in caplog.text)
+    writing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await writing
+
+
+async def test_nothing_is_acked_before_the_broker_has_it_and_nothing_is_lost(shaken: KafkaBroker) -> None:
+    """A broker that is frozen, goes on, is killed, comes back: tuples wait, none fails, each record is written."""
+    topic = await create_topic(shaken.bootstrap, "tried")
+    feeder = Feeder("value")
+    count = 0
+
+    def feed(more: int) -> None:
+        nonlocal count
+        for _ in range(more):
+            feeder.feed((str(count),))
+            count += 1
+
+    async def trouble(run: Run) -> None:
+        feed(1000)
+        await until(lambda: len(feeder.acked) == 1000)
+        shaken.freeze()
+        feed(1000)
+        await until(lambda: run.snapshot().components["sink"].executed == 2000)
+        assert len(feeder.acked) == 1000
+        shaken.thaw()
+        await until(lambda: len(feeder.acked) == 2000)
+        feed(20_000)
+        await until(lambda: len(feeder.acked) > 3000)
+        await asyncio.to_thread(shaken.kill)
+        feed(1000)
+        await asyncio.to_thread(shaken.start)
+        feeder.close()
+
+    config = sink_config(shaken.bootstrap, topic, max_in_flight=2000, client={"retry_backoff_ms": 50})
+    await write(config, feeder, during=trouble, engine_config=Config(message_timeout_secs=2.0))
+    assert len(feeder.acked) == count
+    assert feeder.failed == []
+    assert sorted(map(int, await values(shaken.bootstrap, topic))) == list(range(count))
+
+
+async def test_what_is_not_acknowledged_in_time_fails_and_its_source_sends_it_again(shaken: KafkaBroker) -> None:
+    topic = await create_topic(shaken.bootstrap, "timed")
+    feeder = Feeder("value", max_retries=1000)
+
+    async def freeze(run: Run) -> None:
+        feeder.feed(("first",))
+        await until(lambda: len(feeder.acked) == 1)
+        shaken.freeze()
+        feeder.feed(("second",))
+        await until(lambda: len(feeder.failed) >= 1)
+        shaken.thaw()
+        feeder.close()
+
+    config = sink_config(shaken.bootstrap, topic, delivery_timeout_ms=400, request_timeout_ms=300)
+    finished = await write(config, feeder, during=freeze)
+    assert len(feeder.acked) == 2
+    assert any("no broker has acknowledged within 0.4 s" in report.text for report in finished.errors)
+    assert set(await values(shaken.bootstrap, topic)) == {b"first", b"second"}
+
+
+async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: KafkaBroker) -> None:
+    """What was not acknowledged is not acked: its source has it still."""
+    topic = await create_topic(shaken.bootstrap, "closed")
+    feeder = Feeder("value")
+
+    async def freeze_and_stop(run: Run) -> None:
+        feeder.feed(("first",))
+        await until(lambda: len(feeder.acked) == 1)
+        shaken.freeze()
+        feeder.feed(("second",))
+        await until(lambda: run.snapshot().components["sink"].executed == 2)
+        async with asyncio.timeout(20):
+            await run.stop()
+        shaken.thaw()
+
+    await write(sink_config(shaken.bootstrap, topic, flush_timeout_secs=0.2), feeder, during=freeze_and_stop)
+    assert feeder.acked == [1]
+    assert [task for task in asyncio.all_tasks() if task is not asyncio.current_task()] == []
+
+
+# Dead letters
+
+
+async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> None:
+    async with burying(shaken.bootstrap, "dead-1", request_timeout_ms=500) as (letters, _):
+        await letters.send(Record(offset=0), FAILURE, 1)
+        shaken.kill()
+        waiting = letters.send(Record(offset=1), FAILURE, 1)
+        await asyncio.to_thread(shaken.start)
+        assert not waiting.done() or waiting.exception() is None
+        await asyncio.wait_for(waiting, 30)
+    found = [read_dead_letter(record).offset for record in await written(shaken.bootstrap, "dead-1")]
+    assert set(found) == {0, 1}
+
+
+async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBroker) -> None:
+    async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
+        shaken.freeze()
+        waiting = letters.send(Record(), FAILURE, 1)
+        assert letters.open_letters == 1
+    shaken.thaw()
+    assert waiting.cancelled()

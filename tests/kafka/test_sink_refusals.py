@@ -1,0 +1,168 @@
+"""Records that cannot be made or written, on a real broker: each concerns its own tuple alone, or ends the run with one clear text."""
+
+import json
+from collections import Counter
+from typing import Any
+
+import pytest
+
+from engine.errors import ComponentError
+from engine.kafka.dead_letter import read_dead_letter
+from engine.testing import Feeder, Finished
+from tests.kafka.sink_play import fed, sink_config, values, write, written
+from tests.servers.kafka_admin import fresh_name
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-10")
+SMALL = {"max.message.bytes": "2000"}
+
+
+def told(finished: Finished) -> str:
+    """What was reported."""
+    return "\n".join(report.text for report in finished.errors)
+
+
+def failed(feeder: Feeder) -> list[object]:
+    """The message ids of what failed."""
+    return [message_id for message_id, _ in feeder.failed]
+
+
+# Functions and fields
+
+
+@pytest.mark.parametrize(
+    ("changes", "text"),
+    [
+        ({"value": lambda tup: 17}, "value: 17 (int) is neither bytes nor a text"),
+        ({"value": lambda tup: json.loads("{")}, "JSONDecodeError"),
+        ({"key": lambda tup: ["k"]}, "key: ['k'] (list) is neither"),
+        ({"headers": lambda tup: [("name", "text")]}, "headers: ('name', 'text') is no pair of a name and bytes"),
+        ({"headers": lambda tup: 3}, "headers: the function returned 3"),
+        ({"timestamp_ms": lambda tup: "noon"}, "timestamp_ms: the function returned 'noon'"),
+        ({"timestamp_ms": lambda tup: -5}, "timestamp_ms: -5 is no time"),
+        ({"partition": lambda tup: 99}, "has no partition 99 (it has 4)"),
+        ({"partitioner": lambda key, partitions, available: "first"}, "has no partition 'first'"),
+        ({"topic": lambda tup: "no topic!"}, "topic: the function returned 'no topic!'"),
+    ],
+    ids=lambda each: next(iter(each)) if isinstance(each, dict) else "",
+)
+async def test_nonsense_of_a_function_fails_its_tuple_alone(kafka: str, new_topic: NewTopic, changes: dict[str, Any], text: str) -> None:
+    topic = await new_topic()
+    [(name, wrong)] = changes.items()
+    right = {"value": lambda tup: tup["value"], "partitioner": lambda key, partitions, available: 0, "topic": lambda tup: topic}
+    usual = right.get(name, lambda tup: None)
+
+    def sometimes(*args: Any) -> Any:
+        value = args[0].decode() if name == "partitioner" else args[0]["value"]
+        return (wrong if value == "wrong" else usual)(*args)
+
+    changes = {"key": lambda tup: tup["value"], name: sometimes}
+    feeder = fed(["a", "wrong", "b"])
+    finished = await write(sink_config(kafka, changes.pop("topic", topic), **changes), feeder)
+    assert sorted(feeder.acked) == [1, 3]
+    assert failed(feeder) == [2]
+    assert text in told(finished)
+    assert text in (feeder.failed[0][1].error or "")
+    assert Counter(await values(kafka, topic)) == Counter([b"a", b"b"])
+
+
+async def test_an_input_without_the_default_field_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    with pytest.raises(ComponentError, match=r"stream 'default' of 'fed' has no field 'value' \(it has: word, count\)") as raised:
+        await write(sink_config(kafka, await new_topic()), fed([("cow", 3)], "word", "count"))
+    assert "value=lambda tup" in str(raised.value)
+
+
+# Too large
+
+
+async def test_a_record_larger_than_the_client_takes_fails_alone(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic()
+    feeder = fed(["a", "x" * 5000, "b"])
+    finished = await write(sink_config(kafka, topic, max_record_bytes=3000, batch_bytes=3000), feeder)
+    assert (sorted(feeder.acked), failed(feeder)) == ([1, 3], [2])
+    assert "more than max_record_bytes=3000" in told(finished)
+    assert Counter(await values(kafka, topic)) == Counter([b"a", b"b"])
+
+
+async def test_a_record_larger_than_the_topic_takes_fails_alone(kafka: str, new_topic: NewTopic) -> None:
+    """It fails its batch at the broker: the rest is found, by halves, and no sequence number is missing afterwards."""
+    topic = await new_topic(partitions=1, settings=SMALL)
+    feeder = fed([*map(str, range(300)), "x" * 3000, *map(str, range(300, 600))])
+    finished = await write(sink_config(kafka, topic), feeder)
+    assert failed(feeder) == [301]
+    assert len(feeder.acked) == 600
+    assert "MessageSizeTooLargeError" in told(finished)
+    assert "dead_letter_topic=" in told(finished)
+    assert await values(kafka, topic) == [str(number).encode() for number in range(600)]
+
+
+async def test_batches_larger_than_the_topic_takes_become_smaller(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1, settings=SMALL)
+    feeder = fed(f"{number:100}" for number in range(2000))
+    finished = await write(sink_config(kafka, topic), feeder)
+    assert finished.errors == ()
+    assert len(feeder.acked) == 2000
+    assert [int(value) for value in await values(kafka, topic)] == list(range(2000))
+
+
+async def test_a_record_too_large_goes_to_the_dead_letters(kafka: str, new_topic: NewTopic) -> None:
+    """Its key and headers stand there, why it is there, and the beginning of its value."""
+    topic, dead = await new_topic(partitions=1, settings=SMALL), await new_topic(partitions=1, settings=SMALL)
+    config = sink_config(kafka, topic, dead_letter_topic=dead, headers=lambda tup: [("trace", b"17")])
+    feeder = fed([("a", "small"), ("b", "x" * 3000), ("c", "small")], "key", "value")
+    await write(config, feeder)
+    assert sorted(feeder.acked) == [1, 2, 3]
+    assert [record.key for record in await written(kafka, topic)] == [b"a", b"c"]
+    [letter] = map(read_dead_letter, await written(kafka, dead))
+    assert (letter.topic, letter.partition, letter.offset) == (topic, 0, None)
+    assert (letter.key, letter.value, letter.headers) == (b"b", b"x" * 1024, (("trace", b"17"),))
+    assert (letter.is_whole, letter.cut_from_bytes) == (False, 1 + 3000 + 7)
+    assert (letter.topology, letter.failure.component_id, letter.failure.reason) == ("writing", "sink", "error")
+    assert "MessageSizeTooLargeError" in (letter.failure.error or "")
+
+
+async def test_a_dead_letter_is_whole_where_its_topic_takes_it(kafka: str, new_topic: NewTopic) -> None:
+    topic, dead = await new_topic(partitions=1, settings=SMALL), await new_topic()
+    await write(sink_config(kafka, topic, dead_letter_topic=dead), fed(["x" * 3000]))
+    [letter] = map(read_dead_letter, await written(kafka, dead))
+    assert letter.is_whole
+    assert letter.value == b"x" * 3000
+
+
+async def test_a_record_too_large_may_be_dropped(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1, settings=SMALL)
+    feeder = fed(["a", "x" * 3000, "b"])
+    finished = await write(sink_config(kafka, topic, on_refused="drop"), feeder)
+    assert sorted(feeder.acked) == [1, 2, 3]
+    assert "it is dropped" in told(finished)
+    assert await values(kafka, topic) == [b"a", b"b"]
+
+
+# Invalid
+
+
+async def test_a_compacted_topic_takes_no_record_without_a_key(kafka: str, new_topic: NewTopic) -> None:
+    topic, dead = await new_topic(partitions=1, settings={"cleanup.policy": "compact"}), await new_topic()
+    feeder = fed([("a", "1"), (None, "2"), ("c", "3")], "key", "value")
+    await write(sink_config(kafka, topic, dead_letter_topic=dead), feeder)
+    assert sorted(feeder.acked) == [1, 2, 3]
+    assert await values(kafka, topic) == [b"1", b"3"]
+    [letter] = map(read_dead_letter, await written(kafka, dead))
+    assert letter.value == b"2"
+    assert "a compacted topic takes none" in (letter.failure.error or "")
+
+
+async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1, settings={"message.timestamp.before.max.ms": "3600000"})
+    config = sink_config(kafka, topic, timestamp_ms=lambda tup: 1_000 if tup["value"] == "old" else None)
+    feeder = fed(["a", "old", "b"])
+    finished = await write(config, feeder)
+    assert failed(feeder) == [2]
+    assert "InvalidTimestampError" in told(finished)
+    assert await values(kafka, topic) == [b"a", b"b"]
+
+
+async def test_a_topic_is_created_where_the_brokers_do_that(kafka: str) -> None:
+    topic = fresh_name("made-by-writing")
+    await write(sink_config(kafka, topic), fed(["a"]))
+    assert await values(kafka, topic) == [b"a"]
