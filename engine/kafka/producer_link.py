@@ -155,6 +155,7 @@ class _Producer:
         """What is left is never sent; `stop` waits for it, and so may others."""
         accumulator = self.client._message_accumulator
         batches = [*itertools.chain(*accumulator._batches.values()), *accumulator._pending_batches]
+        accumulator._pending_batches.update(batches)  # where aiokafka's own callbacks look for them
         accumulator.fail_all(errors.ProducerClosed("the producer was replaced"))
         for batch in batches:
             batch._drain_waiter.add_done_callback(_retrieve)
@@ -243,7 +244,7 @@ class ProducerLink:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
                 await producer.client.start()
         except BaseException:
-            await producer.end(0)
+            await producer.end(STOP_SECS)
             raise
         return producer
 
