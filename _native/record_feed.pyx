@@ -1,4 +1,6 @@
 """From the windows of a spout's partitions to emitted tuples: what a Kafka spout does for every record."""
+from asyncio import CancelledError
+
 cimport cython
 
 from _native.offset_window cimport DONE, Entry, OffsetWindow
@@ -73,7 +75,7 @@ cdef class RecordFeed:
     """What is called for every record: `next_tuple` is the spout's own.
 
     `translate(record)`: values, a `to_stream` (stream, values), or None. `emit(values, message_id, stream)`: the collector's. `host` does what is
-    rare: `due()` → a failed entry whose time has come, or None; `unreadable(entry, error)`; `rest()`: nothing can be emitted; `wake()`.
+    rare: `due()` → a failed entry whose time has come, or None; `unreadable(entry, error, values)`; `rest()`: nothing can be emitted; `wake()`.
     """
 
     def __init__(self, Rotation rotation, *, translate, type to_stream, bint tracked, host):
@@ -103,6 +105,7 @@ cdef class RecordFeed:
 
     cdef bint emit_entry(self, Entry entry) except -1:
         """Emit the tuple of a record; False where there is none: it is skipped, or cannot be read."""
+        values = None
         try:
             values = self.translate(entry.record)
             if values is None:
@@ -113,8 +116,8 @@ cdef class RecordFeed:
                 self.emit(values[1], message_id, values[0])
             else:
                 self.emit(values, message_id)
-        except Exception as error:
-            self.host.unreadable(entry, error)
+        except (Exception, CancelledError) as error:
+            self.host.unreadable(entry, error, values)
             return False
         if not self.tracked:
             entry.window.settle(entry)

@@ -20,9 +20,12 @@ _PASSING: Final = (
     errors.CorruptRecordException,
     errors.UnknownError,
     asyncio.TimeoutError,
-    ConnectionError,
+    OSError,
 )
-"""Errors that are worth another try though aiokafka does not call them retriable."""
+"""Errors that are worth another try though aiokafka does not call them retriable. OSError: the host is down, or has no address yet."""
+
+_OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""Those of them that are not: certificates that do not fit, or cannot be read."""
 
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
@@ -41,6 +44,9 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",
+    OSError: "Check cafile, certfile and keyfile of KafkaSecurity.",
+    TypeError: "Correct client={...}: it takes what aiokafka's own client takes.",
+    ValueError: "Correct client={...}: it takes what aiokafka's own client takes.",
 }
 
 FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs tell more."
@@ -48,17 +54,22 @@ FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs te
 
 def passes(error: BaseException) -> bool:
     """Tell whether what failed is worth another try: a broker that is away, a group that rebalances."""
-    if isinstance(error, ssl.SSLError):
+    if isinstance(error, _OF_FILES):
         return False
     return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
 
 
 def fatal(error: BaseException, doing: str) -> FatalError:
     """Return what is told of an error that no other try would pass; `doing`: `reading topics 'a' as group 'g'`."""
-    hint = next((text for kind, text in _HINTS.items() if isinstance(error, kind)), FALLBACK_HINT)
-    found = FatalError(f"Kafka refused {doing}: {describe(error)}", hint=hint)
+    what = f"Kafka refused {doing}" if isinstance(error, errors.KafkaError) else f"{doing} failed"
+    found = FatalError(f"{what}: {describe(error)}", hint=hint_of(error) or FALLBACK_HINT)
     found.__cause__ = error
     return found
+
+
+def hint_of(error: BaseException) -> str | None:
+    """Return what to do about an error, where that is known."""
+    return next((text for kind, text in _HINTS.items() if isinstance(error, kind)), None)
 
 
 def describe(error: BaseException) -> str:

@@ -1,14 +1,16 @@
 """The one place that knows aiokafka's consumer, and what of it is not public."""
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+import time
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Literal
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import CommitFailedError
+from aiokafka.errors import CommitFailedError, IllegalGenerationError, KafkaError, RebalanceInProgressError, UnknownMemberIdError
+from aiokafka.structs import OffsetAndMetadata
 
 from engine.kafka.offset_manager import Commit, PartitionId
 from engine.kafka.partitions import Membership
@@ -18,6 +20,8 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 """A commit that is not answered by then is given up; what it says is committed with the next one."""
 
 _STOP_TIMEOUT_SECS: Final = 3.0
+_ABANDON_SECS: Final = 1.0
+_RETRY_SECS: Final = 0.1
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -41,6 +45,7 @@ class ConsumerLink:
         self._config = config
         self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka keeps what is sticky in the class
         self._on_revoked, self._on_assigned = on_revoked, on_assigned
+        self._answered_at = time.monotonic()
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=",".join(config.brokers),
             client_id=client_id,
@@ -68,15 +73,39 @@ class ConsumerLink:
         """Connect; nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
 
-    async def stop(self) -> None:
-        """Leave the group and disconnect; a broker that does not answer is waited for a little while only."""
+    async def stop(self) -> bool:
+        """Leave the group and disconnect; False where that was cut short, since a broker did not answer."""
         stopping = asyncio.ensure_future(self._consumer.stop())
         await asyncio.wait([stopping], timeout=_STOP_TIMEOUT_SECS)
         if not stopping.done():
             stopping.cancel()
             await asyncio.wait([stopping])
-        if not stopping.cancelled() and stopping.exception() is not None:
+            await self._abandon()
+            return False
+        if stopping.exception() is not None:
             raise stopping.exception()
+        return True
+
+    async def _abandon(self) -> None:
+        """End what a stop leaves behind that is cut short: the client's tasks and connections."""
+        consumer = self._consumer
+        names = ("_coordination_task", "_heartbeat_task", "_commit_refresh_task", "_reset_committed_task", "_fetch_task")
+        tasks = [getattr(part, name, None) for part in (consumer._coordinator, consumer._fetcher) for name in names]
+        tasks += [consumer._client._sync_task, *getattr(consumer._fetcher, "_pending_tasks", ())]
+        ending = [task for task in tasks if task is not None]
+        for task in ending:
+            task.cancel()
+        if ending:
+            await asyncio.wait(ending, timeout=_ABANDON_SECS)
+        for connection in consumer._client._conns.values():
+            if connection._writer is not None:
+                connection._writer.transport.abort()  # what a close would still write, nobody reads
+            connection.close()
+
+    def answered_at(self) -> float:
+        """Return when a broker answered last, by `time.monotonic`."""
+        self._answered_at = max([self._answered_at, *(one._last_action for one in self._consumer._client._conns.values())])
+        return self._answered_at
 
     def subscribe(self) -> None:
         """Join the group for the topics or the pattern."""
@@ -93,9 +122,12 @@ class ConsumerLink:
 
     # Topics
 
-    async def look_for(self, topics: Collection[str]) -> None:
-        """Ask the brokers for these topics; they are created now where brokers create what is asked for."""
-        await self._consumer._client.set_topics(topics)
+    async def look_for(self, topics: Collection[str]) -> bool:
+        """Ask the brokers for these topics, which creates them where brokers do that; False where none answered."""
+        client = self._consumer._client
+        client.set_topics(topics)
+        found: bool = await client.force_metadata_update()  # set_topics would not ask again for what it has asked for
+        return found
 
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
         """Return the partitions of a topic as far as they are known; none: it is not there."""
@@ -130,10 +162,31 @@ class ConsumerLink:
 
     # Records
 
-    async def poll(self, timeout_secs: float) -> Batches:
-        """Return the records that have come, at most `max_poll_records`; wait for some."""
-        found = await self._consumer.getmany(timeout_ms=timeout_secs * 1000, max_records=self._config.max_poll_records)
+    async def poll(self, timeout_secs: float, most_records: int) -> Batches:
+        """Return the records that have come; wait for some. Where it raises, what it had taken already is gone: see `reread`."""
+        self._look_at_tasks()
+        found = await self._consumer.getmany(timeout_ms=timeout_secs * 1000, max_records=most_records)
         return found  # type: ignore[no-any-return]
+
+    def _look_at_tasks(self) -> None:
+        """Raise what ended a task of the client that never ends: without it no poll would return anything."""
+        for task in (self._consumer._fetcher._fetch_task, self._consumer._client._sync_task):
+            if task is not None and task.done() and not task.cancelled() and task.exception() is not None:
+                raise task.exception()
+
+    def reread(self, positions: Mapping[PartitionId, int]) -> None:
+        """Read on from these where the client stands elsewhere."""
+        for partition, position in positions.items():
+            if self.position(partition) not in (None, position):
+                self.seek(partition, position)
+
+    def undecodable(self) -> tuple[PartitionId, int] | None:
+        """Return the place of the record that a poll has just failed to decode: the partition, and the first offset that it can have."""
+        for at, fetched in self._consumer._fetcher._records.items():
+            records = getattr(fetched, "_partition_records", None)
+            if records is not None and getattr(records._records_iterator, "gi_frame", records) is None:  # a generator that raised
+                return PartitionId(*at), records.next_fetch_offset
+        return None
 
     def position(self, partition: PartitionId) -> int | None:
         """Return the offset that the next poll begins at, None where that is not known: not ours, or not sought yet."""
@@ -172,11 +225,26 @@ class ConsumerLink:
     # Offsets
 
     async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
-        """Commit as the member that we were when these were decided; CommitFailedError where we are it no more."""
-        if membership != self.membership:
-            raise CommitFailedError("the group has rebalanced since")
-        async with asyncio.timeout(COMMIT_TIMEOUT_SECS):
-            await self._consumer.commit({TopicPartition(*at): (one.offset, one.metadata) for at, one in commits.items()})
+        """Commit as the member that we were when these were decided; CommitFailedError where we are it no more.
+
+        `consumer.commit` would look at the generation before it waits for the coordinator, and leaves a request behind that is cancelled.
+        """
+        coordinator = self._consumer._coordinator
+        offsets = {TopicPartition(*at): OffsetAndMetadata(one.offset, one.metadata) for at, one in commits.items()}
+        refused: KafkaError | None = None
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_SECS):
+                while True:
+                    await coordinator.ensure_coordinator_known()
+                    async with coordinator._commit_lock:
+                        if membership != self.membership:
+                            raise CommitFailedError("the group has rebalanced since")
+                        refused = await _refusal(coordinator._do_commit_offsets(None, offsets))
+                    if refused is None:
+                        return
+                    await asyncio.sleep(_RETRY_SECS)
+        except TimeoutError:
+            raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 
     async def committed(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, tuple[int, str]]:
         """Return the commits of the group, (offset, metadata), where there are any."""
@@ -195,6 +263,19 @@ class ConsumerLink:
         """Return the first offset at or after a time; a partition that has none is left out."""
         found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
         return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
+
+
+async def _refusal(committing: Awaitable[None]) -> KafkaError | None:
+    """Return what a commit was refused with, where it is worth another try; None where it was made."""
+    try:
+        await committing
+    except (UnknownMemberIdError, IllegalGenerationError, RebalanceInProgressError) as error:
+        raise CommitFailedError("the group has rebalanced since") from error
+    except KafkaError as error:
+        if not error.retriable:
+            raise
+        return error
+    return None
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]

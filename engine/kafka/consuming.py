@@ -1,7 +1,7 @@
 """One coroutine that owns the consumer of a spout task, from its connection to its end: it polls, commits, and follows the group."""
 
 import asyncio
-from collections.abc import Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Protocol
 
@@ -15,13 +15,17 @@ from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.start_positions import StartPosition
 from engine.kafka.topics import KafkaTrouble, find_topics
+from engine.kafka.undecodable import Undecodable, told
 from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
 _FIRST_PAUSE_SECS: Final = 0.1
 _LONGEST_PAUSE_SECS: Final = 5.0
 _SIGN_OF_LIFE_SECS: Final = 60.0
-_END_COMMIT_SECS: Final = 5.0
+_END_COMMIT_SECS: Final = 4.0
+_CONNECT_SECS: Final = 5.0
+"""What the first try to connect may take; each next one may take twice as long."""
+_LOOK_SECS: Final = 0.5
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
@@ -62,6 +66,7 @@ class Consuming:
         """True once partitions were assigned: from then on `have_ended` means something."""
         self._metadata_bytes = config.max_metadata_bytes
         self._told_of: set[str] = set()
+        self._undecodable = Undecodable()
 
     # Life
 
@@ -69,11 +74,13 @@ class Consuming:
         """Connect, join, and read until cancelled; then `end` it, whatever ended it."""
         try:
             self._link = link = await self._connect()
+            silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
+            self._host.begin(reach.watch(self._config, link.answered_at, silence_secs, self._host.report))
             await find_topics(link, self._config, self._host.report)
             if self._config.membership == "group":
                 link.subscribe()
             else:
-                self._take_share(link)
+                self._host.begin(self._keep_share(link))
             self._host.begin(self._keep_committing())
             await self._keep_polling(link)
         finally:
@@ -94,25 +101,31 @@ class Consuming:
         finally:
             self._host.given_up(list(self.partitions))
             self.partitions.close()
-            await link.stop()
+            if not await link.stop():
+                self._host.report(
+                    KafkaTrouble("the group was not left: no broker answered", hint="Its other members take over after the session.")
+                )
 
     async def _connect(self) -> ConsumerLink:
-        pause = _FIRST_PAUSE_SECS
+        pause, limit = _FIRST_PAUSE_SECS, _CONNECT_SECS
         instance = self._config.group_instance_id
         while True:
-            link = ConsumerLink(
-                self._config, self._client_id, f"{instance}-{self._task_index}" if instance else None, self._revoked, self._assigned
-            )
+            link: ConsumerLink | None = None
             try:
-                await link.start()
+                link = ConsumerLink(
+                    self._config, self._client_id, f"{instance}-{self._task_index}" if instance else None, self._revoked, self._assigned
+                )
+                async with asyncio.timeout(limit):
+                    await link.start()
                 return link
             except BaseException as error:
-                await link.stop()
+                if link is not None:
+                    await link.stop()
                 if not isinstance(error, Exception):
                     raise
                 real = await reach.real_error(error, self._config.brokers, self._config.security, self._config.client)
                 await self._bear(real, f"a connection to {', '.join(self._config.brokers)}", pause)
-            pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+            pause, limit = min(2 * pause, _LONGEST_PAUSE_SECS), 2 * limit
 
     async def _bear(self, error: Exception, doing: str, pause_secs: float) -> None:
         """Show what passes by itself, and wait; raise what does not."""
@@ -129,10 +142,16 @@ class Consuming:
 
     # Partitions
 
-    def _take_share(self, link: ConsumerLink) -> None:
-        """Without a group: every so-manieth partition is this task's."""
-        every = sorted(one for topic in self._config.topics for one in link.partitions_of(topic))
-        link.take_over(every[self._task_index :: self._tasks])
+    async def _keep_share(self, link: ConsumerLink) -> None:
+        """Without a group: every so-manieth partition is this task's, those that are added to a topic as well; none changes its task."""
+        share: set[PartitionId] | None = None
+        while True:
+            every = [(at + one.partition, one) for at, topic in enumerate(self._config.topics) for one in link.partitions_of(topic)]
+            found = {one for number, one in every if number % self._tasks == self._task_index}
+            if share is None or not found <= share:  # a topic that is not seen just now may be seen again
+                share = found | (share or set())
+                link.take_over(sorted(share))
+            await asyncio.sleep(_LOOK_SECS)
 
     async def _revoked(self) -> None:
         """The group rebalances: emit nothing more, let what is in flight end, commit; then the client rejoins (KS-6)."""
@@ -143,19 +162,19 @@ class Consuming:
         try:
             if self._config.guarantee == "at_least_once":
                 self._host.request_checkpoint()
-                await self._quiet(self._config.revoke_drain_ms / 1000)
+                await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
             await self._commit_all(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
         except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
             self._host.report(error)
 
-    async def _quiet(self, most_secs: float) -> None:
-        """Wait until nothing is in flight, at most so long."""
+    async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
+        """Wait until nothing is open any more, at most so long; looked at whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
             manager.when_quiet(quiet.set)
         try:
             async with asyncio.timeout(most_secs):
-                while self.partitions.in_flight:
+                while is_open():
                     quiet.clear()
                     await quiet.wait()
         except TimeoutError:
@@ -171,7 +190,7 @@ class Consuming:
             return
         self._assignments += 1
         self.has_begun = True
-        if self._config.guarantee == "at_most_once":  # what waits was given back by the commit of the revoke
+        if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
             self._give_up(self.partitions.assign((), membership)[1])
         kept, given_up = self.partitions.assign(assigned, membership)
         self._give_up(given_up)
@@ -248,7 +267,7 @@ class Consuming:
             await self._wait_for_room(link)
             link.pause([manager.partition for manager in self.partitions.to_pause()])
             try:
-                batches = await link.poll(_POLL_SECS)
+                batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":
                     batches = await self._commit_first(link, batches)
                 self._feed(link, batches)
@@ -258,8 +277,19 @@ class Consuming:
             except errors.OffsetOutOfRangeError as error:
                 await self._reset(link, error)
             except Exception as error:  # noqa: BLE001 - borne or raised
+                undecodable = link.undecodable()
+                link.reread({manager.partition: manager.position for manager in self.partitions})
+                if undecodable is not None:
+                    await self._read_up_to(undecodable, error)
+                    continue
                 await self._bear(error, self._doing, pause)
                 pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+
+    async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
+        """A poll came upon a record that it cannot decode: have all before it be done, then end the run with its place."""
+        if self._undecodable.is_reached(place, self.partitions.owned, error):
+            await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
+            raise told(place, error, self._config.group)
 
     @property
     def _doing(self) -> str:
@@ -277,7 +307,7 @@ class Consuming:
             except TimeoutError:
                 everything = list(self.partitions.owned)
                 link.pause(everything)
-                await link.poll(0)
+                await link.poll(0, self._config.max_poll_records)
                 link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
 
     def _feed(self, link: ConsumerLink, batches: Batches) -> None:

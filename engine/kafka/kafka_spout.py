@@ -1,6 +1,7 @@
 """`KafkaSpout`: records of Kafka as tuples, each tracked to its end (KS-1 to KS-9)."""
 
 import asyncio
+import inspect
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
@@ -91,8 +92,10 @@ class KafkaSpout(Spout, SpoutPortUser):
         if message_id.manager.fail(message_id):
             self._retry(message_id, self.context.failure or Failure(FAILED))
 
-    def unreadable(self, entry: Entry, error: Exception) -> None:
+    def unreadable(self, entry: Entry, error: BaseException, values: object) -> None:
         """The translator raised, or made no tuple of the stream: the record fails (KS-8)."""
+        if inspect.iscoroutine(values):
+            values.close()  # else it is warned of that nobody awaited it
         manager, record = entry.manager, entry.record
         where = f"{manager.partition} offset {entry.offset}"
         trouble = KafkaTrouble(f"the translator could not make a tuple of {where}: {type(error).__name__}: {error}")

@@ -1,34 +1,70 @@
-"""Why a cluster cannot be reached: aiokafka only logs it."""
+"""Why a cluster cannot be reached: aiokafka only logs it. And whether its brokers go on answering."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
 
 from aiokafka import errors
 from aiokafka.conn import create_conn
 
 from engine.kafka import client_errors
 from engine.kafka.connection import KafkaSecurity
+from engine.kafka.topics import KafkaTrouble
 
 _TIMEOUT_SECS: Final = 10.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
+_LONGEST_PAUSE_SECS: Final = 60.0
+_SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
+
+
+class Reached(Protocol):
+    """How the brokers are reached; spouts' and sinks' settings."""
+
+    @property
+    def brokers(self) -> Sequence[str]: ...
+    @property
+    def security(self) -> KafkaSecurity: ...
+    @property
+    def client(self) -> Mapping[str, Any]: ...
 
 
 async def real_error(error: Exception, brokers: Sequence[str], security: KafkaSecurity, client: Mapping[str, Any]) -> Exception:
-    """Return what is in the way of a connection where aiokafka's error says no more than that there is none.
-
-    Each broker is asked once more; what does not pass by itself goes before what does.
-    """
+    """Return what is in the way of a connection where aiokafka's error says no more than that there is none."""
+    if isinstance(error, TimeoutError):
+        return ConnectionError(_SILENT.format(broker=", ".join(brokers)))
     if not isinstance(error, errors.KafkaConnectionError):
         return error
-    found: Exception = error
+    return await why_not(brokers, security, client) or error
+
+
+async def why_not(brokers: Sequence[str], security: KafkaSecurity, client: Mapping[str, Any]) -> Exception | None:
+    """Ask each broker once; None where one answers. What does not pass by itself goes before what does."""
+    found: Exception | None = None
     for broker in brokers:
         this = await _why_not(broker, security, client)
-        if this is not None:
+        if this is None:
+            return None
+        if found is None or client_errors.passes(found):
             found = this
-            if not client_errors.passes(this):
-                break
     return found
+
+
+async def watch(to: Reached, answered_at: Callable[[], float], silence_secs: float, report: Callable[[BaseException], None]) -> None:
+    """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
+    pause = silence_secs
+    while True:
+        await asyncio.sleep(pause)
+        silent_secs = time.monotonic() - answered_at()
+        error = await why_not(to.brokers, to.security, to.client) if silent_secs > silence_secs else None
+        if error is None:
+            pause = silence_secs
+            continue
+        if not client_errors.passes(error):
+            raise client_errors.fatal(error, f"a connection to {', '.join(to.brokers)}")
+        text = f"no broker has answered for {silent_secs:.0f} s: {client_errors.describe(error)}"
+        report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        pause = min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
 async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, Any]) -> Exception | None:
@@ -39,9 +75,9 @@ async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, An
         async with asyncio.timeout(_TIMEOUT_SECS):
             connection = await create_conn(host.strip("[]"), int(port), **options)
     except TimeoutError:
-        return ConnectionError(f"{broker} takes connections, and does not answer. Perhaps it speaks TLS, or something else than Kafka")
+        return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - it is what was asked for
         ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {security.protocol}"
-        return error if str(error) else ConnectionError(ended)
+        return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     connection.close()
     return None

@@ -1,5 +1,6 @@
 """`KafkaSpoutConfig`: what a Kafka spout reads, what it promises, and how far it may run ahead."""
 
+import inspect
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -15,6 +16,10 @@ from engine.topology.stream import OutputFields, declare_streams
 _C_INT_MAXIMUM: Final = 2**31 - 1
 BROKER_METADATA_BYTES: Final = 4096
 """What a broker takes as the metadata of a commit, unless its `offset.metadata.max.bytes` says otherwise."""
+
+_NAME: Final = re.compile(r"(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}")
+_OF_A_NAME: Final = "It has 1 to 249 of letters, digits, '.', '_' and '-'."
+_LAZY: Final = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
 _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
     "enable_auto_commit": "The spout commits, or an acked record could be lost (KS-2): choose a guarantee.",
@@ -139,6 +144,8 @@ class KafkaSpoutConfig:
         keep(self, "topics", topics)
         if not all(isinstance(cast(object, topic), str) and topic for topic in topics):
             yield f"topics must be names, not {self.topics!r}."
+        else:
+            yield from (f"topic {topic!r} can be no topic's name. {_OF_A_NAME}" for topic in topics if not _NAME.fullmatch(topic))
         if bool(topics) == bool(self.pattern):
             yield "give either topics or a pattern." if topics else "topics is missing. Write topics='lines', or pattern='lines-.*'."
         if self.pattern is not None:
@@ -154,6 +161,8 @@ class KafkaSpoutConfig:
     def _output_faults(self) -> Iterator[str]:
         if not callable(cast(object, self.translator)):
             yield f"translator must be a function of a record, not {self.translator!r}."
+        elif any(is_lazy(self.translator) for is_lazy in _LAZY):
+            yield f"translator {self.translator!r} must return values. Write it with def, without await and yield; a bolt may await."
         try:
             declare_streams(self.fields)
         except UsageError as error:

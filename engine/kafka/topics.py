@@ -20,7 +20,10 @@ async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Call
     missing, told = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
     while missing:
-        await link.look_for(config.topics)
+        if not await link.look_for(config.topics):  # no broker answers, which is told elsewhere
+            deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
+            await asyncio.sleep(_PAUSE_SECS)
+            continue
         forbidden = sorted(topic for topic in missing if topic in link.forbidden_topics)
         if forbidden:
             raise FatalError(f"Kafka refused reading topic {forbidden[0]!r}", hint="Give the user READ and DESCRIBE on the topic.")

@@ -145,6 +145,13 @@ async def all_of(config: KafkaSpoutConfig, notes: Notes | None = None, engine_co
     return notes.got
 
 
+def heard(run: Run) -> list[str]:
+    """The texts of what is reported from now on."""
+    texts: list[str] = []
+    run.on_report.append(lambda report: texts.append(report.text))
+    return texts
+
+
 def gauges(run: Run, name: str) -> dict[str, float]:
     """The values of one of the spout's gauges, by partition."""
     return {dict(metric.own_labels)["partition"]: metric.value for metric in run.snapshot().user_metrics if metric.name == name}

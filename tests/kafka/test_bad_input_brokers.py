@@ -1,0 +1,175 @@
+"""Brokers that are not there, are something else, die, hang, or answer late: retries that can be seen, and nothing lost."""
+
+import asyncio
+import gc
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import ComponentError
+from engine.kafka import KafkaSecurity
+from tests.kafka.play import Notes, committed, heard, playing, produce, settings, until_committed
+from tests.kafka.proxy import Proxy
+from tests.servers.kafka_admin import create_topic
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_fixtures import NewBroker
+from tests.servers.process import HOST, free_port
+
+pytestmark = pytest.mark.guarantee("KS-2")
+
+QUICK: dict[str, Any] = {
+    "heartbeat_interval_ms": 200,
+    "session_timeout_ms": 6000,
+    "request_timeout_ms": 2000,
+    "offset_commit_period_ms": 100,
+}
+"""Settings with which silence is noticed soon."""
+
+
+async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    writer.close()
+
+
+async def says_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read()
+    writer.close()
+
+
+async def speaks_http(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    await reader.read(100)
+    writer.write(b"HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n")
+    await writer.drain()
+    writer.close()
+
+
+@asynccontextmanager
+async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]) -> AsyncIterator[str]:
+    server = await asyncio.start_server(how, HOST, 0)
+    try:
+        yield f"{HOST}:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        (hangs_up, "Perhaps it speaks another protocol than PLAINTEXT"),
+        (speaks_http, "Perhaps it speaks another protocol than PLAINTEXT"),
+        (says_nothing, "takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"),
+    ],
+)
+async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.kafka.consuming._CONNECT_SECS", 0.2)
+    async with serving(how) as address:
+        async with playing(settings(address, "t"), notes := Notes()) as run:
+            texts = heard(run)
+            await notes.until(lambda: any(re.search(told, text) for text in texts))
+            assert re.search(rf"a connection to {address} failed: .*It is tried again in", texts[0])
+
+
+@pytest.mark.parametrize("broker", [f"{HOST}:1", "localhost:1", "no-such-host.invalid:9092"])
+async def test_nobody_there_is_waited_for(broker: str) -> None:
+    async with playing(settings(broker, "t"), notes := Notes()) as run:
+        texts = heard(run)
+        await notes.until(lambda: texts)
+        assert re.search(rf"a connection to {broker} failed: .*It is tried again in", texts[0])
+
+
+async def test_files_that_are_not_there_end_the_run(tmp_path: Path) -> None:
+    security = KafkaSecurity(protocol="SSL", cafile=str(tmp_path / "none.pem"))
+    with pytest.raises(ComponentError, match=r"(?s)a connection to .* failed: FileNotFoundError.*Fix: Check cafile"):
+        await until_it_ends(settings(f"{HOST}:1", "t", security=security))
+
+
+async def test_an_option_that_the_client_does_not_have_ends_the_run() -> None:
+    with pytest.raises(ComponentError, match=r"(?s)failed: TypeError.*'colour'.*Fix: Correct client="):
+        await until_it_ends(settings(f"{HOST}:1", "t", client={"colour": "red"}))
+
+
+async def until_it_ends(config: Any) -> None:
+    async with playing(config, Notes()) as run:
+        async with asyncio.timeout(30):
+            await run.completed()
+
+
+async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker) -> None:
+    """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
+    port = free_port()
+    config = settings(f"{HOST}:{port}", "words", **QUICK)
+    notes = Notes()
+    async with playing(config, notes) as run:
+        texts = heard(run)
+        await notes.until(lambda: texts)
+        broker = await asyncio.to_thread(new_broker, port=port)
+        await create_topic(broker.bootstrap, "words", partitions=1)
+        await produce(broker.bootstrap, "words", range(100))
+        await notes.until(lambda: len(notes.got) == 100)
+        await until_committed(broker.bootstrap, config.group or "", "words", 100)
+
+        broker.kill()
+        await notes.until(lambda: any("no broker has answered for" in text for text in texts))
+        await asyncio.to_thread(broker.start)
+        await produce(broker.bootstrap, "words", range(100, 200))
+        await notes.until(lambda: len(set(notes.got)) == 200)
+
+        texts.clear()
+        broker.freeze()
+        await notes.until(lambda: any("takes connections, and does not answer" in text for text in texts))
+        broker.thaw()
+        await produce(broker.bootstrap, "words", range(200, 300))
+        await notes.until(lambda: len(set(notes.got)) == 300)
+        await until_committed(broker.bootstrap, config.group or "", "words", 300)
+    assert sorted(notes.got) == list(range(300))
+    assert (await committed(broker.bootstrap, config.group or "", "words")).offset == 300
+
+
+async def test_answers_that_come_late_or_not_at_all(new_broker: NewBroker) -> None:
+    """Given connections that are slow, and cut again and again, when records flow, then each comes, and all of them are committed."""
+    port, behind = free_port(), free_port()
+    advertised = {"advertised.listeners": f"PLAINTEXT://{HOST}:{behind}"}
+    broker = await asyncio.to_thread(new_broker, port=port, settings=advertised)
+    async with Proxy(behind, port) as proxy:
+        await create_topic(broker.bootstrap, "words", partitions=1)
+        config, notes = settings(broker.bootstrap, "words", **QUICK), Notes()
+        async with playing(config, notes):
+            proxy.delay_secs = 0.1
+            for begin in range(0, 300, 100):
+                await produce(broker.bootstrap, "words", range(begin, begin + 100))
+                proxy.cut()
+                await notes.until(lambda begin=begin: len(set(notes.got)) == begin + 100)
+            proxy.delay_secs = 0.0
+            await until_committed(broker.bootstrap, config.group or "", "words", 300)
+        assert sorted(set(notes.got)) == list(range(300))
+
+
+@pytest.mark.filterwarnings("error")
+async def test_a_run_ends_though_the_broker_is_frozen(
+    own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given a broker that answers nothing, when the spout is deactivated and closed, then both end, it is told, and no task is left."""
+    monkeypatch.setattr("engine.kafka.consumer_link.COMMIT_TIMEOUT_SECS", 1.0)
+    topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
+    await produce(own_broker.bootstrap, topic, range(100))
+    config, notes = settings(own_broker.bootstrap, topic), Notes()
+    before = asyncio.all_tasks()
+    async with playing(config, notes) as run:
+        texts = heard(run)
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 100)
+        own_broker.freeze()
+        async with asyncio.timeout(15):
+            await run.deactivate()
+        assert any("a commit failed: TimeoutError" in text for text in texts)
+        async with asyncio.timeout(15):
+            await run.stop()
+    own_broker.thaw()
+    assert any("the group was not left: no broker answered" in text for text in texts)
+    gc.collect()
+    await asyncio.sleep(0.1)
+    assert "never retrieved" not in caplog.text
+    assert "Unclosed" not in caplog.text
+    assert not [task for task in asyncio.all_tasks() - before if "aiokafka" in repr(task)]

@@ -1,0 +1,175 @@
+"""Records that are strange or broken, and translators that misbehave: a failure of that record alone, or one clear error (KS-4, KS-8)."""
+
+import asyncio
+import struct
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaProducer
+from aiokafka.consumer.fetcher import PartitionRecords
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.util import calc_crc32c
+
+from engine import ComponentError, Config, SpoutExhausted
+from engine.errors import ConfigError
+from engine.kafka import KafkaSpoutConfig
+from tests.kafka.play import Notes, all_of, committed, number, produce, settings
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-8")
+
+
+def whole(record: Any) -> tuple[Any]:
+    return ((record.key, record.value, record.headers),)
+
+
+async def test_keys_values_and_headers_of_any_kind(kafka: str, new_topic: NewTopic) -> None:
+    """Given None, empty and foreign bytes, names that are empty or come twice, when they are read, then all is there as it was sent."""
+    topic = await new_topic(partitions=1)
+    headers = [("", b""), ("twice", b"\xff\xfe"), ("twice", None), ("Größe", "ü".encode("latin-1"))]
+    sent = [(b"tombstone", None, []), (None, b"", []), (b"", b"", headers), (b"\xff", b"\x00" * 2000, [])]
+    async with AIOKafkaProducer(bootstrap_servers=kafka) as producer:
+        for key, value, named in sent:
+            await producer.send_and_wait(topic, value, key, partition=0, headers=named)
+    got = await all_of(settings(kafka, topic, translator=whole))
+    assert [(key, value, list(named)) for key, value, named in got] == sent
+
+
+async def test_a_record_larger_than_a_fetch_is_read(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, [b"x" * 200_000, b"y"])
+    config = settings(kafka, topic, max_partition_fetch_bytes=1000, fetch_max_bytes=1000, translator=lambda record: (len(record.value),))
+    assert await all_of(config) == [200_000, 1]
+
+
+@pytest.mark.parametrize("codec", ["lz4", "snappy", "zstd"])
+async def test_a_codec_that_is_not_installed_is_named(kafka: str, new_topic: NewTopic, codec: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aiokafka.codec.cramjam", None)
+    topic = await new_topic(partitions=1, settings={"compression.type": codec})
+    await produce(kafka, topic, range(3))
+    with pytest.raises(ComponentError, match=r"(?s)UnsupportedCodecError.*Fix: .*pip install 'aiokafka\[all\]'"):
+        await all_of(settings(kafka, topic))
+
+
+@pytest.fixture
+def foreign_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Has producers write the header name MARK as bytes that are not UTF-8, as librdkafka's may."""
+
+    class Foreign:
+        def __init__(self, *sizes: Any, **options: Any) -> None:
+            self._builder = DefaultRecordBatchBuilder(*sizes, **options)
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(self._builder, name)
+
+        def build(self) -> bytearray:
+            built = self._builder.build()
+            built[:] = built.replace(b"MARK", b"\xff\xfe\xfd\xfc")
+            struct.pack_into(">I", built, 17, calc_crc32c(bytes(built[21:])))
+            return built
+
+    monkeypatch.setattr("aiokafka.producer.message_accumulator.DefaultRecordBatchBuilder", Foreign)
+
+
+async def test_what_cannot_be_decoded_is_named_and_nothing_else_is_lost(kafka: str, new_topic: NewTopic, foreign_names: None) -> None:
+    """Given a header's name that is not UTF-8, when it is read, then one error names its place; what is before it is done and committed."""
+    topic = await new_topic(partitions=2)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, linger_ms=20) as producer:
+        batch = [producer.send(topic, str(n).encode(), partition=0, headers=[("MARK", b"")] if n == 3 else []) for n in range(6)]
+        await asyncio.gather(*[await sent for sent in batch])
+    await produce(kafka, topic, range(10, 300), partition=1)
+    config, notes = settings(kafka, topic), Notes()
+    with pytest.raises(ComponentError, match=rf"{topic}-0: the record at offset 3 cannot be decoded: UnicodeDecodeError"):
+        await all_of(config, notes)
+    assert [value for value in notes.got if value < 10] == [0, 1, 2]
+    assert (await committed(kafka, config.group or "", topic)).offset == 3
+
+
+async def test_a_record_that_was_damaged_on_its_way_is_fetched_again(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given polls that fail at one partition after they took records of another, when they are repeated, then none of those is missing."""
+    topic = await new_topic(partitions=2)
+    for partition in (0, 1):
+        await produce(kafka, topic, range(100 * partition, 100 * partition + 100), partition=partition)
+    usual, seen, failures = PartitionRecords.__next__, set[int](), iter(range(3))
+
+    def damaged(self: Any) -> Any:
+        record = usual(self)
+        seen.add(record.partition)
+        if len(seen) == 2 and record.offset == 50 and next(failures, None) is not None:
+            self._records_iterator.close()
+            raise CorruptRecordException("Invalid CRC")
+        return record
+
+    monkeypatch.setattr(PartitionRecords, "__next__", damaged)
+    assert sorted(await all_of(settings(kafka, topic))) == list(range(200))
+    assert next(failures, None) is None
+
+
+class Wordless(BaseException):
+    """What no `except Exception` catches."""
+
+
+def raising(error: BaseException) -> Any:
+    def translate(record: Any) -> Any:
+        raise error
+
+    return translate
+
+
+async def promised(record: Any) -> tuple[int]:
+    return number(record)
+
+
+def yielding(record: Any) -> Any:
+    yield int(record.value)
+
+
+MISBEHAVING = {
+    "cancelled": raising(asyncio.CancelledError()),
+    "stops": raising(StopIteration()),
+    "exhausted": raising(SpoutExhausted()),
+    "a coroutine": lambda record: promised(record),
+    "a generator": lambda record: yielding(record),
+}
+
+
+@pytest.mark.parametrize("way", MISBEHAVING)
+@pytest.mark.filterwarnings("error")
+async def test_a_translator_that_misbehaves_fails_that_record_alone(kafka: str, new_topic: NewTopic, way: str) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(6))
+    config = settings(
+        kafka,
+        topic,
+        translator=lambda record: MISBEHAVING[way](record) if record.offset == 2 else number(record),
+        max_retries=2,
+        on_give_up="drop",
+    )
+    assert await all_of(config, engine_config=Config(on_error="fail")) == [0, 1, 3, 4, 5]
+    assert (await committed(kafka, config.group or "", topic)).offset == 6
+
+
+@pytest.mark.parametrize("error", [Wordless("no words"), GeneratorExit()])
+async def test_what_is_no_exception_ends_the_run_and_commits_nothing_of_it(kafka: str, new_topic: NewTopic, error: BaseException) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(6))
+    config = settings(kafka, topic, translator=lambda record: raising(error)(record) if record.offset == 2 else number(record))
+    with pytest.raises(ComponentError, match=rf"(?s)raised {type(error).__name__}.*Fix: Components raise Exceptions"):
+        await all_of(config)
+    assert (await committed(kafka, config.group or "", topic)).offset <= 2
+
+
+@pytest.mark.parametrize("translator", [promised, yielding])
+def test_a_translator_has_to_be_a_plain_function(translator: Any) -> None:
+    with pytest.raises(ConfigError, match=r"translator .* must return values.*def, without await and yield"):
+        KafkaSpoutConfig(brokers="h:1", topics="t", group="g", translator=translator)
+
+
+async def test_a_translator_may_make_much_of_a_record(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(3))
+    got = await all_of(settings(kafka, topic, translator=lambda record: (record.value * 5_000_000,)))
+    assert [len(value) for value in got] == [5_000_000] * 3
