@@ -1,7 +1,7 @@
 """Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
 
 python -m tests.soak --minutes 10     as many as fit
-python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, 1,000 kills, once
+python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, kills, Kafka, once
 python -m tests.soak --full --only kills
 python -m tests.soak --seed 42 ...    the same again
 """
@@ -13,12 +13,13 @@ import random
 import sys
 import time
 import traceback
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
+from tests.soak import kafka
 from tests.soak.figures import OFFSETS, Figures
 from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 
@@ -31,7 +32,7 @@ ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 
 FULL_STATE_SIMULATIONS = 2000
 ROUND_STATE_SIMULATIONS = 80
 FULL_KILLS = 1000
-PARTS = ("dags", "offsets", "runs", "state", "kills")
+PARTS = ("dags", "offsets", "runs", "state", "kills", "kafka")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -58,11 +59,13 @@ class Soak:
     def run_full(self) -> None:
         """The full counts, once."""
         self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
+        self.torture_kafka(kafka.FULL)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
             self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+            self.torture_kafka(kafka.ROUND)
 
     def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
         """Run each part that is asked for, so often."""
@@ -111,6 +114,16 @@ class Soak:
         """Play one round of kills; it ends early when the time is up."""
         return play_round(seed, store, lambda: self.is_over)
 
+    def torture_kafka(self, counts: Mapping[str, int]) -> None:
+        """Play each scenario on a Kafka broker, striking so often."""
+        for name, count in counts.items():
+            if "kafka" not in self.parts or self.is_over or kafka.why_no():
+                return
+            played = kafka.play(name, count, self.draws.getrandbits(40))
+            self.figures.add_kafka(played)
+            print(f"  Kafka, {name}: {played.verdict.line()}", flush=True)
+            self.tell()
+
     def prove(self, counts: dict[str, int]) -> None:
         """Run each proof with so many programs, in batches of their own seeds."""
         for name, count in counts.items():
@@ -148,6 +161,7 @@ def main() -> int:
     counts = (
         f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, {FULL_SIMULATIONS:,} runs, "
         f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_KILLS:,} kills"
+        f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
     parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
@@ -163,6 +177,8 @@ def main() -> int:
     for store in STORES:
         if reason := why_no(store):
             print(f"no kills on {store}: {reason}", flush=True)
+    if reason := kafka.why_no():
+        print(f"no Kafka: {reason}", flush=True)
     try:
         soak.run_full() if arguments.full else soak.run_rounds()
     except KeyboardInterrupt:

@@ -9,6 +9,7 @@ from typing import Final
 from tests.checkpoint.killing import STEPS
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
+from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
 
 OFFSETS: Final = "offsets"
@@ -35,6 +36,8 @@ class Figures:
     """Of real processes: by store and kind, and what was counted."""
     steps: set[str] = field(default_factory=set)
     """The named steps at which one died."""
+    kafka: dict[str, Counter[str]] = field(default_factory=dict)
+    """Of groups on a Kafka broker: what was counted, by scenario."""
     programs: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     """Each with the command that replays it."""
@@ -71,6 +74,12 @@ class Figures:
         if violations:
             self.violations.append(violations)
 
+    def add_kafka(self, played: Played) -> None:
+        """Count one scenario on a Kafka broker."""
+        self.kafka.setdefault(played.name, Counter()).update(played.verdict.counts)
+        if played.verdict.violations:
+            self.violations.append(played.describe())
+
     @property
     def dags(self) -> Counter[str]:
         """Of `programs`, those of tuple DAGs."""
@@ -104,6 +113,7 @@ class Figures:
             f"  killed: {deaths}",
             *self.state_lines(),
             *self.kill_lines(),
+            *self.kafka_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
         ]
@@ -129,6 +139,11 @@ class Figures:
                 servers = f"; {counts[f'{store} server']:,} times the server" if store == "redis" else ""
                 lines.append(f"  {store}: {kinds}{servers}, in {counts[f'{store} rounds']:,} rounds")
         return [*lines, f"  {counts['numbers']:,} numbers judged, {counts['replayed']:,} of them replayed"]
+
+    def kafka_lines(self) -> list[str]:
+        """What the groups on a Kafka broker came to."""
+        lines = [f"  {name}: {listed(counts, '')}" for name, counts in self.kafka.items()]
+        return [f"groups on a Kafka broker: {len(self.kafka)} scenarios", *lines]
 
 
 def listed(counts: Counter[str], prefix: str) -> str:

@@ -1,0 +1,82 @@
+"""Members that join, leave, die and are paused, and a broker that does, under load: nothing is lost, and what is repeated is explained.
+
+A tenth of what `python -m tests.soak --full --only kafka` does, by the same scenarios.
+"""
+
+import secrets
+from collections.abc import Awaitable
+from pathlib import Path
+
+import pytest
+
+from tests.kafka.torture import scenarios
+from tests.kafka.torture.judge import Verdict
+from tests.kafka.torture.watched import AT_MOST_ONCE_STEPS, STEPS
+from tests.servers.kafka_fixtures import NewBroker
+
+pytestmark = pytest.mark.timeout(300)
+
+
+def drawn_seed() -> int:
+    """A new seed, printed where the test fails."""
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    return seed
+
+
+async def shown(verdict: Awaitable[Verdict]) -> Verdict:
+    """The verdict, printed; it has no violations."""
+    found = await verdict
+    print(found.line())
+    assert found.violations == []
+    return found
+
+
+@pytest.mark.guarantee("KS-2", "KS-4", "KS-6", "KS-7")
+async def test_forced_rebalances_lose_nothing_and_repeat_what_no_commit_could_name(kafka: str, tmp_path: Path) -> None:
+    verdict = await shown(scenarios.rebalances(kafka, tmp_path, 10, drawn_seed()))
+
+    assert verdict.counts["rebalances"] >= 10
+    assert verdict.counts["acked offsets in sets"] > 0
+
+
+@pytest.mark.guarantee("KS-2", "KS-6")
+async def test_without_the_acked_set_nothing_is_lost_either(kafka: str, tmp_path: Path) -> None:
+    verdict = await shown(scenarios.rebalances(kafka, tmp_path, 3, drawn_seed(), commit_acked_set=False))
+
+    assert verdict.counts["acked offsets in sets"] == 0
+
+
+@pytest.mark.guarantee("KS-2", "KS-6", "KS-7")
+async def test_a_process_killed_at_a_named_step_loses_nothing(kafka: str, tmp_path: Path) -> None:
+    verdict = await shown(scenarios.deaths_at_steps(kafka, tmp_path, [(step, 1) for step in STEPS], drawn_seed()))
+
+    assert verdict.counts["killed at steps"] == len(STEPS)
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_at_most_once_repeats_nothing_at_whatever_step_a_process_is_killed(kafka: str, tmp_path: Path) -> None:
+    steps = [(step, 1) for step in AT_MOST_ONCE_STEPS]
+
+    verdict = await shown(scenarios.deaths_at_steps(kafka, tmp_path, steps, drawn_seed(), guarantee="at_most_once"))
+
+    assert verdict.counts["emitted"] <= verdict.counts["records"]
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_no_guarantee_loses_and_repeats_at_kills_only(kafka: str, tmp_path: Path) -> None:
+    await shown(scenarios.kills(kafka, tmp_path, 2, drawn_seed(), guarantee="no_guarantee"))
+
+
+@pytest.mark.guarantee("KS-2")
+async def test_a_broker_that_is_killed_and_frozen_loses_nothing(new_broker: NewBroker, tmp_path: Path) -> None:
+    broker = new_broker(settings=scenarios.BROKER_SETTINGS)
+
+    await shown(scenarios.broker_faults(broker, tmp_path, 1, 1, drawn_seed()))
+
+
+@pytest.mark.guarantee("CP-10", "KS-6")
+async def test_state_behind_a_killed_spout_counts_all_and_nothing_twice(kafka: str, tmp_path: Path) -> None:
+    verdict = await shown(scenarios.state_kills(kafka, tmp_path, 2, drawn_seed()))
+
+    assert verdict.counts["counted exactly once"] > 0

@@ -1,0 +1,276 @@
+"""A group of real processes: started, killed, paused, ended; and a load of numbered records for them."""
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
+
+from tests.kafka.torture.journal import Life
+from tests.kafka.torture.judge import Evidence, Place, Verdict, judge
+from tests.kafka.torture.member import MemberSpec
+from tests.servers.kafka_admin import admin, create_topic, fresh_name
+
+PAUSE_SECS: Final = 0.05
+PATIENCE_SECS: Final = 120.0
+PARTITIONS: Final = 6
+TICK_SECS: Final = 0.02
+MOST_UNSENT: Final = 5000
+TAIL_CHARACTERS: Final = 3000
+
+
+class Load:
+    """Appends the numbers 0, 1, 2… to a topic, so many a second, until it is stopped."""
+
+    def __init__(self, brokers: str, topic: str, rate: float) -> None:
+        self.brokers, self.topic, self.rate = brokers, topic, rate
+        self.numbers: dict[Place, int] = {}
+        """Where the broker says that each stands."""
+        self.count = 0
+        self._unsent = 0
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.create_task(self._produce())
+
+    async def stop(self) -> None:
+        """End, when the broker has all."""
+        self.rate = 0
+        if self._task is not None:
+            await self._task
+
+    async def produce(self, count: int) -> None:
+        """Append so many at once instead."""
+        async with self._producer() as producer:
+            for _ in range(count):
+                await self._send(producer)
+
+    def _producer(self) -> AIOKafkaProducer:
+        return AIOKafkaProducer(bootstrap_servers=self.brokers, acks="all", linger_ms=5, request_timeout_ms=120_000)
+
+    async def _produce(self) -> None:
+        async with self._producer() as producer:
+            owed = 0.0
+            while self.rate:
+                owed += self.rate * TICK_SECS
+                while owed >= 1 and self._unsent < MOST_UNSENT:
+                    await self._send(producer)
+                    owed -= 1
+                await asyncio.sleep(TICK_SECS)
+
+    async def _send(self, producer: AIOKafkaProducer) -> None:
+        number = self.count
+        self.count += 1
+        self._unsent += 1
+        sent = await producer.send(self.topic, str(number).encode(), partition=number % PARTITIONS)
+        sent.add_done_callback(lambda done: self._sent(number, done))
+
+    def _sent(self, number: int, done: "asyncio.Future[object]") -> None:
+        self._unsent -= 1
+        if not done.cancelled() and done.exception() is None:
+            at: object = done.result()
+            self.numbers[at.partition, at.offset] = number  # type: ignore[attr-defined]
+
+
+class Member:
+    """One process of the group."""
+
+    def __init__(self, name: str, spec: MemberSpec) -> None:
+        self.name, self.spec = name, spec
+        self.life = Life(Path(spec.journal))
+        self.is_paused = False
+        self.log = Path(spec.journal).with_suffix(".log")
+        with self.log.open("wb") as log:
+            command = [sys.executable, "-m", "tests.kafka.torture.member", spec.written()]
+            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+
+    @property
+    def is_alive(self) -> bool:
+        """True while it runs, or is paused."""
+        return self.process.poll() is None
+
+    @property
+    def was_killed(self) -> bool:
+        """True where it ended by kill -9."""
+        return self.process.poll() == -signal.SIGKILL
+
+    def said(self) -> str:
+        """The end of what it printed."""
+        return self.log.read_text(errors="replace")[-TAIL_CHARACTERS:]
+
+    def describe(self) -> str:
+        """How it stands, for a person."""
+        owned = sorted(partition for _, partition in self.life.owned)
+        return (
+            f"{self.name}: status {self.process.poll()}, paused {self.is_paused}, generations {self.life.generations}, owns {owned}, "
+            f"done {self.life.done}"
+        )
+
+
+class Group:
+    """All processes of one group on one topic, with their load: `async with Group(...) as group`."""
+
+    def __init__(self, brokers: str, folder: Path, *, rate: float = 300, **spec: object) -> None:
+        self.folder = folder
+        topic = fresh_name("torture")
+        self.spec = MemberSpec(brokers=brokers, topic=topic, group=topic, journal="", **spec)  # type: ignore[arg-type]
+        self.load = Load(brokers, topic, rate)
+        self.members: list[Member] = []
+
+    async def __aenter__(self) -> Self:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        await create_topic(self.spec.brokers, self.spec.topic, PARTITIONS)
+        return self
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.load.rate = 0
+        for member in self.members:
+            if member.is_alive:
+                member.process.kill()
+                member.process.wait()
+
+    # What is done to members
+
+    def join(self, **changes: object) -> Member:
+        """Start another process."""
+        name = f"member-{len(self.members)}"
+        changes = {"journal": str(self.folder / name), "seed": self.spec.seed + len(self.members), **changes}
+        member = Member(name, replace(self.spec, **changes))  # type: ignore[arg-type]
+        self.members.append(member)
+        return member
+
+    async def leave(self, member: Member) -> None:
+        """Have one drain, and leave the group."""
+        member.process.terminate()
+        await self.until(lambda: not member.is_alive, f"{member.name} ends")
+        if member.process.returncode != 0:
+            raise AssertionError(f"{member.name} ended with status {member.process.returncode}:\n{member.said()}")
+
+    async def kill(self, member: Member) -> None:
+        """End one by kill -9."""
+        member.process.kill()
+        await self.until(lambda: not member.is_alive, f"{member.name} dies")
+
+    def pause(self, member: Member) -> None:
+        """Stop the clock of one."""
+        member.process.send_signal(signal.SIGSTOP)
+        member.is_paused = True
+
+    def go_on(self, member: Member) -> None:
+        """Let a paused one go on."""
+        member.process.send_signal(signal.SIGCONT)
+        member.is_paused = False
+
+    # What is waited for
+
+    @property
+    def live(self) -> list[Member]:
+        """Those that run and are not paused."""
+        return [member for member in self.members if member.is_alive and not member.is_paused]
+
+    @property
+    def generation(self) -> int:
+        """The highest that one was assigned in."""
+        return max((number for member in self.members for number in member.life.all_generations), default=0)
+
+    @property
+    def done(self) -> int:
+        """How often a record was done, repeats counted."""
+        return sum(member.life.done for member in self.members)
+
+    def read(self) -> None:
+        """Take in what the journals say now."""
+        for member in self.members:
+            member.life.read()
+
+    async def until(self, condition: Callable[[], object], what: str) -> None:
+        """Wait for a condition; AssertionError with how all stand where it does not come, or a process ends that should not."""
+        try:
+            async with asyncio.timeout(PATIENCE_SECS):
+                while not condition():
+                    await asyncio.sleep(PAUSE_SECS)
+                    self.read()
+                    for member in self.members:
+                        if member.process.poll() not in (None, 0, -signal.SIGKILL):
+                            raise AssertionError(f"{member.name} ended with status {member.process.returncode}:\n{member.said()}")
+        except TimeoutError:
+            stand = "\n".join(member.describe() for member in self.members if member.is_alive)
+            said = "\n".join(f"{member.name} said:\n{member.said()}" for member in self.live[-2:])
+            raise AssertionError(f"in vain: {what}, after {PATIENCE_SECS:g} s; done {self.done}; {self.folder}\n{stand}\n{said}") from None
+
+    def is_settled(self, after: int = 0) -> bool:
+        """Tell whether all that run are of one generation, a later one than this, and have all partitions open."""
+        live = self.live
+        generations = [number for member in live for number in member.life.generations.values()]
+        owned = sorted(partition for member in live for _, partition in member.life.owned)
+        return (
+            len(generations) == sum(member.spec.tasks for member in live)
+            and len(set(generations)) == 1
+            and generations[0] > after
+            and owned == list(range(PARTITIONS))
+        )
+
+    async def settle(self, after: int = 0) -> None:
+        """Wait until all that run share the partitions, in a later generation than this."""
+        await self.until(lambda: self.is_settled(after), f"the group settles after generation {after}")
+
+    async def progress(self, records: int) -> None:
+        """Wait until so many more are done."""
+        goal = self.done + records
+        await self.until(lambda: self.done >= goal, f"{records} more records are done")
+
+    # The end
+
+    async def finish(self) -> dict[int, int]:
+        """Stop the load and wait until everything that was produced is read to its end; then have all leave. Returns the ends."""
+        await self.load.stop()
+        ends = await self._ends()
+        every = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
+        if self.spec.guarantee == "at_least_once":
+            await self.until(lambda: every <= self._done_places(), "every record is done")
+        else:
+            await self.until(lambda: self._reached(ends), "every partition is read to its end")
+        for member in self.live:
+            await self.leave(member)
+        self.read()
+        return ends
+
+    def _done_places(self) -> set[Place]:
+        emissions = (one for member in self.members for one in member.life.emissions.values())
+        return {(one.tenure.partition, one.offset) for one in emissions if one.done is not None}
+
+    def _reached(self, ends: dict[int, int]) -> bool:
+        """Tell whether the last record of each partition was emitted, and what was emitted by those that live is done."""
+        emissions = [one for member in self.members for one in member.life.emissions.values()]
+        last = {(partition, end - 1) for partition, end in ends.items()}
+        live = {member.life.path.name for member in self.live}
+        return last <= {(one.tenure.partition, one.offset) for one in emissions} and all(
+            one.done is not None for one in emissions if one.tenure.life in live
+        )
+
+    async def _ends(self) -> dict[int, int]:
+        partitions = [TopicPartition(self.spec.topic, number) for number in range(PARTITIONS)]
+        async with AIOKafkaConsumer(bootstrap_servers=self.spec.brokers) as consumer:
+            return {at.partition: end for at, end in (await consumer.end_offsets(partitions)).items()}
+
+    async def _committed(self) -> dict[int, int]:
+        async with admin(self.spec.brokers) as client:
+            found = await client.list_consumer_group_offsets(self.spec.group)
+            return {at.partition: one.offset for at, one in found.items()}
+
+    async def verdict(self) -> Verdict:
+        """Finish, and judge."""
+        ends = await self.finish()
+        killed = {member.life.path.name for member in self.members if member.was_killed}
+        evidence = Evidence([member.life for member in self.members], killed, ends, self.load.numbers, await self._committed())
+        verdict = judge(evidence, self.spec.guarantee, carries_set=self.spec.commit_acked_set)
+        if verdict.violations:
+            verdict.violations.append(f"The journals: {self.folder}")
+        return verdict

@@ -1,0 +1,173 @@
+"""What is done to groups; each returns the verdict. Small counts are tests, the full ones a soak."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from tests.kafka.torture.group import Group, Member
+from tests.kafka.torture.judge import Verdict
+from tests.kafka.torture.state import judge_counts, stored_counts
+from tests.servers.kafka_broker import KafkaBroker
+
+MOST_MEMBERS: Final = 4
+PROGRESS: Final = 100
+"""Records that are done between two faults, at least."""
+BROKER_SETTINGS: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
+"""Of a broker that is killed and has to be back soon, on a machine that has no time for it."""
+
+
+def _drawn_kind(draws: random.Random, live: int) -> str:
+    if live < 2:
+        return "join"
+    if live >= MOST_MEMBERS:
+        return draws.choice(["leave", "kill", "pause"])
+    return draws.choice(["join", "join", "leave", "kill", "pause"])
+
+
+async def _strike(group: Group, kind: str, draws: random.Random) -> None:
+    """Force a rebalance of one kind, and wait until the group has settled again."""
+    before, victim = group.generation, draws.choice(group.live)
+    if kind == "join":
+        group.join(tasks=draws.choice([1, 1, 2]))
+    elif kind == "leave":
+        await group.leave(victim)
+    elif kind == "kill":
+        await group.kill(victim)
+    else:
+        group.pause(victim)
+        await group.settle(before)
+        before = group.generation
+        await group.progress(PROGRESS)
+        group.go_on(victim)
+    await group.settle(before)
+    await group.progress(draws.choice([1, PROGRESS, 3 * PROGRESS]))
+
+
+async def rebalances(brokers: str, folder: Path, count: int, seed: int, *, commit_acked_set: bool = True) -> Verdict:
+    """Force so many rebalances under load, with acks out of order, failures, and now and then records that no revoke waits for."""
+    draws = random.Random(seed)
+    kinds: Counter[str] = Counter()
+    async with Group(brokers, folder, seed=seed, commit_acked_set=commit_acked_set, fail_share=0.02, slow_share=0.01) as group:
+        group.load.start()
+        group.join(tasks=1)
+        await group.settle()
+        first = group.generation
+        while group.generation - first < count:
+            kind = _drawn_kind(draws, len(group.live))
+            kinds[kind] += 1
+            await _strike(group, kind, draws)
+        verdict = await group.verdict()
+    verdict.counts.update({f"forced {kind}": number for kind, number in kinds.items()})
+    return verdict
+
+
+async def broker_faults(broker: KafkaBroker, folder: Path, kills: int, freezes: int, seed: int) -> Verdict:
+    """Kill and freeze the broker under the load of three processes."""
+    draws = random.Random(seed)
+    faults = ["kill"] * kills + ["freeze"] * freezes
+    draws.shuffle(faults)
+    async with Group(broker.bootstrap, folder, seed=seed, fail_share=0.02) as group:
+        group.load.start()
+        for _ in range(2):
+            group.join(tasks=draws.choice([1, 2]))
+        await group.settle()
+        for fault in faults:
+            await group.progress(draws.choice([PROGRESS, 3 * PROGRESS]))
+            if fault == "kill":
+                await asyncio.to_thread(broker.kill)
+                await asyncio.sleep(draws.choice([0.0, 1.0, 4.0]))
+                await asyncio.to_thread(broker.start)
+            else:
+                broker.freeze()
+                await asyncio.sleep(draws.choice([1.0, 5.0]))
+                broker.thaw()
+        await group.progress(PROGRESS)
+        await group.settle()
+        verdict = await group.verdict()
+    verdict.counts.update({"broker kills": kills, "broker freezes": freezes})
+    return verdict
+
+
+async def deaths_at_steps(
+    brokers: str, folder: Path, steps: Sequence[tuple[str, int]], seed: int, *, guarantee: str = "at_least_once"
+) -> Verdict:
+    """Have processes die at the n-th time of a named step, three at once, each a member of the group until it comes to it."""
+    fail_share = 0.02 if guarantee == "at_least_once" else 0.0
+    async with Group(brokers, folder, seed=seed, guarantee=guarantee, fail_share=fail_share) as group:
+        group.load.start()
+        group.join()
+        await group.settle()
+        victims: list[Member] = []
+        for first in range(0, len(steps), 3):
+            before = group.generation
+            new = [group.join(step=step, step_number=number) for step, number in steps[first : first + 3]]
+            victims += new
+            await _until_dead_or_settled(group, new, before)
+        while remaining := [victim for victim in victims if not victim.was_killed]:
+            await _disturb(group, remaining)
+        await group.settle()
+        verdict = await group.verdict()
+    verdict.counts["killed at steps"] = len(victims)
+    return verdict
+
+
+async def _until_dead_or_settled(group: Group, members: Sequence[Member], before: int) -> None:
+    names = ", ".join(member.name for member in members)
+    await group.until(lambda: all(one.was_killed for one in members) or group.is_settled(before), f"{names} die, or are settled")
+
+
+async def _disturb(group: Group, remaining: list[Member]) -> None:
+    """Have the group rebalance, so that those who wait for one die; or wait for those who die otherwise."""
+    before = group.generation
+    visitor = group.join()
+    await group.until(lambda: any(one.was_killed for one in remaining) or group.is_settled(before), "a rebalance ends, or somebody dies")
+    await group.progress(PROGRESS)
+    await group.leave(visitor)
+
+
+async def kills(brokers: str, folder: Path, count: int, seed: int, *, guarantee: str) -> Verdict:
+    """Kill one of two members at random instants, again and again; another joins at once."""
+    draws = random.Random(seed)
+    async with Group(brokers, folder, seed=seed, guarantee=guarantee) as group:
+        group.load.start()
+        group.join()
+        await group.settle()
+        for _ in range(count):
+            before = group.generation
+            group.join(tasks=draws.choice([1, 2]))
+            await group.settle(before)
+            await group.progress(draws.randrange(1, 2 * PROGRESS))
+            await group.kill(draws.choice(group.live))
+        await group.settle(before)
+        verdict = await group.verdict()
+    verdict.counts["random kills"] = count
+    return verdict
+
+
+async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verdict:
+    """Kill processes that count in SQLite, and start them again on their files; now and then one leaves, and comes back.
+
+    Checkpoints by the clock are too far apart for a revoke: what drains does so because the revoke has asked for one (KS-6).
+    """
+    draws = random.Random(seed)
+    files = [folder / "state-0.db", folder / "state-1.db"]
+    kinds: Counter[str] = Counter()
+    async with Group(brokers, folder, seed=seed, fail_share=0.01, drain_ms=6000, checkpoint_ms=9000) as group:
+        group.load.start()
+        slots = [group.join(state_url=f"sqlite:///{file}") for file in files]
+        await group.settle()
+        while kinds["kill"] < count:
+            await group.progress(draws.randrange(1, 4 * PROGRESS))
+            slot, kind, before = draws.randrange(2), draws.choice(["kill", "leave"]), group.generation
+            kinds[kind] += 1
+            await (group.kill(slots[slot]) if kind == "kill" else group.leave(slots[slot]))
+            slots[slot] = group.join(state_url=f"sqlite:///{files[slot]}", checkpoint_ms=draws.choice([300, 9000]))
+            await group.settle(before)
+        verdict = await group.verdict()
+    counted: Counter[int] = sum([await stored_counts(file) for file in files], Counter())
+    judge_counts(verdict, counted, [member.life for member in group.members], group.load.numbers.values())
+    verdict.counts.update({f"processes with state: {kind}": number for kind, number in kinds.items()})
+    return verdict

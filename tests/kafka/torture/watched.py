@@ -1,0 +1,193 @@
+"""The product's consumer with a journal of what it does, and with deaths on its way: subclasses in the place of its classes."""
+
+import itertools
+import time
+from collections.abc import Collection, Mapping
+from functools import partial
+from typing import Any
+
+from aiokafka.conn import AIOKafkaConnection
+
+from engine.kafka import consuming, kafka_spout, start_positions
+from engine.kafka.consumer_link import Batches, ConsumerLink
+from engine.kafka.consuming import Consuming
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.partitions import Membership, Partitions
+from tests.checkpoint.killing import Death
+from tests.kafka.torture.journal import Journal
+
+STEPS = (
+    "after fetch",
+    "before done",
+    "after ack",
+    "before commit",
+    "within commit",
+    "after commit",
+    "within drain",
+    "after drain",
+    "after revoke",
+    "after assignment",
+    "before opening",
+    "within opening",
+    "after opening",
+)
+"""Where a process may die by kill -9; `before done` and `after ack` are the bolt's."""
+
+AT_MOST_ONCE_STEPS = tuple(step for step in STEPS if not step.endswith(" drain"))
+"""Nothing is in flight there, so nothing is waited for."""
+
+
+class Watch:
+    """What one process is watched by: `watch = Watch(...)`, then `watch.begin()` before any spout is made."""
+
+    def __init__(self, journal: Journal, death: Death) -> None:
+        self.journal, self.death = journal, death
+
+    def begin(self) -> None:
+        """Put the watched classes in the place of the product's."""
+        spout_module: Any = kafka_spout
+        consuming_module: Any = consuming
+        spout_module.Partitions = partial(WatchedPartitions, self)
+        spout_module.Consuming = partial(WatchedConsuming, self)
+        consuming_module.ConsumerLink = partial(WatchedLink, self)
+        self._die_within_commit()
+        self._die_within_opening()
+
+    def _die_within_commit(self) -> None:
+        send = AIOKafkaConnection.send
+
+        def sent(connection: AIOKafkaConnection, request: Any, *rest: Any, **more: Any) -> Any:
+            waiting = send(connection, request, *rest, **more)
+            if type(request).__name__.startswith("OffsetCommit"):
+                self.death.at("within commit")
+            return waiting
+
+        AIOKafkaConnection.send = sent
+
+    def _die_within_opening(self) -> None:
+        module: Any = start_positions
+        find = module.find
+
+        async def found(*arguments: Any) -> Any:
+            positions = await find(*arguments)
+            self.death.at("within opening")
+            return positions
+
+        module.find = found
+
+
+class WatchedPartitions(Partitions):
+    """Writes down what is opened and given up, and why."""
+
+    def __init__(self, watch: Watch) -> None:
+        super().__init__()
+        self._watch = watch
+        self.task = 0
+        self.is_lost = self.is_committed = False
+        """Since the last revoke: the group knows us no more; all that was acked is committed."""
+        self.in_flight_of: dict[PartitionId, int] = {}
+        self.decided = 0
+
+    def suspend(self) -> None:
+        super().suspend()
+        self.is_lost = self.is_committed = False
+        self.note_in_flight()
+
+    def note_in_flight(self) -> None:
+        """Note how much is in flight now, before what is acked is committed."""
+        self.decided = time.monotonic_ns()
+        self.in_flight_of = {manager.partition: manager.in_flight for manager in self}
+
+    def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
+        before = membership
+        kept, given_up = super().assign(assigned, membership)
+        reason = "lost" if self.is_lost else "drained" if self.is_committed else "uncommitted"
+        self._note_given_up([manager.partition for manager in given_up], reason)
+        self._watch.journal.write("a", self.task, before.generation if before else 0, *(one.partition.partition for one in kept))
+        return kept, given_up
+
+    def open(self, manager: OffsetManager) -> None:
+        super().open(manager)
+        self._watch.journal.write("o", self.task, manager.partition.partition, manager.position)
+        self._watch.death.at("after opening")
+
+    def reopen(self, partition: PartitionId) -> None:
+        super().reopen(partition)
+        self._note_given_up([partition], "reset")
+
+    def close(self) -> None:
+        self._note_given_up(list(self.owned), "closed" if self.is_committed else "uncommitted")
+        super().close()
+
+    def _note_given_up(self, partitions: list[PartitionId], reason: str) -> None:
+        for one in partitions:
+            self._watch.journal.write("g", self.task, one.partition, reason, self.in_flight_of.get(one, 0), self.decided)
+
+
+class WatchedConsuming(Consuming):
+    """Writes down what the group does, and dies at the steps of a rebalance."""
+
+    partitions: WatchedPartitions
+
+    def __init__(self, watch: Watch, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._watch = watch
+        self.partitions.task = self._task_index
+
+    async def _revoked(self) -> None:
+        self._watch.journal.write("v", self._task_index)
+        known = self._link is not None and self._link.membership == self.partitions.membership
+        await super()._revoked()
+        self.partitions.is_lost = not known
+        if self.partitions.owned:
+            self._watch.death.at("after revoke")
+
+    async def _quiet(self, most_secs: float) -> None:
+        if self.partitions.in_flight:
+            self._watch.death.at("within drain")
+        await super()._quiet(most_secs)
+        self.partitions.note_in_flight()
+        self._watch.death.at("after drain")
+
+    def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
+        super()._assigned(assigned, membership)
+        if self.partitions.opening:
+            self._watch.death.at("after assignment")
+
+    async def _open(self, *arguments: Any) -> None:
+        self._watch.death.at("before opening")
+        await super()._open(*arguments)
+
+    def _feed(self, link: ConsumerLink, batches: Batches) -> None:
+        super()._feed(link, batches)
+        if self.partitions.waiting:
+            self._watch.death.at("after fetch")
+
+    async def _commit_now(self, link: ConsumerLink) -> None:
+        is_last = self.partitions.suspended
+        await super()._commit_now(link)
+        self.partitions.is_committed = is_last
+
+
+class WatchedLink(ConsumerLink):
+    """Writes down each commit, and dies around it."""
+
+    _numbers = itertools.count()
+
+    def __init__(self, watch: Watch, config: Any, client_id: str, *rest: Any) -> None:
+        super().__init__(config, client_id, *rest)
+        self._watch = watch
+        self._task = client_id.rsplit(".", 1)[1]
+
+    async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
+        number = next(self._numbers)
+        self._watch.death.at("before commit")
+        for at, one in commits.items():
+            self._watch.journal.write("s", number, self._task, at.partition, one.offset, one.metadata)
+        try:
+            await super().commit(commits, membership)
+        except BaseException as error:
+            self._watch.journal.write("x", number, type(error).__name__)
+            raise
+        self._watch.journal.write("c", number)
+        self._watch.death.at("after commit")
