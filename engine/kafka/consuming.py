@@ -331,6 +331,8 @@ class Consuming:
         """At most once: have the broker know that these are read, before any of them is emitted; return what may be."""
         owned, pause = self.partitions.owned, _FIRST_PAUSE_SECS
         batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
+        if not batches:
+            return batches  # all of it is of partitions that are being opened
         membership = self.partitions.membership
         commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
         while True:

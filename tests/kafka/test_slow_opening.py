@@ -1,0 +1,40 @@
+"""What the client has read of a partition before the spout knows where it begins."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine.kafka import start_positions
+from engine.kafka.consumer_link import Batches, ConsumerLink
+from tests.kafka.play import Notes, commit, playing, produce, settings
+from tests.servers.kafka_fixtures import NewTopic
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_at_most_once_run(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, came = await new_topic(partitions=1), asyncio.Event()
+    await produce(kafka, topic, range(20))
+    config = settings(kafka, topic, guarantee="at_most_once")
+    await commit(kafka, config.group or "", topic, 10)
+    find, poll = start_positions.find, ConsumerLink.poll
+
+    async def find_late(*arguments: Any) -> Any:
+        await came.wait()
+        return await find(*arguments)
+
+    async def noted_poll(link: ConsumerLink, timeout_secs: float) -> Batches:
+        batches = await poll(link, timeout_secs)
+        if batches:
+            came.set()
+        return batches
+
+    monkeypatch.setattr(start_positions, "find", find_late)
+    monkeypatch.setattr(ConsumerLink, "poll", noted_poll)
+    notes = Notes()
+    async with playing(config, notes) as run:
+        await notes.until(lambda: len(notes.got) >= 10 or run.state != "running")
+
+    assert notes.got == list(range(10, 20))
