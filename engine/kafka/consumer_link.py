@@ -149,6 +149,14 @@ class ConsumerLink:
         coordinator = self._consumer._coordinator
         return Membership(coordinator.generation, coordinator.member_id)
 
+    async def is_member(self) -> bool:
+        """Ask the group by a heartbeat; where it knows us no more, the client rejoins."""
+        try:
+            answer: bool = await self._consumer._coordinator._do_heartbeat()
+        except KafkaError:
+            return False  # the client's own heartbeat meets it as well, and tells
+        return answer
+
     async def revoked(self) -> None:
         """The group rebalances; awaited before we rejoin it."""
         await self._on_revoked()

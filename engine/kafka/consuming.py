@@ -12,6 +12,7 @@ from engine.kafka import client_errors, reach, start_positions
 from engine.kafka.consumer_link import Batches, ConsumerLink
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.session_watch import SessionWatch
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.start_positions import StartPosition
 from engine.kafka.topics import KafkaTrouble, find_topics
@@ -54,10 +55,11 @@ class Consuming:
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
         self.partitions = partitions
         self.skips_dropped = self.acked_left_out = self.resets = 0
-        self._config, self._topology, self._host = config, context.topology_name, host
+        self._config, self._topology, self._clock, self._host = config, context.topology_name, context.clock, host
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
         self._ending: asyncio.Task[None] | None = None
+        self._session: SessionWatch | None = None
         self._commit_lock = asyncio.Lock()
         self._commit_due = asyncio.Event()
         self._room = asyncio.Event()
@@ -79,6 +81,7 @@ class Consuming:
             await find_topics(link, self._config, self._host.report)
             if self._config.membership == "group":
                 link.subscribe()
+                self._watch_session(link)
             else:
                 self._host.begin(self._keep_share(link))
             self._host.begin(self._keep_committing())
@@ -91,8 +94,17 @@ class Consuming:
         if self._ending is not None:
             await self._ending
 
+    def _watch_session(self, link: ConsumerLink) -> None:
+        """Not at most once: what waits there is committed, and nobody else's."""
+        if self._config.guarantee != "at_most_once":
+            period_secs = self._config.heartbeat_interval_ms / 1000
+            most_secs = self._config.session_timeout_ms / 1000 - period_secs
+            self._session = SessionWatch(link, self.partitions, self._clock, most_secs=most_secs, period_secs=period_secs)
+
     async def _end(self) -> None:
         self.partitions.suspend()
+        if self._session is not None:
+            self._session.stop()
         link, self._link = self._link, None
         if link is None:
             return

@@ -32,12 +32,19 @@ class Partitions(Rotation):
         self.opening: set[PartitionId] = set()
         """Assigned, but where to begin is not known yet."""
         self.membership: Membership | None = None
+        self.suspensions = 0
 
     # Rebalances
 
     def suspend(self) -> None:
-        """All partitions are revoked: emit nothing until it is known which come back."""
+        """All partitions are revoked, or may be: emit nothing until it is known which come back."""
         self.suspended = True
+        self.suspensions += 1
+
+    def go_on(self, suspension: int) -> None:
+        """Nothing was revoked: emit again, unless another suspension than this one has come."""
+        if self.suspensions == suspension:
+            self.suspended = False
 
     def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
         """Take the new assignment; return what is kept and what was given up. What is new stands in `opening`.

@@ -44,6 +44,8 @@ class MemberSpec:
     fail_share: float = 0.0
     slow_share: float = 0.0
     """Of the numbers in a slow stretch: those that take longer than a revoke waits."""
+    pending: int = 400
+    """Tuples in flight, at most."""
     drain_ms: int = 1000
     commit_ms: int = 300
     session_ms: int = 3000
@@ -143,8 +145,7 @@ class CountNumbers(StatefulBasicBolt):
 def topology_of(spec: MemberSpec, journal: Journal, death: Death) -> engine.Topology:
     """Spout and bolt."""
     builder = TopologyBuilder("tortured")
-    pending = 400 if spec.state_url is None else 4000
-    builder.set_spout("records", lambda: WatchedSpout(spec, journal), parallelism=spec.tasks, max_spout_pending=pending)
+    builder.set_spout("records", lambda: WatchedSpout(spec, journal), parallelism=spec.tasks, max_spout_pending=spec.pending)
     if spec.state_url is None:
         builder.set_bolt("work", lambda: Work(spec, journal, death), parallelism=spec.tasks).shuffle_grouping("records")
     else:

@@ -64,6 +64,23 @@ async def rebalances(brokers: str, folder: Path, count: int, seed: int, *, commi
     return verdict
 
 
+async def pause_with_backlog(brokers: str, folder: Path, seed: int) -> Verdict:
+    """Pause a process that has much to emit beyond its session, until another one has done all; then let it go on."""
+    async with Group(brokers, folder, seed=seed, pending=10_000) as group:
+        await group.load.produce(20_000)
+        paused = group.join()
+        await group.progress(PROGRESS)
+        group.pause(paused)
+        before = group.generation
+        group.join()
+        await group.settle(before)
+        await group.progress(20_000 - paused.life.done)
+        before = group.generation
+        group.go_on(paused)
+        await group.settle(before)
+        return await group.verdict()
+
+
 async def broker_faults(broker: KafkaBroker, folder: Path, kills: int, freezes: int, seed: int) -> Verdict:
     """Kill and freeze the broker under the load of three processes."""
     draws = random.Random(seed)
@@ -155,7 +172,7 @@ async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verd
     draws = random.Random(seed)
     files = [folder / "state-0.db", folder / "state-1.db"]
     kinds: Counter[str] = Counter()
-    async with Group(brokers, folder, seed=seed, fail_share=0.01, drain_ms=6000, checkpoint_ms=9000) as group:
+    async with Group(brokers, folder, seed=seed, fail_share=0.01, drain_ms=6000, checkpoint_ms=9000, pending=4000) as group:
         group.load.start()
         slots = [group.join(state_url=f"sqlite:///{file}") for file in files]
         await group.settle()
