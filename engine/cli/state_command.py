@@ -9,26 +9,12 @@ from typing import Any, Final, TypeVar
 
 import click
 
+from engine.cli.command_group import CommandGroup
 from engine.errors import EngineError, StateError
-from engine.names import did_you_mean
 from engine.state import StateProvider, provider_of
 
 _WRONG: Final = 2
 _F = TypeVar("_F")
-
-
-class _StateCommands(click.Group):
-    """The commands of `state`."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return their names, in the order in which they are met."""
-        return list(self.commands)
-
-    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
-        """Name the nearest command where there is none of this name."""
-        if args and args[0] not in self.commands and not args[0].startswith("-"):
-            ctx.fail(f"{args[0]!r} is not a command. {did_you_mean(args[0], self.commands)}")
-        return super().resolve_command(ctx, args)
 
 
 def _topology_option(function: _F) -> _F:
@@ -44,7 +30,7 @@ def _unpickle_option(function: _F) -> _F:
     return click.option("--unpickle", is_flag=True, help=text)(function)  # type: ignore[type-var]
 
 
-@click.group("state", cls=_StateCommands, short_help="Look at stored state, export it, delete it.")
+@click.group("state", cls=CommandGroup, short_help="Look at stored state, export it, delete it.")
 def command() -> None:
     """Look at what stateful bolts have stored, export it, delete it.
 
