@@ -1,0 +1,55 @@
+"""`ReplayProgress` against a set of the offsets that were sent: what it notes, another one goes on from."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.kafka import acked_set
+from engine.kafka.cluster_link import CommittedOffset
+from engine.kafka.replay_progress import ReplayProgress
+
+Passes = list[tuple[int, set[int]]]
+
+
+@st.composite
+def topics(draw: st.DrawFn) -> tuple[list[int], Passes]:
+    """Offsets that exist, with holes; and passes over them: how many records each reads, and which it would send."""
+    offsets = sorted(draw(st.sets(st.integers(0, 60), min_size=1)))
+    a_pass = st.tuples(st.integers(0, len(offsets)), st.sets(st.sampled_from(offsets)))
+    return offsets, draw(st.lists(a_pass, min_size=1, max_size=5))
+
+
+@given(topics())
+def test_every_pass_knows_what_was_sent(topic: tuple[list[int], Passes]) -> None:
+    offsets, passes = topic
+    sent = set[int]()
+    commit = None
+    for length, chosen in passes:
+        progress = ReplayProgress.of(commit, 0)
+        start = progress.offset
+        assert {one for one in offsets if progress.is_sent_before(one)} == sent
+        for offset in [one for one in offsets if one >= start][:length]:
+            assert progress.is_sent(offset) == (offset in sent)
+            if offset in chosen:
+                sent.add(offset)
+            progress.note(offset, is_sent=offset in sent)
+        commit = progress.commit()
+        assert commit is not None
+        assert not [one for one in offsets if one < commit.offset and one not in sent]
+
+
+def test_what_retention_deleted_is_passed() -> None:
+    metadata, _ = acked_set.encode("replay", 5, [7, 12], 4096)
+    progress = ReplayProgress.of(CommittedOffset(5, metadata), 9)
+    assert (progress.offset, progress.runs, progress.is_sent(11), progress.is_sent(12)) == (9, [9, 12], True, False)
+
+
+def test_what_another_program_wrote_is_not_read() -> None:
+    for metadata in ("x", acked_set.encode("words", 5, [7, 12], 4096)[0], acked_set.encode("replay", 6, [7, 12], 4096)[0]):
+        assert ReplayProgress.of(CommittedOffset(5, metadata), 0).runs == []
+
+
+def test_more_runs_than_a_commit_holds_are_not_lost_in_silence() -> None:
+    progress = ReplayProgress(0)
+    for offset in range(8000):
+        progress.note(offset, is_sent=offset % 2 == 1)
+    assert progress.commit() is None
