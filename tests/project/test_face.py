@@ -96,6 +96,7 @@ COMMANDS = {
     "check": "-c --config",
     "graph": "--format",
     "state": "list show export delete",
+    "kafka": "lag offsets reset dead-letters replay",
     "bench": "",
 }
 
