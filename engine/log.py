@@ -13,6 +13,8 @@ from typing import Any, Final, TextIO
 
 _STANDARD_ATTRIBUTES: Final = frozenset(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 
+_CLIENTS: Final = frozenset({"aiokafka"})
+
 
 class TaskLogger(logging.LoggerAdapter[logging.Logger]):
     """A logger that adds `component` and `task` to each of its records."""
@@ -78,10 +80,19 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
         raise AttributeError("the stream of this handler is always sys.stderr")
 
 
+def _is_told_elsewhere(record: logging.LogRecord) -> bool:
+    """True for what a client library logs of what it also raises, which a component reports with what to do about it.
+
+    A traceback is of what the library did not expect, so nobody else may know of it.
+    """
+    return record.name.partition(".")[0] in _CLIENTS and record.exc_info is None
+
+
 def configure(level: str, *, json_lines: bool = False) -> None:
     """Send all logging of this process, the user's included, to standard error; a second call replaces the first.
 
-    `level` is a name of the standard library's, in any case. Called by the command line only.
+    `level` is a name of the standard library's, in any case; above INFO, client libraries are left out where a component
+    reports the same. Called by the command line only.
     """
     handler = _StderrHandler()
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
@@ -90,6 +101,8 @@ def configure(level: str, *, json_lines: bool = False) -> None:
         root.removeHandler(old)
     root.addHandler(handler)
     root.setLevel(level.upper())
+    if root.level > logging.INFO:
+        handler.addFilter(lambda record: not _is_told_elsewhere(record))
 
 
 def _where(record: logging.LogRecord) -> str:

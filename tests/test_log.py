@@ -90,6 +90,19 @@ def test_configure_again_replaces_the_first(root: logging.Logger, capsys: pytest
     assert json.loads(line)["message"] == "seen"
 
 
+@pytest.mark.parametrize(("level", "seen"), [("warning", ["one", "four"]), ("info", ["one", "two", "three", "four"])])
+def test_what_a_client_library_says_beside_our_report_is_for_those_who_ask(
+    root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, seen: list[str]
+) -> None:
+    configure(level, json_lines=True)
+    logging.getLogger("engine.executor").error("one")
+    logging.getLogger("aiokafka").error("two")
+    logging.getLogger("aiokafka.consumer.group_coordinator").warning("three")
+    logging.getLogger("aiokafka.consumer.fetcher").error("four", exc_info=ValueError("not expected"))
+
+    assert [json.loads(line)["message"] for line in capsys.readouterr().err.splitlines()] == seen
+
+
 @pytest.mark.guarantee("RUN-5")
 def test_importing_the_engine_adds_no_handler() -> None:
     assert logging.getLogger("engine").handlers == []

@@ -125,13 +125,22 @@ class ConsumerLink:
     async def look_for(self, topics: Collection[str]) -> bool:
         """Ask the brokers for these topics, which creates them where brokers do that; False where none answered."""
         client = self._consumer._client
-        client.set_topics(topics)
+        if topics:
+            client.set_topics(client._topics | set(topics))  # other members' topics are this one's business where it shares them out
         found: bool = await client.force_metadata_update()  # set_topics would not ask again for what it has asked for
         return found
 
     def partitions_of(self, topic: str) -> Sequence[PartitionId]:
         """Return the partitions of a topic as far as they are known; none: it is not there."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
+
+    @property
+    def is_missing_topics(self) -> bool:
+        """True where a topic of the settings is not there, or none is like the pattern."""
+        subscription = self._consumer._subscription.subscription
+        if self._config.pattern is not None:
+            return subscription is not None and not subscription.topics
+        return not all(self.partitions_of(topic) for topic in self._config.topics)
 
     @property
     def forbidden_topics(self) -> Collection[str]:

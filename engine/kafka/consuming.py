@@ -15,7 +15,7 @@ from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.session_watch import SessionWatch
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.start_positions import StartPosition
-from engine.kafka.topics import KafkaTrouble, find_topics
+from engine.kafka.topics import KafkaTrouble, find_topics, keep_share
 from engine.kafka.undecodable import Undecodable, told
 from engine.topology import TaskContext
 
@@ -26,7 +26,6 @@ _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 4.0
 _CONNECT_SECS: Final = 5.0
 """What the first try to connect may take; each next one may take twice as long."""
-_LOOK_SECS: Final = 0.5
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
@@ -76,14 +75,13 @@ class Consuming:
         """Connect, join, and read until cancelled; then `end` it, whatever ended it."""
         try:
             self._link = link = await self._connect()
-            silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
-            self._host.begin(reach.watch(self._config, link.answered_at, silence_secs, self._host.report))
+            self._host.begin(reach.watch(self._config, link.answered_at, 2 * self._config.heartbeat_interval_ms / 1000, self._host.report))
             await find_topics(link, self._config, self._host.report)
             if self._config.membership == "group":
                 link.subscribe()
                 self._watch_session(link)
             else:
-                self._host.begin(self._keep_share(link))
+                self._host.begin(keep_share(link, self._config, self._task_index, self._tasks))
             self._host.begin(self._keep_committing())
             await self._keep_polling(link)
         finally:
@@ -154,17 +152,6 @@ class Consuming:
 
     # Partitions
 
-    async def _keep_share(self, link: ConsumerLink) -> None:
-        """Without a group: every so-manieth partition is this task's, those that are added to a topic as well; none changes its task."""
-        share: set[PartitionId] | None = None
-        while True:
-            every = [(at + one.partition, one) for at, topic in enumerate(self._config.topics) for one in link.partitions_of(topic)]
-            found = {one for number, one in every if number % self._tasks == self._task_index}
-            if share is None or not found <= share:  # a topic that is not seen just now may be seen again
-                share = found | (share or set())
-                link.take_over(sorted(share))
-            await asyncio.sleep(_LOOK_SECS)
-
     async def _revoked(self) -> None:
         """The group rebalances: emit nothing more, let what is in flight end, commit; then the client rejoins (KS-6)."""
         link, partitions = self._link, self.partitions
@@ -204,11 +191,17 @@ class Consuming:
         self.has_begun = True
         if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
             self._give_up(self.partitions.assign((), membership)[1])
+        before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
+        if given_up and membership is not None and not membership.follows(before):
+            text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
+            self._host.report(KafkaTrouble(text, hint="Let no component block the event loop, or raise session_timeout_ms."))
         self._give_up(given_up)
         for manager in kept:
             manager.is_paused = False  # the client's new assignment knows nothing of it
             link.seek(manager.partition, manager.position)
+        if link.is_missing_topics:
+            self._host.begin(find_topics(link, self._config, self._host.report))
         if self.partitions.opening:
             self._host.begin(self._open(link, set(self.partitions.opening), self._assignments))
         self._host.wake()

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from aiokafka import errors
 from aiokafka.conn import create_conn
+from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka import client_errors
 from engine.kafka.connection import KafkaSecurity
@@ -71,13 +72,17 @@ async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, An
     """Connect to one broker; return what comes of it, None where it answers."""
     host, _, port = broker.rpartition(":")
     options = security.client_options() | {name: client[name] for name in _OF_A_CONNECTION if name in client}
+    connection: Any = None
     try:
         async with asyncio.timeout(_TIMEOUT_SECS):
             connection = await create_conn(host.strip("[]"), int(port), **options)
+            await connection.send(MetadataRequest([]))  # a listener that wants a password answers no more than a greeting without
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - it is what was asked for
         ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
-    connection.close()
+    finally:
+        if connection is not None:
+            connection.close()
     return None

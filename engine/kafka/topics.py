@@ -1,4 +1,4 @@
-"""Whether the topics of a spout are there, and may be read."""
+"""Whether the topics of a spout are there, and may be read; and which of their partitions are a task's own where no group says so."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,9 +6,12 @@ from typing import Final
 
 from engine.errors import EngineError, FatalError
 from engine.kafka.consumer_link import ConsumerLink
+from engine.kafka.offset_manager import PartitionId
 from engine.kafka.spout_config import KafkaSpoutConfig
 
 _PAUSE_SECS: Final = 0.25
+_LOOK_SECS: Final = 0.5
+"""Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
 
 
 class KafkaTrouble(EngineError):
@@ -17,6 +20,14 @@ class KafkaTrouble(EngineError):
 
 async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Callable[[BaseException], None]) -> None:
     """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
+    if config.pattern is not None:
+        if link.is_missing_topics:
+            text, hint = (
+                f"no topic is like {config.pattern!r}",
+                "Names match from their beginning. New ones are looked for again and again.",
+            )
+            report(KafkaTrouble(text, hint=hint))
+        return
     missing, told = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
     while missing:
@@ -37,3 +48,15 @@ async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Call
             told = True
             report(KafkaTrouble(f"topic {missing[0]!r} is not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s."))
         await asyncio.sleep(_PAUSE_SECS)
+
+
+async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int) -> None:
+    """Without a group: every so-manieth partition is this task's, those that are added to a topic as well; none changes its task."""
+    share: set[PartitionId] | None = None
+    while True:
+        every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
+        found = {one for number, one in every if number % tasks == task_index}
+        if share is None or not found <= share:  # a topic that is not seen just now may be seen again
+            share = found | (share or set())
+            link.take_over(sorted(share))
+        await asyncio.sleep(_LOOK_SECS)
