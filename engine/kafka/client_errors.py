@@ -75,5 +75,6 @@ def hint_of(error: BaseException) -> str | None:
 def describe(error: BaseException) -> str:
     """Return an error of the client as one line: its kind, and what it says beyond that."""
     kind = type(error).__name__
-    text = " ".join(str(error).split())
+    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # before it stands advice for another loop
+    text = " ".join(str(said).split())
     return text if kind in text else f"{kind}: {text}" if text else kind

@@ -1,7 +1,6 @@
 """The one place that knows aiokafka's consumer, and what of it is not public."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from typing import Any, Final, Literal
 
@@ -45,7 +44,7 @@ class ConsumerLink:
         self._config = config
         self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka keeps what is sticky in the class
         self._on_revoked, self._on_assigned = on_revoked, on_assigned
-        self._answered_at = time.monotonic()
+        self._answered_at = 0.0
         self._consumer = AIOKafkaConsumer(
             bootstrap_servers=",".join(config.brokers),
             client_id=client_id,
@@ -103,7 +102,7 @@ class ConsumerLink:
             connection.close()
 
     def answered_at(self) -> float:
-        """Return when a broker answered last, by `time.monotonic`."""
+        """Return when a broker answered last, by the client's own clock: greater than before where one has."""
         self._answered_at = max([self._answered_at, *(one._last_action for one in self._consumer._client._conns.values())])
         return self._answered_at
 

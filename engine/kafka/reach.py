@@ -1,7 +1,6 @@
 """Why a cluster cannot be reached: aiokafka only logs it. And whether its brokers go on answering."""
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -13,7 +12,7 @@ from engine.kafka import client_errors
 from engine.kafka.connection import KafkaSecurity
 from engine.kafka.topics import KafkaTrouble
 
-_TIMEOUT_SECS: Final = 10.0
+_TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 _LONGEST_PAUSE_SECS: Final = 60.0
 _SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
@@ -53,17 +52,18 @@ async def why_not(brokers: Sequence[str], security: KafkaSecurity, client: Mappi
 
 async def watch(to: Reached, answered_at: Callable[[], float], silence_secs: float, report: Callable[[BaseException], None]) -> None:
     """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
-    pause = silence_secs
+    now = asyncio.get_running_loop().time
+    pause, since, seen = silence_secs, now(), answered_at()
     while True:
         await asyncio.sleep(pause)
-        silent_secs = time.monotonic() - answered_at()
-        error = await why_not(to.brokers, to.security, to.client) if silent_secs > silence_secs else None
+        before, seen = seen, answered_at()
+        error = None if seen != before else await why_not(to.brokers, to.security, to.client)
         if error is None:
-            pause = silence_secs
+            pause, since = silence_secs, now()
             continue
         if not client_errors.passes(error):
             raise client_errors.fatal(error, f"a connection to {', '.join(to.brokers)}")
-        text = f"no broker has answered for {silent_secs:.0f} s: {client_errors.describe(error)}"
+        text = f"no broker has answered for {now() - since:.0f} s: {client_errors.describe(error)}"
         report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
         pause = min(2 * pause, _LONGEST_PAUSE_SECS)
 

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.guarantee("KS-2")
 
 QUICK: dict[str, Any] = {
     "heartbeat_interval_ms": 200,
-    "session_timeout_ms": 6000,
+    "session_timeout_ms": 30_000,
     "request_timeout_ms": 2000,
     "offset_commit_period_ms": 100,
 }
@@ -97,8 +97,9 @@ async def until_it_ends(config: Any) -> None:
             await run.completed()
 
 
-async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker) -> None:
+async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
+    monkeypatch.setattr("engine.kafka.reach._TIMEOUT_SECS", 0.5)
     port = free_port()
     config = settings(f"{HOST}:{port}", "words", **QUICK)
     notes = Notes()
