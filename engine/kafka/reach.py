@@ -53,19 +53,23 @@ async def why_not(brokers: Sequence[str], security: KafkaSecurity, client: Mappi
 async def watch(to: Reached, answered_at: Callable[[], float], silence_secs: float, report: Callable[[BaseException], None]) -> None:
     """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
     now = asyncio.get_running_loop().time
-    pause, since, seen = silence_secs, now(), answered_at()
+    since, seen = now(), answered_at()
+    due, pause = 0.0, silence_secs
     while True:
-        await asyncio.sleep(pause)
+        await asyncio.sleep(silence_secs)
         before, seen = seen, answered_at()
-        error = None if seen != before else await why_not(to.brokers, to.security, to.client)
+        if seen != before:
+            since, due, pause = now(), 0.0, silence_secs
+        if seen != before or now() < due:
+            continue
+        error = await why_not(to.brokers, to.security, to.client)
         if error is None:
-            pause, since = silence_secs, now()
             continue
         if not client_errors.passes(error):
             raise client_errors.fatal(error, f"a connection to {', '.join(to.brokers)}")
         text = f"no broker has answered for {now() - since:.0f} s: {client_errors.describe(error)}"
         report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
-        pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+        due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
 async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, Any]) -> Exception | None:

@@ -100,6 +100,7 @@ async def until_it_ends(config: Any) -> None:
 async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
     monkeypatch.setattr("engine.kafka.reach._TIMEOUT_SECS", 0.5)
+    monkeypatch.setattr("engine.executor.error_report.WINDOW_SECS", 0.5)
     port = free_port()
     config = settings(f"{HOST}:{port}", "words", **QUICK)
     notes = Notes()
@@ -164,7 +165,7 @@ async def test_a_run_ends_though_the_broker_is_frozen(
         own_broker.freeze()
         async with asyncio.timeout(15):
             await run.deactivate()
-        assert any("a commit failed: TimeoutError" in text for text in texts)
+        assert any("a commit failed:" in text for text in texts)
         async with asyncio.timeout(15):
             await run.stop()
     own_broker.thaw()
