@@ -88,3 +88,11 @@ async def test_who_was_paused_beyond_its_session_emits_nothing_before_it_asked_t
 
     two_bursts = 2 * (256 + 32)  # it may be stopped within one; thousands wait
     assert verdict.counts["repeats after lost, emitted when another one had it"] <= two_bursts
+
+
+@pytest.mark.guarantee("KS-4")
+async def test_one_poison_record_is_passed_once_it_is_in_the_dead_letter_topic(kafka: str, tmp_path: Path) -> None:
+    verdict = await shown(scenarios.poison(kafka, tmp_path, 10_000, drawn_seed()))
+
+    assert verdict.counts["dead letters"] == 2  # the first process died before it knew of its own
+    assert verdict.counts["acked offsets in sets"] > 0

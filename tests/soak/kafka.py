@@ -27,8 +27,9 @@ FULL: Final[Mapping[str, int]] = {
     "kills at most once": 20,
     "kills without guarantee": 20,
     "state": 20,
+    "poison": 100_000,
 }
-"""How often each scenario strikes; of the broker's faults two thirds are kills."""
+"""How often each scenario strikes (of the broker's faults two thirds are kills), and among how many records one is poison."""
 ROUND: Final[Mapping[str, int]] = {name: max(1, count // 20) for name, count in FULL.items()}
 
 Scenario: TypeAlias = "Callable[[KafkaBroker, Path, int, int], Awaitable[Verdict]]"
@@ -87,7 +88,10 @@ def scenarios() -> dict[str, Scenario]:
     def state(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
         return of.state_kills(broker.bootstrap, folder, count, seed)
 
-    every = (rebalances, without_set, broker_faults, steps, steps_at_most_once, at_most_once, no_guarantee, state)
+    def poison(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
+        return of.poison(broker.bootstrap, folder, count, seed)
+
+    every = (rebalances, without_set, broker_faults, steps, steps_at_most_once, at_most_once, no_guarantee, state, poison)
     return dict(zip(FULL, every, strict=True))
 
 

@@ -79,6 +79,14 @@ class Load:
             self.numbers[at.partition, at.offset] = number  # type: ignore[attr-defined]
 
 
+async def read_values(brokers: str, topic: str) -> list[bytes | None]:
+    """All values of the one partition of a topic."""
+    at = TopicPartition(topic, 0)
+    async with AIOKafkaConsumer(at.topic, bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer:
+        end = (await consumer.end_offsets([at]))[at]
+        return [(await consumer.getone()).value for _ in range(end)]
+
+
 class Member:
     """One process of the group."""
 
@@ -89,7 +97,14 @@ class Member:
         self.log = Path(spec.journal).with_suffix(".log")
         with self.log.open("wb") as log:
             command = [sys.executable, "-m", "tests.kafka.torture.member", spec.written()]
-            self.process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
+            self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log)
+
+    def close(self) -> None:
+        """End it, if it runs."""
+        self.process.kill()
+        self.process.wait()
+        if self.process.stdin is not None:
+            self.process.stdin.close()
 
     @property
     def is_alive(self) -> bool:
@@ -132,9 +147,7 @@ class Group:
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self.load.rate = 0
         for member in self.members:
-            if member.is_alive:
-                member.process.kill()
-                member.process.wait()
+            member.close()
 
     # What is done to members
 
@@ -229,18 +242,23 @@ class Group:
     # The end
 
     async def finish(self) -> dict[int, int]:
-        """Stop the load and wait until everything that was produced is read to its end; then have all leave. Returns the ends."""
+        """Stop the load and wait until everything that was produced is done; then have all leave. Returns the ends."""
         await self.load.stop()
         ends = await self._ends()
         every = {(partition, offset) for partition, end in ends.items() for offset in range(end)}
         if self.spec.guarantee == "at_least_once":
-            await self.until(lambda: every <= self._done_places(), "every record is done")
+            await self.until(lambda: self._have_committed(ends) and every <= self._done_places(), f"every record is done: {ends}")
         else:
             await self.until(lambda: self._reached(ends), "every partition is read to its end")
         for member in self.live:
             await self.leave(member)
         self.read()
         return ends
+
+    def _have_committed(self, ends: dict[int, int]) -> bool:
+        """Tell whether those that run share all partitions, and each is committed to its end."""
+        tenures = [tenure for member in self.live for tenure in member.life.owned.values()]
+        return self.is_settled() and all((one.commit.offset if one.commit else one.start) == ends[one.partition] for one in tenures)
 
     def _done_places(self) -> set[Place]:
         emissions = (one for member in self.members for one in member.life.emissions.values())

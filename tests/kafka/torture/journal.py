@@ -7,6 +7,7 @@ A line is `nanoseconds kind words…`, by the clock that all processes of a mach
     o TASK PARTITION START                        a partition is opened: a tenure begins
     g TASK PARTITION REASON IN_FLIGHT DECIDED     it is given up: the tenure ends; how many were in flight when, before its last commit
     a TASK GENERATION PARTITION…                  the group has assigned; these are kept
+    l PARTITION OFFSET                            the broker has the dead letter of a record: it is done
     v TASK                                        the group revokes
     s COMMIT TASK PARTITION OFFSET METADATA       a commit is sent, a line for each partition; `c COMMIT`, `x COMMIT`: it succeeded, failed
     z                                             a clean end
@@ -120,6 +121,12 @@ class Life:
 
     def _on_d(self, at: int, emission: str) -> None:
         self.emissions[emission].done = at
+        self.done += 1
+
+    def _on_l(self, at: int, partition: str, offset: str) -> None:
+        place = (int(partition), int(offset))
+        emission = next(one for one in reversed(self.emissions.values()) if (one.tenure.partition, one.offset) == place)
+        emission.done = at
         self.done += 1
 
     def _on_f(self, at: int, emission: str) -> None:

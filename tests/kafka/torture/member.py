@@ -2,13 +2,14 @@
 
     python -m tests.kafka.torture.member JSON           the fields of a MemberSpec
 
-SIGTERM has it drain and end.
+SIGTERM has it drain and end; it dies with the program that holds the other end of its stdin.
 """
 
 import asyncio
 import itertools
 import json
 import logging
+import os
 import random
 import signal
 import sys
@@ -53,6 +54,8 @@ class MemberSpec:
     step_number: int = 1
     state_url: str | None = None
     checkpoint_ms: int = 1000
+    poison: int | None = None
+    """A number that fails whenever it comes."""
     extra: dict[str, Any] | None = None
     """More settings of the spout."""
 
@@ -117,7 +120,7 @@ class Work(Bolt):
         emission, number = tup.values
         is_slow = number // STRETCH % 2 == 1 and self.draws.random() < self.spec.slow_share
         await asyncio.sleep(SLOW_SECS if is_slow else self.draws.expovariate(100))
-        if self.draws.random() < self.spec.fail_share:
+        if number == self.spec.poison or self.draws.random() < self.spec.fail_share:
             self.journal.write("f", emission)
             self.collector.fail(tup)
             return
@@ -165,7 +168,9 @@ async def main(spec: MemberSpec) -> None:
     journal, death = Journal(Path(spec.journal)), Death(spec.step, spec.step_number)
     Watch(journal, death).begin()
     asked = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, asked.set)
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, asked.set)
+    loop.add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
     async with engine.run(topology_of(spec, journal, death), run_config(spec)) as run:
         run.on_report.append(lambda report: print(report, flush=True))
         ended = asyncio.ensure_future(run.completed())

@@ -7,9 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from tests.kafka.torture.group import Group, Member
+from tests.kafka.torture.group import Group, Member, read_values
 from tests.kafka.torture.judge import Verdict
 from tests.kafka.torture.state import judge_counts, stored_counts
+from tests.kafka.torture.watched import AFTER_DEAD_LETTER
+from tests.servers.kafka_admin import create_topic, fresh_name
 from tests.servers.kafka_broker import KafkaBroker
 
 MOST_MEMBERS: Final = 4
@@ -137,12 +139,14 @@ async def _until_dead_or_settled(group: Group, members: Sequence[Member], before
 
 
 async def _disturb(group: Group, remaining: list[Member]) -> None:
-    """Have the group rebalance, so that those who wait for one die; or wait for those who die otherwise."""
+    """Have the group rebalance, and partitions change hands, so that those die who wait for that: one joins, and all the others leave."""
     before = group.generation
-    visitor = group.join()
+    group.join()
     await group.until(lambda: any(one.was_killed for one in remaining) or group.is_settled(before), "a rebalance ends, or somebody dies")
     await group.progress(PROGRESS)
-    await group.leave(visitor)
+    for other in group.live[:-1]:
+        if other not in remaining:
+            await group.leave(other)
 
 
 async def kills(brokers: str, folder: Path, count: int, seed: int, *, guarantee: str) -> Verdict:
@@ -161,6 +165,28 @@ async def kills(brokers: str, folder: Path, count: int, seed: int, *, guarantee:
         await group.settle(before)
         verdict = await group.verdict()
     verdict.counts["random kills"] = count
+    return verdict
+
+
+async def poison(brokers: str, folder: Path, records: int, seed: int) -> Verdict:
+    """One record that always fails among so many; the process that has buried it dies before it knows, and another one goes on.
+
+    The letter counts as the end of the record, so the judge finds a commit that passes it before the broker has the letter.
+    """
+    draws = random.Random(seed)
+    number = draws.randrange(records // 10)
+    dead = await create_topic(brokers, fresh_name("torture-dead"), 1)
+    extra = {"max_retries": 5, "dead_letter_topic": dead}
+    async with Group(brokers, folder, seed=seed, poison=number, pending=4000, extra=extra) as group:
+        await group.load.produce(records)
+        victim = group.join(step=AFTER_DEAD_LETTER)
+        await group.until(lambda: victim.was_killed, "the poison record is buried")
+        group.join()
+        verdict = await group.verdict()
+        letters = await read_values(brokers, dead)
+    verdict.violated("dead letters are not of the poison record", [value for value in letters if value != str(number).encode()])
+    verdict.violated("poison record has no dead letter", [] if letters else [number])
+    verdict.counts["dead letters"] = len(letters)
     return verdict
 
 

@@ -1,5 +1,6 @@
 """The product's consumer with a journal of what it does, and with deaths on its way: subclasses in the place of its classes."""
 
+import asyncio
 import itertools
 import time
 from collections.abc import Collection, Mapping
@@ -8,9 +9,11 @@ from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection
 
+from engine.errors import Failure
 from engine.kafka import consuming, kafka_spout, start_positions
 from engine.kafka.consumer_link import Batches, ConsumerLink
 from engine.kafka.consuming import Consuming
+from engine.kafka.dead_letters import DeadLetters
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
 from tests.checkpoint.killing import Death
@@ -33,6 +36,9 @@ STEPS = (
 )
 """Where a process may die by kill -9; `before done` and `after ack` are the bolt's."""
 
+AFTER_DEAD_LETTER = "after dead letter"
+"""And there, where a record is given up."""
+
 AT_MOST_ONCE_STEPS = tuple(step for step in STEPS if not step.endswith(" drain"))
 """Nothing is in flight there, so nothing is waited for."""
 
@@ -50,6 +56,7 @@ class Watch:
         spout_module.Partitions = partial(WatchedPartitions, self)
         spout_module.Consuming = partial(WatchedConsuming, self)
         consuming_module.ConsumerLink = partial(WatchedLink, self)
+        spout_module.DeadLetters = partial(WatchedDeadLetters, self)
         self._die_within_commit()
         self._die_within_opening()
 
@@ -142,10 +149,10 @@ class WatchedConsuming(Consuming):
         if self.partitions.owned:
             self._watch.death.at("after revoke")
 
-    async def _quiet(self, most_secs: float) -> None:
+    async def _quiet(self, *arguments: Any) -> None:
         if self.partitions.in_flight:
             self._watch.death.at("within drain")
-        await super()._quiet(most_secs)
+        await super()._quiet(*arguments)
         self.partitions.note_in_flight()
         self._watch.death.at("after drain")
 
@@ -167,6 +174,24 @@ class WatchedConsuming(Consuming):
         is_last = self.partitions.suspended
         await super()._commit_now(link)
         self.partitions.is_committed = is_last
+
+
+class WatchedDeadLetters(DeadLetters):
+    """Writes down each letter that the broker has, before the spout hears of it."""
+
+    def __init__(self, watch: Watch, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._watch = watch
+
+    def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
+        sent = super().send(record, failure, attempts)
+        sent.add_done_callback(lambda done: self._arrived(record, done))
+        return sent
+
+    def _arrived(self, record: Any, done: "asyncio.Future[None]") -> None:
+        if not done.cancelled() and done.exception() is None:
+            self._watch.journal.write("l", record.partition, record.offset)
+            self._watch.death.at("after dead letter")
 
 
 class WatchedLink(ConsumerLink):
