@@ -241,10 +241,12 @@ class ConsumerLink:
     # Offsets
 
     async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
-        """Commit as the member that we were when these were decided; CommitFailedError where we are it no more.
+        """Commit as the member that we were when these were decided; CommitFailedError where we are it no more; nothing without a group.
 
         `consumer.commit` would look at the generation before it waits for the coordinator, and leaves a request behind that is cancelled.
         """
+        if self._config.group is None:
+            return
         coordinator = self._consumer._coordinator
         offsets = {TopicPartition(*at): OffsetAndMetadata(one.offset, one.metadata) for at, one in commits.items()}
         refused: KafkaError | None = None

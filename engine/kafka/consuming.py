@@ -362,8 +362,6 @@ class Consuming:
             self._commit_due.set()
 
     async def _keep_committing(self) -> None:
-        if self._config.group is None:
-            return
         while True:
             try:
                 async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
@@ -381,8 +379,6 @@ class Consuming:
             await self._commit_all(link)
 
     async def _commit_all(self, link: ConsumerLink, most_secs: float | None = None) -> None:
-        if self._config.group is None:
-            return
         try:
             async with asyncio.timeout(most_secs), self._commit_lock:
                 await self._commit_now(link)

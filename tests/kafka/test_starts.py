@@ -128,6 +128,15 @@ async def test_reading_by_assignment_needs_no_group(kafka: str, new_topic: NewTo
     assert sorted(await all_of(config)) == list(range(40))  # nothing was committed
 
 
+@pytest.mark.guarantee("KS-3")
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once", "no_guarantee"])
+async def test_without_a_group_reading_goes_on_beyond_what_may_be_uncommitted(kafka: str, new_topic: NewTopic, guarantee: Any) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(100))
+    config = settings(kafka, topic, group=None, membership="assign", guarantee=guarantee, max_uncommitted_offsets=10, max_poll_records=5)
+    assert await all_of(config) == list(range(100))
+
+
 async def test_an_assignment_may_commit_for_a_group(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10))
