@@ -6,6 +6,9 @@ from types import ModuleType
 import pytest
 
 from tests.project.sources import ROOT
+from tests.servers.kafka_fixtures import kafka
+
+__all__ = ["kafka"]
 
 
 def load(name: str) -> ModuleType:

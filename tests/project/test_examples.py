@@ -19,6 +19,7 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 
 # Those that do not end by themselves, or are no programs, and who runs them.
 ELSEWHERE = {
+    "kafka_word_count.py": "tests/examples/test_kafka_word_count.py, on a real broker",
     "lmdb_state.py": "tests/examples/test_lmdb_state.py, by the suite of state providers and beneath word_count.py",
     "service.py": "tests/examples/test_service.py, over real HTTP",
 }

@@ -1,0 +1,188 @@
+"""Word count from Kafka to Kafka; killed and started again as often as you like, it ends with the right counts.
+
+Start a broker in one terminal (`make kafka`), and in another:
+
+    python examples/kafka_word_count.py fill README.md       # a record for each line, into topic "lines"
+    python -m engine run examples/kafka_word_count.py        # counts them, and goes on until Ctrl-C; kill -9 it as well
+    python examples/kafka_word_count.py show                 # the counts in topic "counts", beside a plain count of "lines"
+
+Fill it again while it runs, and it counts on. Each count in the state is exact. The topic of the counts is at least once: after a kill some
+are written again, always the newest of a word last, so the last record of each key is right. KAFKA_BROKERS, LINES_TOPIC, COUNTS_TOPIC,
+KAFKA_GROUP and STATE say what is elsewhere. To begin anew, change the names, or remove topics, group and state together.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import engine
+from engine import Config, FatalError, Fields, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, bolt, spout
+from engine.kafka import KafkaRecord, KafkaSink, KafkaSinkConfig, KafkaSpout, KafkaSpoutConfig
+
+BROKERS = os.environ.get("KAFKA_BROKERS", "127.0.0.1:9092")
+LINES = os.environ.get("LINES_TOPIC", "lines")
+COUNTS = os.environ.get("COUNTS_TOPIC", "counts")
+GROUP = os.environ.get("KAFKA_GROUP", "kafka-word-count")
+STATE = os.environ.get("STATE", "sqlite:///kafka-word-count.db")
+
+
+def line_of(record: KafkaRecord) -> tuple[int, int, str]:
+    """The translator: where a line stands, and its text, whatever its bytes are."""
+    return record.partition, record.offset, (record.value or b"").decode(errors="replace")
+
+
+READING = KafkaSpoutConfig(
+    brokers=BROKERS,
+    topics=LINES,
+    group=GROUP,
+    group_instance_id=GROUP,  # killed and started again, it is the same member: the group does not wait for the dead one
+    translator=line_of,
+    fields=("partition", "offset", "line"),
+    offset_commit_period_ms=5_000,
+)
+
+WRITING = KafkaSinkConfig(brokers=BROKERS, topic=COUNTS, key=lambda tup: tup["word"], value=lambda tup: str(tup["count"]))
+
+
+def topology() -> Topology:
+    """What `python -m engine run` runs."""
+    begun: set[int] = set()
+    builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, max_task_restarts=0))
+    builder.set_spout("lines", lambda: KafkaSpout(READING))
+    builder.set_bolt("split", lambda: Split(begun), parallelism=2).fields_grouping("lines", "partition")
+    builder.set_bolt("count", lambda: Count(begun), parallelism=4).fields_grouping("split", "word")
+    builder.set_bolt("counts", lambda: KafkaSink(WRITING)).global_grouping("count")
+    return builder.build()
+
+
+class OneLife(StatefulBasicBolt):
+    """A task that dies alone loses changes that the others keep, so its death ends the run: the next start is exact again."""
+
+    def __init__(self, begun: set[int]) -> None:
+        self.begun = begun
+        """The tasks that have begun in this run."""
+
+    def prepare(self) -> None:
+        if self.context.task_id in self.begun:
+            raise FatalError("this task has died in this run", hint="Start it again: it goes on after its last checkpoint.")
+        self.begun.add(self.context.task_id)
+
+
+class Split(OneLife):
+    """Splits lines, and knows which it has had: their offsets are in its state, beside the counts that came of them (CP-2).
+
+    A line that comes again counts 0 words. They are sent on all the same: perhaps it comes again because their counts were not written.
+    """
+
+    output_fields = Fields("word", "times")
+
+    def execute(self, tup: Tuple) -> Iterator[tuple[str, int]]:
+        partition, offset, line = tup.values
+        done: tuple[int, ...] = self.state.get(partition, ())  # start, stop, start, stop…; two numbers where nothing is missing
+        is_new = bisect_right(done, offset) % 2 == 0
+        if is_new:
+            self.state.put(partition, tuple(sorted({*done} ^ {offset, offset + 1})))
+        for word in line.split():
+            yield word, int(is_new)
+
+
+class Count(OneLife):
+    """Counts the words that come to its task, in the state, and tells each new count."""
+
+    output_fields = Fields("word", "count")
+
+    def execute(self, tup: Tuple) -> tuple[str, int]:
+        word, times = tup.values
+        count: int = self.state.get(word, 0) + times
+        if times:
+            self.state.put(word, count)
+        return word, count
+
+
+# fill and show: topologies too, that end with the file, and with the topics
+
+
+def filling(path: Path) -> Topology:
+    """A file -> topic LINES."""
+
+    @spout("value", max_retries=None)
+    def lines() -> Iterator[tuple[str]]:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            for line in file:
+                yield (line.rstrip("\n"),)
+
+    builder = TopologyBuilder("fill")
+    builder.set_spout("lines", lines)
+    builder.set_bolt("write", lambda: KafkaSink(KafkaSinkConfig(brokers=BROKERS, topic=LINES))).global_grouping("lines")
+    return builder.build()
+
+
+def showing(plain: Counter[str], told: dict[str, int]) -> Topology:
+    """Topics LINES and COUNTS, from their beginnings to their ends -> a plain count, and the last count of each word."""
+
+    @bolt()
+    def count_words(tup: Tuple) -> None:
+        plain.update(tup["line"].split())
+
+    @bolt()
+    def take(tup: Tuple) -> None:
+        told[tup["key"].decode()] = int(tup["value"])
+
+    whole: dict[str, Any] = {"brokers": BROKERS, "membership": "assign", "stop_at_end": True}
+    lines = KafkaSpoutConfig(topics=LINES, translator=line_of, fields=("partition", "offset", "line"), **whole)
+    counts = KafkaSpoutConfig(topics=COUNTS, **whole)
+    builder = TopologyBuilder("show")
+    builder.set_spout("lines", lambda: KafkaSpout(lines))
+    builder.set_spout("counts", lambda: KafkaSpout(counts))
+    builder.set_bolt("count_words", count_words).global_grouping("lines")
+    builder.set_bolt("take", take).global_grouping("counts")
+    return builder.build()
+
+
+async def play(topology: Topology) -> engine.Snapshot:
+    async with engine.run(topology) as run:
+        await run.completed()
+    return run.snapshot()
+
+
+def fill(path: Path) -> int:
+    written = asyncio.run(play(filling(path))).components["lines"].acked
+    print(f"{written:,} lines are in topic {LINES!r}.")
+    return 0
+
+
+def show() -> int:
+    plain: Counter[str] = Counter()
+    told: dict[str, int] = {}
+    asyncio.run(play(showing(plain, told)))
+    for word, count in Counter(told).most_common(20):
+        print(f"{count:>9,}  {word}")
+    if told == plain:
+        print("The result equals a plain count of the same text.")
+        return 0
+    wrong = sum((plain - Counter(told)).values()) + sum((Counter(told) - plain).values())
+    print(f"The result differs from a plain count of the same text, by {wrong:,} words: it is still counted, or not all is.")
+    return 1
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Fill a topic with lines, and show what was counted.")
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("fill", help="write the lines of a file").add_argument("path", type=Path)
+    commands.add_parser("show", help="the counts, beside a plain count")
+    arguments = parser.parse_args()
+    if arguments.command == "show":
+        return show()
+    if not arguments.path.is_file():
+        parser.error(f"{arguments.path} is no file")
+    return fill(arguments.path)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Kafka -> count -> Kafka on a real broker: killed and started again, the last count of each word is that of a plain count."""
+
+import asyncio
+import os
+import signal
+import sys
+from asyncio.subprocess import DEVNULL, Process
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+
+from engine.testing import Capture, Feeder, replaced, run_topology
+from tests.examples.conftest import load
+from tests.project.sources import ROOT
+from tests.servers.kafka_admin import create_topic, fresh_name
+
+SCRIPT = str(ROOT / "examples" / "kafka_word_count.py")
+EXACT = "The result equals a plain count of the same text."
+LINES = [f"to be or not {number % 97} {number % 1009}" for number in range(1500)]
+PATIENCE_SECS = 60.0
+
+
+@pytest.fixture
+async def environment(kafka: str, tmp_path: Path) -> dict[str, str]:
+    """Topics, a group and a state of this test alone."""
+    lines, counts = await create_topic(kafka, fresh_name("lines")), await create_topic(kafka, fresh_name("counts"))
+    own = {"KAFKA_BROKERS": kafka, "LINES_TOPIC": lines, "COUNTS_TOPIC": counts, "KAFKA_GROUP": fresh_name("group")}
+    return os.environ | own | {"STATE": f"sqlite:///{tmp_path}/counts.db", "PYTHONPATH": str(ROOT)}
+
+
+async def start(environment: dict[str, str], *arguments: str, shown: int = DEVNULL) -> Process:
+    return await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environment, stdout=shown, stderr=DEVNULL)
+
+
+async def say(environment: dict[str, str], *arguments: str) -> tuple[int | None, list[str]]:
+    """Call the example, and return its exit status and what it says."""
+    process = await start(environment, SCRIPT, *arguments, shown=asyncio.subprocess.PIPE)
+    shown, _ = await asyncio.wait_for(process.communicate(), PATIENCE_SECS)
+    return process.returncode, shown.decode().splitlines()
+
+
+async def read_counts(environment: dict[str, str], told: dict[str, int], is_enough: Callable[[], bool]) -> None:
+    """Read the counts from their beginning, the last one of each word counts, until that is enough."""
+    topic, brokers = environment["COUNTS_TOPIC"], environment["KAFKA_BROKERS"]
+    async with AIOKafkaConsumer(topic, bootstrap_servers=brokers, auto_offset_reset="earliest") as consumer, asyncio.timeout(PATIENCE_SECS):
+        while not is_enough():
+            for records in (await consumer.getmany(timeout_ms=100)).values():
+                told.update({record.key.decode(): int(record.value) for record in records})
+
+
+@pytest.mark.guarantee("KS-2", "KS-10")
+async def test_killed_and_started_again_the_counts_are_exact(environment: dict[str, str], tmp_path: Path) -> None:
+    text = tmp_path / "text.txt"
+    text.write_text("\n".join(LINES), encoding="utf-8")
+    assert await say(environment, "fill", str(text)) == (0, [f"1,500 lines are in topic {environment['LINES_TOPIC']!r}."])
+    killed = await start(environment, "-m", "engine", "run", SCRIPT)
+    told: dict[str, int] = {}
+    await read_counts(environment, told, lambda: told.get("to", 0) > 200)
+    killed.kill()
+    assert await killed.wait() == -signal.SIGKILL
+    plain = Counter(word for line in LINES for word in line.split())
+    again = await start(environment, "-m", "engine", "run", SCRIPT)
+    await read_counts(environment, told, lambda: told == plain)
+    again.send_signal(signal.SIGINT)
+    assert await asyncio.wait_for(again.wait(), PATIENCE_SECS) == 0
+    status, shown = await say(environment, "show")
+    assert (status, shown[-1]) == (0, EXACT)
+    assert {line.split()[1]: int(line.split()[0].replace(",", "")) for line in shown[:4]} == dict.fromkeys(["to", "be", "or", "not"], 1500)
+
+
+async def test_a_file_that_is_not_there_is_an_error(environment: dict[str, str], tmp_path: Path) -> None:
+    assert await say(environment, "fill", str(tmp_path / "none.txt")) == (2, [])
+
+
+# In this process, without a broker
+
+
+@pytest.fixture
+def example(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.setenv("STATE", "memory://")
+    return load("kafka_word_count")
+
+
+def counted(example: ModuleType, lines: list[tuple[int, int, str]]) -> list[tuple[str, int]]:
+    """What the topology tells of these lines, in its order."""
+    feeder, counts = Feeder("partition", "offset", "line"), Capture()
+    feeder.feed_all(lines)
+    feeder.close()
+    finished = run_topology(replaced(replaced(example.topology(), "lines", feeder), "counts", counts))
+    assert finished.state == "complete"
+    return counts.values  # type: ignore[no-any-return]
+
+
+def test_a_line_that_comes_again_counts_nothing_and_is_told_again(example: ModuleType) -> None:
+    assert counted(example, [(0, 7, "be be"), (0, 7, "be be"), (1, 7, "be")]) == [("be", 1), ("be", 2), ("be", 2), ("be", 2), ("be", 3)]
+
+
+def test_lines_may_come_in_any_order_and_with_holes(example: ModuleType) -> None:
+    offsets = [5, 3, 9, 4, 5, 0, 9, 3, 4, 1, 2, 0]
+    assert [count for _, count in counted(example, [(0, offset, "be") for offset in offsets])] == [1, 2, 3, 4, 4, 5, 5, 5, 5, 6, 7, 7]
+
+
+def test_what_is_no_text_is_counted_all_the_same(example: ModuleType) -> None:
+    class Record:
+        partition, offset, value = 1, 2, b"be \xff"
+
+    assert example.line_of(Record()) == (1, 2, "be �")
+    Record.value = None  # type: ignore[assignment]
+    assert example.line_of(Record()) == (1, 2, "")
