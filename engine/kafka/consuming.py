@@ -8,20 +8,20 @@ from typing import Any, Final, Protocol
 from aiokafka import errors
 
 from engine.errors import FatalError
-from engine.kafka import client_errors, reach, start_positions
+from engine.kafka import reach, start_positions
+from engine.kafka.committing import Committing
 from engine.kafka.consumer_link import Batches, ConsumerLink
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.offset_manager import OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.session_watch import SessionWatch
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.start_positions import StartPosition
-from engine.kafka.topics import KafkaTrouble, find_topics, keep_share
+from engine.kafka.topics import find_topics, keep_share
+from engine.kafka.trouble import FIRST_PAUSE_SECS, KafkaTrouble, Patience
 from engine.kafka.undecodable import Undecodable, told
 from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
-_FIRST_PAUSE_SECS: Final = 0.1
-_LONGEST_PAUSE_SECS: Final = 5.0
 _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 4.0
 _CONNECT_SECS: Final = 5.0
@@ -53,19 +53,17 @@ class Consuming:
 
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
         self.partitions = partitions
-        self.skips_dropped = self.acked_left_out = self.resets = 0
+        self.committing = Committing(config, context.topology_name, partitions, host.report)
+        self.skips_dropped = self.resets = 0
         self._config, self._topology, self._clock, self._host = config, context.topology_name, context.clock, host
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
         self._ending: asyncio.Task[None] | None = None
         self._session: SessionWatch | None = None
-        self._commit_lock = asyncio.Lock()
-        self._commit_due = asyncio.Event()
         self._room = asyncio.Event()
         self._assignments = 0
         self.has_begun = False
         """True once partitions were assigned: from then on `have_ended` means something."""
-        self._metadata_bytes = config.max_metadata_bytes
         self._told_of: set[str] = set()
         self._undecodable = Undecodable()
 
@@ -82,7 +80,7 @@ class Consuming:
                 self._watch_session(link)
             else:
                 self._host.begin(keep_share(link, self._config, self._task_index, self._tasks))
-            self._host.begin(self._keep_committing())
+            self._host.begin(self.committing.keep(link))
             await self._keep_polling(link)
         finally:
             self._ending = asyncio.ensure_future(self._end())  # in a task of its own: this one may be cancelled again
@@ -107,7 +105,7 @@ class Consuming:
         if link is None:
             return
         try:
-            await self._commit_all(link, _END_COMMIT_SECS)
+            await self.committing.commit(link, _END_COMMIT_SECS)
         finally:
             self._host.given_up(list(self.partitions))
             self.partitions.close()
@@ -117,7 +115,7 @@ class Consuming:
                 )
 
     async def _connect(self) -> ConsumerLink:
-        pause, limit = _FIRST_PAUSE_SECS, _CONNECT_SECS
+        patience, limit = Patience(self._host.report), _CONNECT_SECS
         instance = self._config.group_instance_id
         while True:
             link: ConsumerLink | None = None
@@ -134,17 +132,8 @@ class Consuming:
                 if not isinstance(error, Exception):
                     raise
                 real = await reach.real_error(error, self._config.brokers, self._config.security, self._config.client)
-                await self._bear(real, f"a connection to {', '.join(self._config.brokers)}", pause)
-            pause, limit = min(2 * pause, _LONGEST_PAUSE_SECS), 2 * limit
-
-    async def _bear(self, error: Exception, doing: str, pause_secs: float) -> None:
-        """Show what passes by itself, and wait; raise what does not."""
-        if isinstance(error, FatalError):
-            raise error
-        if not client_errors.passes(error):
-            raise client_errors.fatal(error, doing)
-        self._host.report(KafkaTrouble(f"{doing} failed: {client_errors.describe(error)}", hint=f"It is tried again in {pause_secs:g} s."))
-        await asyncio.sleep(pause_secs)
+                await patience.bear(real, f"a connection to {', '.join(self._config.brokers)}")
+            limit *= 2
 
     def end_of(self, partition: PartitionId) -> int | None:
         """Return the offset that the next record of a partition will get, None while that is not known."""
@@ -162,7 +151,7 @@ class Consuming:
             if self._config.guarantee == "at_least_once":
                 self._host.request_checkpoint()
                 await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
-            await self._commit_all(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+            await self.committing.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
         except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
             self._host.report(error)
 
@@ -214,14 +203,13 @@ class Consuming:
         self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
     ) -> None:
         """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
-        pause = _FIRST_PAUSE_SECS
+        patience = Patience(self._host.report)
         while True:
             try:
                 found = await start_positions.find(link, self._config, self._topology, partitions, unread)
                 break
             except Exception as error:  # noqa: BLE001 - borne or raised
-                await self._bear(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}", pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+                await patience.bear(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
         if assignment != self._assignments or link is not self._link:
             return
         for partition, start in found.items():
@@ -267,18 +255,18 @@ class Consuming:
     # Polling
 
     async def _keep_polling(self, link: ConsumerLink) -> None:
-        pause = _FIRST_PAUSE_SECS
+        patience = Patience(self._host.report)
         while True:
-            await self._wait_for_room(link)
-            link.pause([manager.partition for manager in self.partitions.to_pause()])
             try:
+                await self._wait_for_room(link)
+                link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":
-                    batches = await self._commit_first(link, batches)
+                    batches = await self.committing.commit_first(link, batches)
                 self._feed(link, batches)
-                pause = _FIRST_PAUSE_SECS
+                patience.calm()
             except errors.NoOffsetForPartitionError:
-                await asyncio.sleep(_FIRST_PAUSE_SECS)  # it is being opened
+                await asyncio.sleep(FIRST_PAUSE_SECS)  # it is being opened
             except errors.OffsetOutOfRangeError as error:
                 await self._reset(link, error)
             except Exception as error:  # noqa: BLE001 - borne or raised
@@ -287,8 +275,7 @@ class Consuming:
                 if undecodable is not None:
                     await self._read_up_to(undecodable, error)
                     continue
-                await self._bear(error, self._doing, pause)
-                pause = min(2 * pause, _LONGEST_PAUSE_SECS)
+                await patience.bear(error, self._doing)
 
     async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
         """A poll came upon a record that it cannot decode: have all before it be done, then end the run with its place."""
@@ -321,10 +308,9 @@ class Consuming:
         for at, records in batches.items():
             manager = owned.get(at)
             if manager is not None:  # else it is being opened, and will be sought
-                came = (
-                    manager.feed(records if manager.stop_at is None else [one for one in records if one.offset < manager.stop_at]) > 0
-                    or came
-                )
+                if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
+                    records = [one for one in records if one.offset < manager.stop_at]
+                came = manager.feed(records) > 0 or came
         for manager in self.partitions:
             position = link.position(manager.partition)
             if position is not None:
@@ -332,75 +318,8 @@ class Consuming:
         if came or self._config.stop_at_end:
             self._host.wake()
 
-    async def _commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
-        """At most once: have the broker know that these are read, before any of them is emitted; return what may be."""
-        owned, pause = self.partitions.owned, _FIRST_PAUSE_SECS
-        batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
-        if not batches:
-            return batches  # all of it is of partitions that are being opened
-        membership = self.partitions.membership
-        commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
-        while True:
-            try:
-                async with self._commit_lock:
-                    if not self.partitions.suspended:
-                        await link.commit(commits, membership)
-                        self.partitions.note_committed(commits)
-                        return batches
-            except (errors.CommitFailedError, errors.IllegalStateError):
-                return {}  # they are read again by whoever has the partition now
-            except Exception as error:  # noqa: BLE001 - borne or raised
-                await self._bear(error, "a commit", pause)
-            if self.partitions.suspended or membership != self.partitions.membership:
-                return {}
-
-    # Committing
-
-    def look(self) -> None:
-        """Nothing can be emitted just now: have a commit be made where one would let a full partition go on."""
-        if any(manager.wants_commit for manager in self.partitions):
-            self._commit_due.set()
-
-    async def _keep_committing(self) -> None:
-        while True:
-            try:
-                async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
-                    await self._commit_due.wait()
-            except TimeoutError:
-                pass
-            self._commit_due.clear()
-            if self._config.guarantee != "at_most_once":
-                await self.commit()
-
     async def commit(self) -> None:
-        """Commit all that is acked; a failure is reported, and made good by the next one."""
+        """Commit what is done; without effect in the middle of a rebalance, which commits by itself."""
         link = self._link
         if link is not None and not self.partitions.suspended:
-            await self._commit_all(link)
-
-    async def _commit_all(self, link: ConsumerLink, most_secs: float | None = None) -> None:
-        try:
-            async with asyncio.timeout(most_secs), self._commit_lock:
-                await self._commit_now(link)
-        except Exception as error:
-            if not client_errors.passes(error):
-                raise client_errors.fatal(error, f"a commit of group {self._config.group!r}") from error
-            self._host.report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint="It is made good by the next one."))
-        link.resume([manager.partition for manager in self.partitions.to_resume() if link.is_assigned(manager.partition)])
-
-    async def _commit_now(self, link: ConsumerLink) -> None:
-        while True:
-            carries_set = self._config.commit_acked_set and self._config.guarantee == "at_least_once"
-            commits: dict[PartitionId, Commit] = self.partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
-            if not commits:
-                return
-            try:
-                await link.commit(commits, self.partitions.membership)
-            except errors.OffsetMetadataTooLargeError:
-                if self._metadata_bytes == 0:
-                    raise
-                self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > 128 else 0
-                continue
-            self.partitions.note_committed(commits)
-            self.acked_left_out += sum(one.left_out for one in commits.values())
-            return
+            await self.committing.commit(link)

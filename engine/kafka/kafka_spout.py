@@ -13,8 +13,8 @@ from engine.kafka.offset_manager import OffsetManager
 from engine.kafka.partitions import Partitions
 from engine.kafka.retry import Backoff, RetryService
 from engine.kafka.spout_config import KafkaSpoutConfig
-from engine.kafka.topics import KafkaTrouble
 from engine.kafka.translate import ToStream
+from engine.kafka.trouble import KafkaTrouble
 from engine.kernel import Entry, RecordFeed, settle
 from engine.topology import Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
@@ -81,7 +81,7 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def rest(self) -> None:
         """Nothing can be emitted just now."""
-        self._consuming.look()
+        self._consuming.committing.look()
         if self.config.stop_at_end and self._consuming.has_begun and self._partitions.have_ended:
             raise SpoutExhausted
 

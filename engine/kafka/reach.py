@@ -10,7 +10,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka import client_errors
 from engine.kafka.connection import KafkaSecurity
-from engine.kafka.topics import KafkaTrouble
+from engine.kafka.trouble import KafkaTrouble
 
 _TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")

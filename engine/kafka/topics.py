@@ -4,18 +4,15 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from engine.errors import EngineError, FatalError
+from engine.errors import FatalError
 from engine.kafka.consumer_link import ConsumerLink
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.trouble import KafkaTrouble
 
 _PAUSE_SECS: Final = 0.25
 _LOOK_SECS: Final = 0.5
 """Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
-
-
-class KafkaTrouble(EngineError):
-    """Something with Kafka that passes by itself, or is survived; only reported."""
 
 
 async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Callable[[BaseException], None]) -> None:

@@ -1,0 +1,96 @@
+"""When the offsets of a spout's partitions are committed, and what of a commit that fails (KS-1, KS-2)."""
+
+import asyncio
+from typing import Final
+
+from aiokafka import errors
+
+from engine.kafka import client_errors
+from engine.kafka.consumer_link import Batches, ConsumerLink
+from engine.kafka.offset_manager import Commit, PartitionId
+from engine.kafka.partitions import Partitions
+from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.trouble import KafkaTrouble, Patience, Report
+
+_LEAST_METADATA_BYTES: Final = 128
+
+
+class Committing:
+    """Commits each period and on demand. One commit at a time: none is under way when the client rejoins its group."""
+
+    def __init__(self, config: KafkaSpoutConfig, topology: str, partitions: Partitions, report: Report) -> None:
+        self.left_out = 0
+        """Acked offsets that the metadata had no room for."""
+        self._config, self._topology, self._partitions, self._report = config, topology, partitions, report
+        self._tracked = config.guarantee == "at_least_once"
+        self._metadata_bytes = config.max_metadata_bytes
+        self._lock = asyncio.Lock()
+        self._due = asyncio.Event()
+
+    async def keep(self, link: ConsumerLink) -> None:
+        """Commit for ever: each period, and where it is wanted."""
+        while True:
+            try:
+                async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            if self._config.guarantee != "at_most_once" and not self._partitions.suspended:
+                await self.commit(link)
+
+    def look(self) -> None:
+        """Nothing can be emitted just now: have a commit be made where one would let a full partition go on."""
+        if any(manager.wants_commit for manager in self._partitions):
+            self._due.set()
+
+    async def commit(self, link: ConsumerLink, most_secs: float | None = None) -> None:
+        """Commit all that is done; what passes by itself is reported, and made good by the next one. Raises FatalError."""
+        try:
+            async with asyncio.timeout(most_secs), self._lock:
+                await self._commit(link)
+        except Exception as error:
+            if not client_errors.passes(error):
+                raise client_errors.fatal(error, f"a commit of group {self._config.group!r}") from error
+            self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint="It is made good by the next one."))
+        link.resume([manager.partition for manager in self._partitions.to_resume() if link.is_assigned(manager.partition)])
+
+    async def _commit(self, link: ConsumerLink) -> None:
+        carries_set = self._config.commit_acked_set and self._tracked
+        while True:
+            commits: dict[PartitionId, Commit] = self._partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
+            if not commits:
+                return
+            try:
+                await link.commit(commits, self._partitions.membership)
+            except errors.OffsetMetadataTooLargeError:
+                if self._metadata_bytes == 0:
+                    raise
+                self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > _LEAST_METADATA_BYTES else 0
+                continue
+            self._partitions.note_committed(commits)
+            self.left_out += sum(one.left_out for one in commits.values())
+            return
+
+    async def commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
+        """At most once: have the broker know that these are read, before any of them is emitted; return what may be.
+
+        Where the group has rebalanced meanwhile that is nothing: they are read again, by whoever has the partition then.
+        """
+        owned, membership, patience = self._partitions.owned, self._partitions.membership, Patience(self._report)
+        batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
+        if not batches:
+            return batches  # all of it is of partitions that are being opened
+        commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
+        while not self._partitions.suspended and membership == self._partitions.membership:
+            try:
+                async with self._lock:
+                    await link.commit(commits, membership)
+                    self._partitions.note_committed(commits)
+                    return batches
+            except (errors.CommitFailedError, errors.IllegalStateError):
+                break
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                await patience.bear(error, "a commit")
+        link.reread({at: owned[at].position for at in batches if at in owned})
+        return {}
