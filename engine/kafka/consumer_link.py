@@ -133,6 +133,11 @@ class ConsumerLink:
         """Return the partitions of a topic as far as they are known; none: it is not there."""
         return [PartitionId(topic, number) for number in sorted(self._consumer.partitions_for_topic(topic) or ())]
 
+    def all_partitions(self) -> frozenset[PartitionId]:
+        """Return the partitions of all topics that are read, whoever has them, as far as they are known."""
+        topics = self._config.topics or self._consumer.subscription()
+        return frozenset(one for topic in topics for one in self.partitions_of(topic))
+
     @property
     def is_missing_topics(self) -> bool:
         """True where a topic of the settings is not there, or none is like the pattern."""

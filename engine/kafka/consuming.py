@@ -65,6 +65,8 @@ class Consuming:
         self.has_begun = False
         """True once partitions were assigned: from then on `have_ended` means something."""
         self._told_of: set[str] = set()
+        self._at_first: frozenset[PartitionId] | None = None
+        """The partitions that were there when the first were assigned."""
         self._undecodable = Undecodable()
 
     # Life
@@ -178,6 +180,8 @@ class Consuming:
             return
         self._assignments += 1
         self.has_begun = True
+        if self._at_first is None:
+            self._at_first = link.all_partitions()
         if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
             self._give_up(self.partitions.assign((), membership)[1])
         before = self.partitions.membership
@@ -206,7 +210,8 @@ class Consuming:
         patience = Patience(self._host.report)
         while True:
             try:
-                found = await start_positions.find(link, self._config, self._topology, partitions, unread)
+                added = set(partitions) - (self._at_first or frozenset())
+                found = await start_positions.find(link, self._config, self._topology, partitions, unread, added)
                 break
             except Exception as error:  # noqa: BLE001 - borne or raised
                 await patience.bear(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")

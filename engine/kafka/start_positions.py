@@ -47,8 +47,13 @@ async def find(
     topology: str,
     partitions: Collection[PartitionId],
     unread: Mapping[PartitionId, int] = MappingProxyType({}),
+    added: Collection[PartitionId] = (),
 ) -> dict[PartitionId, StartPosition]:
-    """Return where each of these partitions begins; `unread`: where those are that have begun, and whose next offset is not there."""
+    """Return where each of these partitions begins.
+
+    `unread`: where those are that have begun, and whose next offset is not there. `added`: those that were not there when the spout began: the
+    latest of them is their beginning, or what was written before they were seen would never be read.
+    """
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
     committed = await link.committed([one for one in partitions if one not in unread])
     at_time: Mapping[PartitionId, int] = {}
@@ -62,7 +67,7 @@ async def find(
         if partition in unread:
             start = StartPosition(unread[partition])
         elif start is None:
-            beginning = at_time.get(partition, (last if late else first)[partition])
+            beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
             note = acked_set.decode(metadata)
             start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0)
         found[partition] = start.within(first[partition], last[partition], config.out_of_range)

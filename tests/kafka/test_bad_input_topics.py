@@ -10,7 +10,7 @@ from aiokafka.errors import TopicAlreadyExistsError
 from engine import ComponentError
 from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
-from tests.kafka.play import Notes, all_of, commit, committed, heard, playing, produce, settings, until_committed
+from tests.kafka.play import Notes, all_of, commit, committed, gauges, heard, playing, produce, settings, until_committed
 from tests.kafka.test_starts import delete_before
 from tests.servers.kafka_admin import admin, create_topic, delete_topic, fresh_name
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
@@ -72,6 +72,24 @@ async def test_partitions_that_are_added_are_read(kafka: str, new_topic: NewTopi
         await notes.until(lambda: len(notes.got) >= 500)
     assert sorted(set(notes.got)) == [*range(100), *range(1000, 1100), *range(2000, 2100), *range(3000, 3100)]
     assert len(notes.got) == 500  # the records 0 to 99 were sent twice
+
+
+@pytest.mark.guarantee("KS-5")
+async def test_a_partition_that_is_added_later_is_read_from_its_beginning_by_a_spout_that_began_at_the_latest(
+    kafka: str, new_topic: NewTopic
+) -> None:
+    """Or what is written before the spout sees it would never be read."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(100))
+    config = settings(kafka, topic, start="latest", heartbeat_interval_ms=100, client={"metadata_max_age_ms": 3000})
+    notes = Notes()
+    async with playing(config, notes) as run:
+        await notes.until(lambda: len(gauges(run, "kafka_position")) == 1)
+        async with admin(kafka) as client:
+            await client.create_partitions({topic: NewPartitions(total_count=2)})
+        await produce(kafka, topic, range(1000, 1010), partition=1, metadata_max_age_ms=100)
+        await notes.until(lambda: len(notes.got) == 10)
+    assert notes.got == list(range(1000, 1010))
 
 
 async def test_more_tasks_than_partitions_and_an_empty_topic(kafka: str, new_topic: NewTopic) -> None:
