@@ -77,14 +77,14 @@ async def test_a_broker_that_is_killed_and_frozen_loses_nothing(new_broker: NewB
 
 @pytest.mark.guarantee("CP-10", "KS-6")
 async def test_state_behind_a_killed_spout_counts_all_and_nothing_twice(kafka: str, tmp_path: Path) -> None:
-    verdict = await shown(scenarios.state_kills(kafka, tmp_path, 2, drawn_seed()))
+    verdict = await shown(scenarios.state_kills(kafka, tmp_path, 1, drawn_seed()))
 
     assert verdict.counts["counted exactly once"] > 0
 
 
 @pytest.mark.guarantee("KS-6")
 async def test_who_was_paused_beyond_its_session_emits_nothing_before_it_asked_the_group(kafka: str, tmp_path: Path) -> None:
-    verdict = await shown(scenarios.pause_with_backlog(kafka, tmp_path, drawn_seed()))
+    verdict = await shown(scenarios.pause_with_backlog(kafka, tmp_path, 10_000, drawn_seed()))
 
     two_bursts = 2 * (256 + 32)  # it may be stopped within one; thousands wait
     assert verdict.counts["repeats after lost, emitted when another one had it"] <= two_bursts

@@ -66,17 +66,17 @@ async def rebalances(brokers: str, folder: Path, count: int, seed: int, *, commi
     return verdict
 
 
-async def pause_with_backlog(brokers: str, folder: Path, seed: int) -> Verdict:
+async def pause_with_backlog(brokers: str, folder: Path, backlog: int, seed: int) -> Verdict:
     """Pause a process that has much to emit beyond its session, until another one has done all; then let it go on."""
-    async with Group(brokers, folder, seed=seed, pending=10_000) as group:
-        await group.load.produce(20_000)
+    async with Group(brokers, folder, seed=seed, pending=backlog // 2) as group:
+        await group.load.produce(backlog)
         paused = group.join()
         await group.progress(PROGRESS)
         group.pause(paused)
         before = group.generation
         group.join()
         await group.settle(before)
-        await group.progress(20_000 - paused.life.done)
+        await group.progress(backlog - paused.life.done)
         before = group.generation
         group.go_on(paused)
         await group.settle(before)
@@ -176,7 +176,7 @@ async def poison(brokers: str, folder: Path, records: int, seed: int) -> Verdict
     draws = random.Random(seed)
     number = draws.randrange(records // 10)
     dead = await create_topic(brokers, fresh_name("torture-dead"), 1)
-    extra = {"max_retries": 5, "dead_letter_topic": dead}
+    extra = {"max_retries": 4, "dead_letter_topic": dead}
     async with Group(brokers, folder, seed=seed, poison=number, pending=4000, extra=extra) as group:
         await group.load.produce(records)
         victim = group.join(step=AFTER_DEAD_LETTER)
