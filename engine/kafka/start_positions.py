@@ -51,8 +51,8 @@ async def find(
 ) -> dict[PartitionId, StartPosition]:
     """Return where each of these partitions begins.
 
-    `unread`: where those are that have begun, and whose next offset is not there. `added`: those that were not there when the spout began: the
-    latest of them is their beginning, or what was written before they were seen would never be read.
+    `unread`: where those are that have begun, and whose next offset is not there. `added`: those that were not there when the spout
+    began: the latest of them is their beginning, or what was written before they were seen would never be read.
     """
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
     committed = await link.committed([one for one in partitions if one not in unread])
