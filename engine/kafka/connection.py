@@ -29,12 +29,14 @@ class KafkaSecurity:
     )
     username: str | None = setting(None, help="User of PLAIN and SCRAM.")
     password: str | None = field(default=None, repr=False)
+    """Its password; never shown."""
     token_provider: Any = field(default=None, repr=False)
     """For OAUTHBEARER: an `aiokafka.abc.AbstractTokenProvider`."""
     cafile: str | None = setting(None, help="PEM file of the authority that signed the brokers' certificates; none: the system's.")
     certfile: str | None = setting(None, help="PEM file of our own certificate, where the brokers ask for one.")
     keyfile: str | None = setting(None, help="PEM file of its key.")
     key_password: str | None = field(default=None, repr=False)
+    """Of the key file; never shown."""
     check_hostname: bool = setting(True, help="Whether a broker's certificate has to be for the name that it is reached by.")
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
     """A ready context instead of the files."""

@@ -46,10 +46,12 @@ class KafkaSinkConfig:
     """
 
     brokers: Brokers
+    """`"host:port"`, several with commas between them, or a sequence: where to begin; the cluster names the rest."""
     topic: str | Callable[[Tuple], str]
     """The topic to write, or a function of the tuple that names it."""
     client_id: str | None = setting(None, help="How the brokers' logs and quotas name this client; none: topology, component and task.")
     security: KafkaSecurity = PLAINTEXT
+    """TLS and SASL."""
     client: Mapping[str, Any] = field(default_factory=dict)
     """More options of `aiokafka.AIOKafkaProducer`, as they are. It is idempotent and waits for all replicas unless they say otherwise."""
 
@@ -58,6 +60,7 @@ class KafkaSinkConfig:
     value: Callable[[Tuple], Content] | None = None
     """Default: the field "value", which the input must have. None is a tombstone of a compacted topic."""
     headers: Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None = None
+    """Pairs of a name and bytes; default: none."""
     timestamp_ms: Callable[[Tuple], int | None] | None = None
     """Milliseconds since the epoch; default: when the record is put into its batch."""
     partition: Callable[[Tuple], int | None] | None = None

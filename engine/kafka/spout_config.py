@@ -51,6 +51,7 @@ class KafkaSpoutConfig:
     """
 
     brokers: Brokers
+    """`"host:port"`, several with commas between them, or a sequence: where to begin; the cluster names the rest."""
     topics: str | tuple[str, ...] | list[str] = ()
     """The topics to read: one name or several."""
     pattern: str | None = setting(None, help="A regular expression that names of topics match from their beginning, instead of topics.")
@@ -63,6 +64,7 @@ class KafkaSpoutConfig:
     )
     client_id: str | None = setting(None, help="How the brokers' logs and quotas name this client; none: topology, component and task.")
     security: KafkaSecurity = PLAINTEXT
+    """TLS and SASL."""
     client: Mapping[str, Any] = field(default_factory=dict)
     """More options of `aiokafka.AIOKafkaConsumer`, as they are."""
 

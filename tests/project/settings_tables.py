@@ -1,0 +1,73 @@
+"""Writes the tables of Kafka's settings into docs/KAFKA.md, from the dataclasses: `python -m tests.project.settings_tables`."""
+
+import ast
+import dataclasses
+import inspect
+from pathlib import Path
+from typing import Any
+
+from engine.config import settings_of
+from engine.kafka import KafkaSecurity, KafkaSinkConfig, KafkaSpoutConfig
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "KAFKA.md"
+TABLES: tuple[type[Any], ...] = (KafkaSpoutConfig, KafkaSinkConfig, KafkaSecurity)
+NEEDED = "needed"
+
+
+def table(settings_class: type[Any]) -> str:
+    """Return one row for each setting: its name, its default and what else it may be, its help, or what stands below it in the code."""
+    declared = settings_of(settings_class)
+    notes = _notes(settings_class)
+    lines = ["| setting | default | is |", "|---|---|---|"]
+    for field in dataclasses.fields(settings_class):
+        spec = declared.get(field.name)
+        meaning = notes.get(field.name, "") if spec is None else spec.help
+        others = [f'`"{choice}"`' for choice in (spec.choices if spec else ()) if choice != field.default]
+        lines.append(f"| `{field.name}` | {'; '.join([_default(field), *others])} | {_cell(meaning)} |")
+    return "\n".join([*lines, ""])
+
+
+def _notes(settings_class: type[Any]) -> dict[str, str]:
+    """The texts that stand below fields, as docstrings do."""
+    (body,) = ast.parse(inspect.getsource(settings_class)).body
+    assert isinstance(body, ast.ClassDef)
+    pairs = zip(body.body, body.body[1:], strict=False)
+    return {
+        first.target.id: second.value.value
+        for first, second in pairs
+        if isinstance(first, ast.AnnAssign) and isinstance(first.target, ast.Name) and _is_text(second)
+    }
+
+
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant) and isinstance(statement.value.value, str)
+
+
+def _default(field: "dataclasses.Field[Any]") -> str:
+    if field.default is dataclasses.MISSING:
+        return NEEDED if field.default_factory is dataclasses.MISSING else "none"
+    if field.default is None or field.default == ():
+        return "none"
+    if isinstance(field.default, (int, float)) and not isinstance(field.default, bool):
+        return f"{field.default:,.10g}" if isinstance(field.default, float) else f"{field.default:,}"
+    if isinstance(field.default, (str, bool)):
+        return f"`{field.default!r}`".replace("'", '"')
+    return f"`{field.default.__name__}`" if callable(field.default) else f"`{type(field.default).__name__}(…)`"
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def with_tables(text: str) -> str:
+    """Return the page with each table between its marks."""
+    for settings_class in TABLES:
+        begin, end = (f"<!-- {settings_class.__name__}:{mark} -->\n" for mark in ("begin", "end"))
+        head, _, rest = text.partition(begin)
+        _, _, tail = rest.partition(end)
+        text = head + begin + table(settings_class) + end + tail
+    return text
+
+
+if __name__ == "__main__":
+    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
