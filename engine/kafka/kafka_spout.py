@@ -96,16 +96,17 @@ class KafkaSpout(Spout, SpoutPortUser):
         """The translator raised, or made no tuple of the stream: the record fails (KS-8)."""
         if inspect.iscoroutine(values):
             values.close()  # else it is warned of that nobody awaited it
-        manager, record = entry.manager, entry.record
+        manager: OffsetManager = entry.manager
         where = f"{manager.partition} offset {entry.offset}"
         trouble = KafkaTrouble(f"the translator could not make a tuple of {where}: {type(error).__name__}: {error}")
         trouble.__cause__ = error
         self.report(trouble)
         failure = Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}")
+        if not manager.fail(entry):
+            return
         if self._tracked:
-            if manager.fail(entry):
-                self._retry(entry, failure)
-        elif self._dead_letters is not None and record is not None:
+            self._retry(entry, failure)
+        elif self._dead_letters is not None:
             self._bury(entry, failure)
         else:
             manager.dropped += 1
@@ -160,14 +161,23 @@ class KafkaSpout(Spout, SpoutPortUser):
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
-        if not sent.cancelled() and sent.exception() is None:
-            entry.manager.dead_letters += 1
+        """The letter has arrived, or never will: then the record is not done where that matters, and is tried again."""
+        manager: OffsetManager = entry.manager
+        if sent.cancelled() or entry.is_lost:
+            return
+        error = sent.exception()
+        if error is None:
+            manager.dead_letters += 1
             settle(entry)
-            self.context.wake()
-        elif not entry.is_lost:
-            now = self.context.clock.now()
-            self._retries.postpone(entry, now)
-            self._wait_for_due(now)
+        else:
+            self.report(error)
+            if self._tracked:
+                self._retries.postpone(entry, self.context.clock.now())
+                self._wait_for_due(self.context.clock.now())
+            else:
+                manager.dropped += 1
+                settle(entry)
+        self.context.wake()
 
     # Host of the consumer's coroutine
 
