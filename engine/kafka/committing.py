@@ -44,7 +44,7 @@ class Committing:
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 
-    async def commit(self, link: ConsumerLink, most_secs: float | None = None) -> None:
+    async def commit(self, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
         """Commit all that is done; what passes by itself is reported, and made good by the next one. Raises FatalError."""
         try:
             async with asyncio.timeout(most_secs), self._lock:
@@ -52,7 +52,8 @@ class Committing:
         except Exception as error:
             if not client_errors.passes(error):
                 raise client_errors.fatal(error, f"a commit of group {self._config.group!r}") from error
-            self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint="It is made good by the next one."))
+            hint = "What it would have said is done again at the next start." if is_last else "It is made good by the next one."
+            self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint=hint))
         link.resume([manager.partition for manager in self._partitions.to_resume() if link.is_assigned(manager.partition)])
 
     async def _commit(self, link: ConsumerLink) -> None:

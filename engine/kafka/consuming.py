@@ -107,7 +107,7 @@ class Consuming:
         if link is None:
             return
         try:
-            await self.committing.commit(link, _END_COMMIT_SECS)
+            await self.committing.commit(link, _END_COMMIT_SECS, is_last=True)
         finally:
             self._host.given_up(list(self.partitions))
             self.partitions.close()
@@ -188,7 +188,10 @@ class Consuming:
         kept, given_up = self.partitions.assign(assigned, membership)
         if given_up and membership is not None and not membership.follows(before):
             text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
-            self._host.report(KafkaTrouble(text, hint="Let no component block the event loop, or raise session_timeout_ms."))
+            hint = "Let no component block the event loop, or raise session_timeout_ms."
+            if self._config.group_instance_id is not None:
+                hint += " Or another process has the same group_instance_id: each needs its own."
+            self._host.report(KafkaTrouble(text, hint=hint))
         self._give_up(given_up)
         for manager in kept:
             manager.is_paused = False  # the client's new assignment knows nothing of it
