@@ -51,6 +51,8 @@ class OffsetManager(OffsetWindow):
         self.retries = self.dead_letters = self.dropped = 0
         self._limit = limit
         self._committed_passed = 0
+        self._is_ahead = False
+        """A commit ahead was begun, and perhaps the broker has it."""
 
     @property
     def uncommitted(self) -> int:
@@ -84,15 +86,17 @@ class OffsetManager(OffsetWindow):
         offset = self.end
         runs = self.acked_runs() if carries_set and most_bytes else []
         metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
-        if offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
+        if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
             return None
         return Commit(offset, metadata, self.passed, left_out, self)
 
     def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
-        """Return the commit of what was fetched and is not fed yet (at most once)."""
+        """Return the commit of what was fetched and is not fed yet (at most once); one that is cut off is taken back by the next."""
+        self._is_ahead = True
         metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
         return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
 
     def note_committed(self, commit: Commit) -> None:
         """Note that the broker has it."""
+        self._is_ahead = False
         self.committed, self.metadata, self._committed_passed = commit.offset, commit.metadata, commit.passed

@@ -284,6 +284,18 @@ def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
     assert given_back.offset == 0, "on a clean stop what was not emitted is given back"
 
 
+@pytest.mark.guarantee("KS-1")
+def test_a_commit_ahead_that_was_cut_off_is_taken_back() -> None:
+    manager = window(start=2, committed=2)
+    assert manager.commit("words", PLENTY, carries_set=False) is None
+    manager.commit_ahead("words", 5, 3)
+    given_back = manager.commit("words", PLENTY, carries_set=False)
+    assert given_back is not None
+    assert given_back.offset == 2, "the broker may have 5, and nothing of it was fed"
+    manager.note_committed(given_back)
+    assert manager.commit("words", PLENTY, carries_set=False) is None
+
+
 @pytest.mark.guarantee("KS-2")
 def test_what_stands_behind_the_end_of_reading_is_below_no_commit() -> None:
     manager = window(start=0, committed=0)
