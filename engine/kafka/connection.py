@@ -12,8 +12,6 @@ from engine.kafka.judged import judged, keep
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
 """`"host:port"`, several with commas between them, or a sequence of them. They are where to begin: the cluster names the rest."""
 
-HIDDEN: Final = "***"
-
 
 @judged
 @dataclass(frozen=True, slots=True, kw_only=True)
