@@ -84,7 +84,7 @@ async def pause_with_backlog(brokers: str, folder: Path, backlog: int, seed: int
 
 
 async def broker_faults(broker: KafkaBroker, folder: Path, kills: int, freezes: int, seed: int) -> Verdict:
-    """Kill and freeze the broker under the load of three processes."""
+    """Kill and freeze the broker of two processes under load, and have them make progress between two faults."""
     draws = random.Random(seed)
     faults = ["kill"] * kills + ["freeze"] * freezes
     draws.shuffle(faults)
