@@ -25,8 +25,8 @@ async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_
         await came.wait()
         return await find(*arguments)
 
-    async def noted_poll(link: ConsumerLink, timeout_secs: float) -> Batches:
-        batches = await poll(link, timeout_secs)
+    async def noted_poll(link: ConsumerLink, *arguments: Any) -> Batches:
+        batches = await poll(link, *arguments)
         if batches:
             came.set()
         return batches
@@ -37,4 +37,4 @@ async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_
     async with playing(config, notes) as run:
         await notes.until(lambda: len(notes.got) >= 10 or run.state != "running")
 
-    assert notes.got == list(range(10, 20))
+    assert notes.got == list(range(10, 20)), run.error

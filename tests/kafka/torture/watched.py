@@ -11,6 +11,7 @@ from aiokafka.conn import AIOKafkaConnection
 
 from engine.errors import Failure
 from engine.kafka import consuming, kafka_spout, start_positions
+from engine.kafka.committing import Committing
 from engine.kafka.consumer_link import Batches, ConsumerLink
 from engine.kafka.consuming import Consuming
 from engine.kafka.dead_letters import DeadLetters
@@ -55,6 +56,7 @@ class Watch:
         consuming_module: Any = consuming
         spout_module.Partitions = partial(WatchedPartitions, self)
         spout_module.Consuming = partial(WatchedConsuming, self)
+        consuming_module.Committing = WatchedCommitting
         consuming_module.ConsumerLink = partial(WatchedLink, self)
         spout_module.DeadLetters = partial(WatchedDeadLetters, self)
         self._die_within_commit()
@@ -170,10 +172,16 @@ class WatchedConsuming(Consuming):
         if self.partitions.waiting:
             self._watch.death.at("after fetch")
 
-    async def _commit_now(self, link: ConsumerLink) -> None:
-        is_last = self.partitions.suspended
-        await super()._commit_now(link)
-        self.partitions.is_committed = is_last
+
+class WatchedCommitting(Committing):
+    """Notes whether the last commit of a revoke, or of the end, went through."""
+
+    _partitions: WatchedPartitions
+
+    async def _commit(self, link: ConsumerLink) -> None:
+        is_last = self._partitions.suspended
+        await super()._commit(link)
+        self._partitions.is_committed = is_last
 
 
 class WatchedDeadLetters(DeadLetters):
