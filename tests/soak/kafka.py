@@ -5,6 +5,7 @@ python -m tests.soak.kafka SCENARIO COUNT SEED     plays one again: the same fau
 
 import argparse
 import asyncio
+import logging
 import random
 import shutil
 import sys
@@ -105,6 +106,7 @@ def drawn_steps(steps: tuple[str, ...], count: int, seed: int) -> list[tuple[str
 
 def play(name: str, count: int, seed: int) -> Played:
     """Play one scenario; its files stay where something was violated."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a client whose broker is dead has much to say
     folder = Path(tempfile.mkdtemp(prefix="soak-kafka-"))
     verdict = asyncio.run(_play(name, count, seed, folder))
     if not verdict.violations:
