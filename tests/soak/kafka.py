@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 FULL: Final[Mapping[str, int]] = {
     "rebalances": 100,
     "rebalances without the set": 100,
+    "rebalances at most once": 50,
     "broker": 15,
     "steps": 39,
     "steps at most once": 33,
@@ -70,6 +71,9 @@ def scenarios() -> dict[str, Scenario]:
     def without_set(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
         return of.rebalances(broker.bootstrap, folder, count, seed, commit_acked_set=False)
 
+    def rebalances_at_most_once(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
+        return of.rebalances(broker.bootstrap, folder, count, seed, guarantee="at_most_once")
+
     def broker_faults(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
         return of.broker_faults(broker, folder, count - count // 3, count // 3, seed)
 
@@ -92,7 +96,18 @@ def scenarios() -> dict[str, Scenario]:
     def poison(broker: "KafkaBroker", folder: Path, count: int, seed: int) -> "Awaitable[Verdict]":
         return of.poison(broker.bootstrap, folder, count, seed)
 
-    every = (rebalances, without_set, broker_faults, steps, steps_at_most_once, at_most_once, no_guarantee, state, poison)
+    every = (
+        rebalances,
+        without_set,
+        rebalances_at_most_once,
+        broker_faults,
+        steps,
+        steps_at_most_once,
+        at_most_once,
+        no_guarantee,
+        state,
+        poison,
+    )
     return dict(zip(FULL, every, strict=True))
 
 

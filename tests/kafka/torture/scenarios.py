@@ -48,11 +48,14 @@ async def _strike(group: Group, kind: str, draws: random.Random) -> None:
     await group.progress(draws.choice([1, PROGRESS, 3 * PROGRESS]))
 
 
-async def rebalances(brokers: str, folder: Path, count: int, seed: int, *, commit_acked_set: bool = True) -> Verdict:
+async def rebalances(
+    brokers: str, folder: Path, count: int, seed: int, *, guarantee: str = "at_least_once", commit_acked_set: bool = True
+) -> Verdict:
     """Force so many rebalances under load, with acks out of order, failures, and now and then records that no revoke waits for."""
     draws = random.Random(seed)
     kinds: Counter[str] = Counter()
-    async with Group(brokers, folder, seed=seed, commit_acked_set=commit_acked_set, fail_share=0.02, slow_share=0.01) as group:
+    shares = {"fail_share": 0.02, "slow_share": 0.01} if guarantee == "at_least_once" else {}
+    async with Group(brokers, folder, seed=seed, guarantee=guarantee, commit_acked_set=commit_acked_set, **shares) as group:
         group.load.start()
         group.join(tasks=1)
         await group.settle()
