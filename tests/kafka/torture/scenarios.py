@@ -127,28 +127,28 @@ async def deaths_at_steps(
             before = group.generation
             new = [group.join(step=step, step_number=number) for step, number in steps[first : first + 3]]
             victims += new
-            await _until_dead_or_settled(group, new, before)
-        while remaining := [victim for victim in victims if not victim.was_killed]:
-            await _disturb(group, remaining)
+            await _until_death_or_settled(group, new, before)
+            await _until_dead(group, victims, 0 if first + 3 >= len(steps) else 2)
         await group.settle()
         verdict = await group.verdict()
     verdict.counts["killed at steps"] = len(victims)
     return verdict
 
 
-async def _until_dead_or_settled(group: Group, members: Sequence[Member], before: int) -> None:
+async def _until_death_or_settled(group: Group, members: Sequence[Member], before: int) -> None:
     names = ", ".join(member.name for member in members)
-    await group.until(lambda: all(one.was_killed for one in members) or group.is_settled(before), f"{names} die, or are settled")
+    await group.until(lambda: any(one.was_killed for one in members) or group.is_settled(before), f"one of {names} dies, or all settle")
 
 
-async def _disturb(group: Group, remaining: list[Member]) -> None:
-    """Have the group rebalance, and partitions change hands, so that those die who wait for that: one joins, and all the others leave."""
-    before = group.generation
-    group.join()
-    await group.until(lambda: any(one.was_killed for one in remaining) or group.is_settled(before), "a rebalance ends, or somebody dies")
-    await group.progress(PROGRESS)
-    for other in group.live[:-1]:
-        if other not in remaining:
+async def _until_dead(group: Group, victims: Sequence[Member], but: int) -> None:
+    """Have partitions change hands until all victims but so many have died: one joins, and all that are no victims leave."""
+    while len(remaining := [victim for victim in victims if not victim.was_killed]) > but:
+        others = [member for member in group.live if member not in victims]
+        before = group.generation
+        new = group.join()
+        await _until_death_or_settled(group, [*remaining, new], before)
+        await group.progress(PROGRESS)
+        for other in others:
             await group.leave(other)
 
 
