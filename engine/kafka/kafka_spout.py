@@ -42,6 +42,9 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetters | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        """Rings when the next failed record is due."""
+        self._alarm_at = 0.0
+        """When that is. The handle cannot be asked: uvloop's has no `when` where less than half a millisecond is left."""
 
     # Life
 
@@ -143,14 +146,16 @@ class KafkaSpout(Spout, SpoutPortUser):
         """Have the spout be polled when the next failed record is due."""
         due = self._retries.next_due
         self._feed.has_retries = due is not None and due <= now
-        if due is None or due <= now or (self._alarm is not None and now < self._alarm.when() <= due):
+        if due is None or due <= now or (self._alarm is not None and self._alarm_at <= due):
             return
         if self._alarm is not None:
             self._alarm.cancel()
+        self._alarm_at = due
         self._alarm = asyncio.get_running_loop().call_later(due - now, self._ring)
 
     def _ring(self) -> None:
-        """A failed record is due."""
+        """A failed record is due, or as good as: uvloop rounds to milliseconds."""
+        self._alarm = None
         self._feed.has_retries = True
         self.context.wake()
 

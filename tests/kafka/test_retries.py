@@ -1,8 +1,11 @@
 """Failed records, and records that cannot be read (KS-4, KS-8)."""
 
+import asyncio
+from collections import Counter
 from typing import Any
 
 import pytest
+import uvloop
 
 from engine.kafka import ToStream
 from tests.kafka.play import Notes, all_of, committed, number, playing, produce, settings
@@ -21,6 +24,21 @@ async def test_a_failed_record_comes_again_and_holds_nobody_up(kafka: str, new_t
     assert got[:100] == list(range(100))  # all others came before the first retry
     assert sorted(set(got)) == list(range(100))
     assert len(got) == 102
+
+
+def test_retries_at_any_distance_are_made_on_uvloop(kafka: str, new_topic: NewTopic) -> None:
+    """Its timers know no time where less than half a millisecond is left."""
+
+    async def play() -> list[int]:
+        topic = await new_topic(partitions=1)
+        await produce(kafka, topic, range(300))
+        notes = Notes()
+        notes.fail_times = {value: value % 7 for value in range(300)}
+        return await all_of(settings(kafka, topic, retry_period_ms=0.3), notes)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        got = runner.run(play())
+    assert Counter(got) == {value: 1 + value % 7 for value in range(300)}
 
 
 async def test_nothing_below_a_failed_record_is_committed(kafka: str, new_topic: NewTopic) -> None:
