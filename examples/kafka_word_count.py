@@ -13,6 +13,7 @@ KAFKA_GROUP and STATE say what is elsewhere. To begin anew, change the names, or
 
 import argparse
 import asyncio
+import logging
 import os
 import sys
 from bisect import bisect_right
@@ -177,6 +178,7 @@ def main() -> int:
     commands.add_parser("fill", help="write the lines of a file").add_argument("path", type=Path)
     commands.add_parser("show", help="the counts, beside a plain count")
     arguments = parser.parse_args()
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # spouts and sinks tell it, and what to do
     if arguments.command == "show":
         return show()
     if not arguments.path.is_file():

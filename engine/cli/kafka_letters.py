@@ -34,7 +34,7 @@ async def show_letters(link: ClusterLink, topic: str, conditions: Sequence[str],
     else:
         click.echo(f"no dead letter in topic {topic!r}" + (" is meant" if conditions else ""))
     if found.others:
-        tell(f"Note: {count_text(found.others)} records there are no dead letters.")
+        tell(f"Note: records there that are no dead letters: {count_text(found.others)}")
 
 
 async def show_letter(link: ClusterLink, topic: str, name: str, *, as_json: bool) -> None:

@@ -56,8 +56,8 @@ def run_kafka(folder: Path, port: int) -> int:
         version = JARS[0].rpartition(":")[2]
         print(
             f"Kafka {version} is reached at {broker.bootstrap}, from this machine only, without a password; topics are made on first use.\n"
-            f"Its files are in {folder} until Ctrl-C ends it. Tests use it with\n"
-            f"    {BOOTSTRAP}={broker.bootstrap} {sys.executable} -m pytest tests/servers",
+            f"Its files are in {folder} until Ctrl-C ends it. In another terminal the example and the commands find it, and tests, by\n"
+            f"    export KAFKA_BROKERS={broker.bootstrap} {BOOTSTRAP}={broker.bootstrap}",
             flush=True,
         )
         status = broker.process.wait()
