@@ -327,7 +327,10 @@ class Consuming:
             self._host.wake()
 
     async def commit(self) -> None:
-        """Commit what is done; without effect in the middle of a rebalance, which commits by itself."""
+        """Commit what is done; without effect in the middle of a rebalance, which commits by itself.
+
+        Nor at most once: what waits is committed already, and to take that back would have it emitted before its commit.
+        """
         link = self._link
-        if link is not None and not self.partitions.suspended:
+        if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
             await self.committing.commit(link)

@@ -1,0 +1,70 @@
+"""What comes between two steps of the coroutine that owns the consumer; the client is made up."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from types import SimpleNamespace
+from typing import Any, Final
+
+import pytest
+
+from engine.clock import Clock
+from engine.kafka import consuming as module
+from engine.kafka.consuming import Consuming
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.partitions import Membership, Partitions
+from tests.kafka.play import settings
+
+HERE: Final = PartitionId("words", 0)
+US: Final = Membership(7, "us")
+
+
+class Client:
+    """A link that has what it is told to have; notes what it is asked."""
+
+    def __init__(self) -> None:
+        self.membership = US
+        self.assigned: set[PartitionId] = {HERE}
+        self.paused: set[PartitionId] = set()
+        self.commits: list[int] = []
+        self.polling: Callable[[], Awaitable[Any]] | None = None
+
+    def is_assigned(self, partition: PartitionId) -> bool:
+        return partition in self.assigned
+
+    def pause(self, partitions: Collection[PartitionId]) -> None:
+        self.paused |= set(partitions)
+
+    def resume(self, partitions: Collection[PartitionId]) -> None:
+        self.paused -= set(partitions)
+
+    async def poll(self, timeout_secs: float, most_records: int) -> Any:
+        assert self.polling is not None
+        return await self.polling()
+
+    async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
+        self.commits += [one.offset for one in commits.values()]
+
+
+class Played:
+    """The coroutine's object, one partition of ten records that wait, and the client."""
+
+    def __init__(self, **changes: Any) -> None:
+        self.client: Any = Client()
+        self.partitions = Partitions()
+        self.partitions.assign((), US)
+        self.manager = OffsetManager(HERE, 0, limit=100)
+        self.manager.feed([SimpleNamespace(offset=offset) for offset in range(10)])
+        self.partitions.open(self.manager)
+        context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1)
+        host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, given_up=lambda managers: None)
+        self.consuming: Any = Consuming(settings("h:1", "words", **changes), context, "us", self.partitions, host)
+        self.consuming._link = self.client
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() -> None:
+    """At most once: ten records are committed and wait; were the commit taken back, a death after the activation would repeat them."""
+    played = Played(guarantee="at_most_once")
+    played.partitions.note_committed({HERE: played.manager.commit_ahead("play", 10, 0)})
+    await played.consuming.commit()
+    assert played.client.commits == []
