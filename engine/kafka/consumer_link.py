@@ -81,6 +81,9 @@ class ConsumerLink:
             await asyncio.wait([stopping])
             await self._abandon()
             return False
+        if stopping.cancelled():  # by itself, when it had left the group: a fetch that pauses after an error takes its stop down
+            await self._abandon()
+            return True
         if stopping.exception() is not None:
             raise stopping.exception()
         return True
