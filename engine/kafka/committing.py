@@ -54,7 +54,7 @@ class Committing:
                 raise client_errors.fatal(error, f"a commit of group {self._config.group!r}") from error
             hint = "What it would have said is done again at the next start." if is_last else "It is made good by the next one."
             self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint=hint))
-        link.resume([manager.partition for manager in self._partitions.to_resume() if link.is_assigned(manager.partition)])
+        link.resume([manager.partition for manager in self._partitions.to_resume()])
 
     async def _commit(self, link: ConsumerLink) -> None:
         carries_set = self._config.commit_acked_set and self._tracked

@@ -224,12 +224,12 @@ class ConsumerLink:
         self._consumer.seek(TopicPartition(*partition), offset)
 
     def pause(self, partitions: Collection[PartitionId]) -> None:
-        """Return nothing of these from `poll`."""
-        self._consumer.pause(*(TopicPartition(*partition) for partition in partitions))
+        """Return nothing of these from `poll`; what was taken away, or is given anew just now, is left out."""
+        self._consumer.pause(*(TopicPartition(*partition) for partition in partitions if self.is_assigned(partition)))
 
     def resume(self, partitions: Collection[PartitionId]) -> None:
-        """Return records of these again."""
-        for partition in partitions:
+        """Return records of these again, as far as the client has them."""
+        for partition in filter(self.is_assigned, partitions):
             self._consumer.resume(TopicPartition(*partition))
             position = self.position(partition)
             if position is not None:

@@ -307,8 +307,10 @@ class Consuming:
             except TimeoutError:
                 everything = list(self.partitions.owned)
                 link.pause(everything)
-                await link.poll(0, self._config.max_poll_records)
-                link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
+                try:
+                    await link.poll(0, self._config.max_poll_records)
+                finally:
+                    link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
 
     def _feed(self, link: ConsumerLink, batches: Batches) -> None:
         owned = self.partitions.owned

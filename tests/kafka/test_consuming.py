@@ -1,14 +1,15 @@
 """What comes between two steps of the coroutine that owns the consumer; the client is made up."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
+from aiokafka import TopicPartition, errors
 
 from engine.clock import Clock
 from engine.kafka import consuming as module
+from engine.kafka.consumer_link import ConsumerLink
 from engine.kafka.consuming import Consuming
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
@@ -68,3 +69,38 @@ async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() ->
     played.partitions.note_committed({HERE: played.manager.commit_ahead("play", 10, 0)})
     await played.consuming.commit()
     assert played.client.commits == []
+
+
+@pytest.mark.guarantee("KS-6")
+async def test_a_sign_of_life_that_fails_leaves_nothing_paused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A partition that is being opened makes any poll fail; what is held back has to go on all the same."""
+    monkeypatch.setattr(module, "_SIGN_OF_LIFE_SECS", 0.001)
+    played = Played(max_poll_records=5)
+
+    async def failing() -> Any:
+        assert played.client.paused == {HERE}
+        raise errors.NoOffsetForPartitionError
+
+    played.client.polling = failing
+    with pytest.raises(errors.NoOffsetForPartitionError):
+        await played.consuming._wait_for_room(played.client)
+    assert played.client.paused == set()
+
+
+@pytest.mark.guarantee("KS-6")
+async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> None:
+    """The client knows of a new assignment, and of a new subscription, some steps before the spout is told."""
+
+    async def revoked() -> None:
+        raise AssertionError
+
+    link = ConsumerLink(settings("h:1", "words"), "us", None, revoked, lambda assigned, membership: None)
+    state, there = link._consumer._subscription, PartitionId("words", 1)
+    state.subscribe({"words"})
+    link.pause([HERE, there])  # nothing is assigned yet
+    state.assign_from_subscribed([TopicPartition("words", 1)])
+    link.pause([HERE, there])
+    assert state.paused_partitions() == {there}
+    link.resume([HERE, there])
+    assert state.paused_partitions() == set()
+    await link.stop()
