@@ -252,9 +252,13 @@ class Consuming:
             self._host.report(KafkaTrouble(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7)."""
+        """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7).
+
+        Where we read elsewhere it says nothing: the client had begun at the commit before we said where, and kept the error until now.
+        """
         told: Mapping[Any, int] = error.args[0] if error.args else {}
-        unread = {PartitionId(*at): offset for at, offset in told.items() if at in self.partitions.owned}
+        owned = self.partitions.owned
+        unread = {PartitionId(*at): offset for at, offset in told.items() if at in owned and owned[PartitionId(*at)].position == offset}
         for partition in unread:
             self._host.given_up([self.partitions.owned[partition]])
             self.partitions.reopen(partition)

@@ -9,6 +9,7 @@ from aiokafka import TopicPartition, errors
 
 from engine.clock import Clock
 from engine.kafka import consuming as module
+from engine.kafka import start_positions
 from engine.kafka.consumer_link import ConsumerLink
 from engine.kafka.consuming import Consuming
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
@@ -104,3 +105,18 @@ async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> No
     link.resume([HERE, there])
     assert state.paused_partitions() == set()
     await link.stop()
+
+
+@pytest.mark.guarantee("KS-5")
+async def test_an_error_of_a_place_that_is_not_read_any_more_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The client tries the commit before the spout has said where to begin, and keeps what came of it until the next poll."""
+
+    async def no_find(*arguments: Any) -> Any:
+        assert not arguments[3]
+        return {}
+
+    monkeypatch.setattr(start_positions, "find", no_find)
+    played = Played(start="latest", out_of_range="earliest")
+    await played.consuming._reset(played.client, errors.OffsetOutOfRangeError({TopicPartition("words", 0): 7}))
+    assert played.partitions.owned == {HERE: played.manager}
+    assert not played.manager.closed
