@@ -72,9 +72,11 @@ class KafkaSpout(Spout, SpoutPortUser):
         """Commit what is acked, and leave the group."""
         if self._alarm is not None:
             self._alarm.cancel()
-        await self._consuming.ended()
-        if self._dead_letters is not None:
-            await self._dead_letters.stop()
+        try:
+            await self._consuming.ended()
+        finally:
+            if self._dead_letters is not None:
+                await self._dead_letters.stop()
 
     # Records
 
@@ -85,7 +87,9 @@ class KafkaSpout(Spout, SpoutPortUser):
     def rest(self) -> None:
         """Nothing can be emitted just now."""
         self._consuming.committing.look()
-        if self.config.stop_at_end and self._consuming.has_begun and self._partitions.have_ended:
+        if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.open_letters):
+            return
+        if self._consuming.has_begun and self._partitions.have_ended:
             raise SpoutExhausted
 
     # Failures
@@ -163,6 +167,8 @@ class KafkaSpout(Spout, SpoutPortUser):
         """Send a record to the dead letters; only when the broker has it is it done."""
         assert self._dead_letters is not None
         sent = self._dead_letters.send(entry.record, failure, entry.failures)
+        if self.config.guarantee == "at_most_once":
+            settle(entry)  # at once: a commit that gives back what waits must not give back what was emitted behind it
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:

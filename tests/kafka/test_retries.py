@@ -8,6 +8,7 @@ import pytest
 import uvloop
 
 from engine.kafka import ToStream
+from engine.kafka.dead_letters import DeadLetters
 from tests.kafka.play import Notes, all_of, committed, number, playing, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -125,3 +126,18 @@ async def test_what_a_translator_gets_wrong_is_a_failure_of_that_record_alone(ka
     assert len(tries) == 4
     found = await committed(kafka, config.group or "", topic)
     assert found.offset == 6
+
+
+@pytest.mark.guarantee("KS-1")
+async def test_at_most_once_repeats_nothing_because_of_a_dead_letter_that_is_on_its_way(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
+    await produce(kafka, topic, ["x", *range(1, 10)])
+    sent: list[Any] = []
+    monkeypatch.setattr(DeadLetters, "_place", lambda letters, ticket: sent.append(ticket))  # they never arrive
+    config, notes = settings(kafka, topic, guarantee="at_most_once", dead_letter_topic=dead), Notes()
+    async with playing(config, notes):
+        await notes.until(lambda: len(notes.got) == 9 and sent)
+    found = await committed(kafka, config.group or "", topic)
+    assert found.offset == 10
