@@ -112,10 +112,23 @@ async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic)
 
 
 async def test_no_more_is_in_flight_than_allowed(kafka: str, new_topic: NewTopic) -> None:
-    """One record at a time: each waits for the one before, and none is lost by the waiting."""
-    topic = await new_topic(partitions=1)
-    feeder = fed(str(number) for number in range(50))
-    await write(sink_config(kafka, topic, max_in_flight=1), feeder)
+    """One record at a time: when a record is made, all before it are written; and none is lost by the waiting."""
+    topic, feeder = await new_topic(partitions=1), Feeder("value")
+    runs: list[Run] = []
+    written_before: list[float] = []
+
+    def value(tup: Any) -> str:
+        written_before.append(sum(metric.value for metric in runs[0].snapshot().user_metrics if metric.name == "kafka_records_written"))
+        return str(tup["value"])
+
+    async def feed(run: Run) -> None:
+        runs.append(run)
+        for number in range(50):
+            feeder.feed((number,))
+        feeder.close()
+
+    await write(sink_config(kafka, topic, max_in_flight=1, value=value), feeder, during=feed)
+    assert written_before == list(range(50))
     assert await values(kafka, topic) == [str(number).encode() for number in range(50)]
 
 
