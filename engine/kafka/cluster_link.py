@@ -109,7 +109,7 @@ async def connected(config: ClusterConfig) -> AsyncIterator["ClusterLink"]:
         await link.stop()
 
 
-async def stop(consumer: AIOKafkaConsumer) -> None:
+async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     """Stop a consumer; one that has just started ends with a cancellation of its own, which concerns nobody else."""
     stopping = asyncio.ensure_future(consumer.stop())
     await asyncio.wait([stopping])
@@ -134,11 +134,11 @@ class ClusterLink:
             await self._consumer._client.force_metadata_update()  # of all topics: else the first offsets wait for a pause or two
         except (errors.KafkaError, OSError) as error:
             with told(self.config, "connecting"):
-                raise await reach.real_error(error, self.config.brokers, self.config.security, self.config.client) from error
+                raise await reach.real_error(error, self.config) from error
 
     async def stop(self) -> None:
         """Disconnect."""
-        await stop(self._consumer)
+        await stop_consumer(self._consumer)
         await self._admin.close()
 
     # Topics
@@ -198,7 +198,7 @@ class ClusterLink:
         }
 
     async def commit(self, group: str, commits: Mapping[PartitionId, CommittedOffset]) -> None:
-        """CommittedOffset from outside, which the broker takes for a group without members only."""
+        """Commit from outside, which the broker takes for a group without members only."""
         rows: dict[str, list[tuple[int, int, str]]] = {}
         for partition, one in commits.items():
             rows.setdefault(partition.topic, []).append((partition.partition, one.offset, one.metadata))

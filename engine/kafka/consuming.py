@@ -133,7 +133,7 @@ class Consuming:
                     await link.stop()
                 if not isinstance(error, Exception):
                     raise
-                real = await reach.real_error(error, self._config.brokers, self._config.security, self._config.client)
+                real = await reach.real_error(error, self._config)
                 await patience.bear(real, f"a connection to {', '.join(self._config.brokers)}")
             limit *= 2
 

@@ -9,9 +9,10 @@ from engine.errors import EngineBug, Failure, FatalError
 from engine.kafka.client_errors import describe, fatal
 from engine.kafka.dead_letter import DeadLetter, letter_of
 from engine.kafka.outgoing import Outgoing
-from engine.kafka.producer_link import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, ClientConfig, ProducerLink, ReportError, producer_options
+from engine.kafka.producer_link import ClientConfig, ProducerLink, producer_options
 from engine.kafka.sink_lane import Lane, LaneSettings
 from engine.kafka.sink_topic import SinkTopic
+from engine.kafka.trouble import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report
 from engine.topology import TaskContext
 
 TOPIC_SECS: Final = 30.0
@@ -44,7 +45,7 @@ class DeadLetters:
     Used by spouts and sinks; `config` is theirs, `report` their collector's `report_error`. Open letters are as many as they allow.
     """
 
-    def __init__(self, config: DeadLetterConfig, context: TaskContext, report: ReportError) -> None:
+    def __init__(self, config: DeadLetterConfig, context: TaskContext, report: Report) -> None:
         if config.dead_letter_topic is None:
             raise EngineBug("dead letters without a topic", config=config)
         self.topic: Final[str] = config.dead_letter_topic

@@ -9,7 +9,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.cluster_link import ClusterConfig, ClusterLink, Offsets, stop, told
+from engine.kafka.cluster_link import ClusterConfig, ClusterLink, Offsets, stop_consumer, told
 from engine.kafka.dead_letter import DeadLetter, is_dead_letter, read_dead_letter
 from engine.kafka.offset_manager import PartitionId
 from engine.names import did_you_mean
@@ -130,7 +130,7 @@ async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKa
             consumer.seek(TopicPartition(*partition), offset)
         yield consumer
     finally:
-        await stop(consumer)
+        await stop_consumer(consumer)
 
 
 def consumer_options(config: ClusterConfig) -> dict[str, Any]:

@@ -8,7 +8,8 @@ from typing import Any, Final, NamedTuple
 from engine.kafka.client_errors import describe
 from engine.kafka.cluster_link import ClusterConfig
 from engine.kafka.dead_letter import DeadLetter
-from engine.kafka.producer_link import ProducerLink, ReportError, java_partition, kind_of, producer_options
+from engine.kafka.producer_link import ProducerLink, java_partition, kind_of, producer_options
+from engine.kafka.trouble import Report
 
 DELIVERY_SECS: Final = 30.0
 
@@ -28,7 +29,7 @@ SENT: Final = Outcome()
 class LetterSender:
     """A producer for replays. A letter goes to the partition that it was read from, or, where that is not known, to that of its key."""
 
-    def __init__(self, config: ClusterConfig, report: ReportError) -> None:
+    def __init__(self, config: ClusterConfig, report: Report) -> None:
         options = producer_options(config, f"{config.client_id}.replay")
         self._link = ProducerLink(config, options, writing="sending dead letters back", report=report)
         self._turns = count()

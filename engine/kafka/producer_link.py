@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, Literal, Protocol, TypeAlias
 
@@ -13,16 +13,13 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from engine.errors import FatalError
 from engine.kafka.client_errors import describe, fatal, passes
-from engine.kafka.connection import KafkaSecurity
-from engine.kafka.reach import real_error
+from engine.kafka.reach import Reached, real_error
+from engine.kafka.trouble import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report
 
-FIRST_PAUSE_SECS: Final = 0.1
-LONGEST_PAUSE_SECS: Final = 2.0
 STOP_SECS: Final = 2.0
 """What a producer gets to end in order, before its connections are closed under it."""
 
 ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
-ReportError: TypeAlias = Callable[[BaseException], None]
 
 _REFUSED: Final = (
     errors.MessageSizeTooLargeError,
@@ -45,15 +42,9 @@ _OF_ANY_CLIENT: Final = frozenset(
 )
 
 
-class ClientConfig(Protocol):
-    """What the settings of spouts and sinks have in common: how to reach the cluster."""
+class ClientConfig(Reached, Protocol):
+    """What the settings of spouts, sinks and tools have in common: how to reach the cluster, and as whom."""
 
-    @property
-    def brokers(self) -> Any: ...
-    @property
-    def security(self) -> KafkaSecurity: ...
-    @property
-    def client(self) -> Mapping[str, Any]: ...
     @property
     def client_id(self) -> str | None: ...
     @property
@@ -174,8 +165,8 @@ class ProducerLink:
     of each try that failed.
     """
 
-    def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: ReportError) -> None:
-        self._security = config.security
+    def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
+        self._config = config
         self._options = options
         self._writing = writing
         self._report = report
@@ -224,10 +215,10 @@ class ProducerLink:
             except FatalError:
                 raise
             except Exception as raised:  # noqa: BLE001 - told, or raised as a FatalError
-                error = await real_error(raised, self._options["bootstrap_servers"], self._security, self._options)
+                error = await real_error(raised, self._config)
                 if kind_of(error) != "passing":
                     raise fatal(error, self._writing) from error
-                brokers = ",".join(self._options["bootstrap_servers"])
+                brokers = ",".join(self._config.brokers)
                 text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe(error)}; tried again in {pause:g} s"
                 self._report(ConnectionError(text))
             await asyncio.sleep(pause)

@@ -19,7 +19,7 @@ _SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is
 
 
 class Reached(Protocol):
-    """How the brokers are reached; spouts' and sinks' settings."""
+    """How the brokers are reached; settings of spouts, sinks and tools."""
 
     @property
     def brokers(self) -> Sequence[str]: ...
@@ -29,20 +29,20 @@ class Reached(Protocol):
     def client(self) -> Mapping[str, Any]: ...
 
 
-async def real_error(error: Exception, brokers: Sequence[str], security: KafkaSecurity, client: Mapping[str, Any]) -> Exception:
+async def real_error(error: Exception, to: Reached) -> Exception:
     """Return what is in the way of a connection where aiokafka's error says no more than that there is none."""
     if isinstance(error, TimeoutError):
-        return ConnectionError(_SILENT.format(broker=", ".join(brokers)))
+        return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
     if not isinstance(error, errors.KafkaConnectionError):
         return error
-    return await why_not(brokers, security, client) or error
+    return await why_not(to) or error
 
 
-async def why_not(brokers: Sequence[str], security: KafkaSecurity, client: Mapping[str, Any]) -> Exception | None:
+async def why_not(to: Reached) -> Exception | None:
     """Ask each broker once; None where one answers. What does not pass by itself goes before what does."""
     found: Exception | None = None
-    for broker in brokers:
-        this = await _why_not(broker, security, client)
+    for broker in to.brokers:
+        this = await _why_not(broker, to)
         if this is None:
             return None
         if found is None or client_errors.passes(found):
@@ -62,7 +62,7 @@ async def watch(to: Reached, answered_at: Callable[[], float], silence_secs: flo
             since, due, pause = now(), 0.0, silence_secs
         if seen != before or now() < due:
             continue
-        error = await why_not(to.brokers, to.security, to.client)
+        error = await why_not(to)
         if error is None:
             continue
         if not client_errors.passes(error):
@@ -72,10 +72,10 @@ async def watch(to: Reached, answered_at: Callable[[], float], silence_secs: flo
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
-async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, Any]) -> Exception | None:
+async def _why_not(broker: str, to: Reached) -> Exception | None:
     """Connect to one broker; return what comes of it, None where it answers."""
     host, _, port = broker.rpartition(":")
-    options = security.client_options() | {name: client[name] for name in _OF_A_CONNECTION if name in client}
+    options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}
     connection: Any = None
     try:
         async with asyncio.timeout(_TIMEOUT_SECS):
@@ -84,7 +84,7 @@ async def _why_not(broker: str, security: KafkaSecurity, client: Mapping[str, An
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - it is what was asked for
-        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {security.protocol}"
+        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
         if connection is not None:

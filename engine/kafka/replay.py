@@ -10,7 +10,7 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from engine.errors import EngineBug, FatalError, UsageError
-from engine.kafka.cluster_link import ClusterLink, CommittedOffset, stop, told
+from engine.kafka.cluster_link import ClusterLink, CommittedOffset, stop_consumer, told
 from engine.kafka.dead_letter import is_dead_letter
 from engine.kafka.letter_list import LetterChoice, StoredLetter, consumer_options, reading, records_until, stored_letter
 from engine.kafka.letter_sender import SENT, LetterSender, Outcome
@@ -262,7 +262,7 @@ class _Membership(_Place, ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def leave(self) -> None:
         """Leave the group."""
-        await stop(self._consumer)
+        await stop_consumer(self._consumer)
 
     @asynccontextmanager
     async def standing_at(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
