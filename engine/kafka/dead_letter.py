@@ -146,12 +146,6 @@ def original_headers(headers: Headers) -> tuple[tuple[str, bytes], ...]:
     return tuple(headers if at is None else headers[:at])
 
 
-def failure_of_headers(headers: Headers) -> Failure | None:
-    """Return why a record is a dead letter; None where it is none."""
-    at = _mark_at(headers)
-    return None if at is None else _failure(_Said(headers[at:]))
-
-
 def _mark_at(headers: Headers) -> int | None:
     return next((at for at in reversed(range(len(headers))) if headers[at][0] == MARK), None)
 

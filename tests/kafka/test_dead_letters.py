@@ -14,7 +14,6 @@ from engine.kafka.dead_letter import (
     MARK,
     PREFIX,
     DeadLetter,
-    failure_of_headers,
     is_dead_letter,
     letter_of,
     original_headers,
@@ -51,7 +50,6 @@ def test_a_letter_says_what_was_put_into_it(record: Record, failure: Failure, at
     assert read == letter
     assert read.is_whole
     assert original_headers(as_record(letter).headers) == record.headers
-    assert failure_of_headers(as_record(letter).headers) == failure
 
 
 @settings(max_examples=50)
@@ -76,7 +74,6 @@ def test_a_letter_that_is_too_large_keeps_its_beginning() -> None:
 
 def test_what_is_no_letter_is_told_apart() -> None:
     assert not is_dead_letter(Record())
-    assert failure_of_headers(Record().headers) is None
     assert original_headers(Record().headers) == Record().headers
     with pytest.raises(UsageError, match=r"words\[3\] offset 17 is no dead letter"):
         read_dead_letter(Record())
