@@ -11,6 +11,7 @@ from engine.kafka.offset_manager import Commit, PartitionId
 from engine.kafka.partitions import Partitions
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble, Patience, Report
+from engine.topology import TaskContext
 
 _LEAST_METADATA_BYTES: Final = 128
 
@@ -18,10 +19,9 @@ _LEAST_METADATA_BYTES: Final = 128
 class Committing:
     """Commits each period and on demand. One commit at a time: none is under way when the client rejoins its group."""
 
-    def __init__(self, config: KafkaSpoutConfig, topology: str, partitions: Partitions, report: Report) -> None:
-        self.left_out = 0
-        """Acked offsets that the metadata had no room for."""
-        self._config, self._topology, self._partitions, self._report = config, topology, partitions, report
+    def __init__(self, config: KafkaSpoutConfig, context: TaskContext, partitions: Partitions, report: Report) -> None:
+        self._config, self._topology, self._partitions, self._report = config, context.topology_name, partitions, report
+        self._left_out = context.counter("kafka_acked_set_left_out")
         self._tracked = config.guarantee == "at_least_once"
         self._metadata_bytes = config.max_metadata_bytes
         self._lock = asyncio.Lock()
@@ -70,7 +70,7 @@ class Committing:
                 self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > _LEAST_METADATA_BYTES else 0
                 continue
             self._partitions.note_committed(commits)
-            self.left_out += sum(one.left_out for one in commits.values())
+            self._left_out.add(sum(one.left_out for one in commits.values()))
             return
 
     async def commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:

@@ -53,8 +53,9 @@ class Consuming:
 
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
         self.partitions = partitions
-        self.committing = Committing(config, context.topology_name, partitions, host.report)
-        self.skips_dropped = self.resets = 0
+        self.committing = Committing(config, context, partitions, host.report)
+        self._dropped = context.counter("kafka_acked_set_dropped")
+        self._out_of_range = context.counter("kafka_out_of_range")
         self._config, self._topology, self._clock, self._host = config, context.topology_name, context.clock, host
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
@@ -236,9 +237,9 @@ class Consuming:
 
     def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
         """Count and tell what a person should know of where a partition begins; raise where it may not begin there."""
-        self.skips_dropped += start.dropped
+        self._dropped.add(start.dropped)
         if start.missing is not None:
-            self.resets += 1
+            self._out_of_range.add(1)
             text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
             if self._config.out_of_range == "fail":
                 raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")

@@ -152,6 +152,11 @@ def heard(run: Run) -> list[str]:
     return texts
 
 
+def counted(run: Run, name: str) -> float:
+    """The value of one of the spout's counters, over its tasks."""
+    return sum(metric.value for metric in run.snapshot().user_metrics if metric.name == name)
+
+
 def gauges(run: Run, name: str) -> dict[str, float]:
     """The values of one of the spout's gauges, by partition."""
     return {dict(metric.own_labels)["partition"]: metric.value for metric in run.snapshot().user_metrics if metric.name == name}

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
 from engine.kafka.acked_set import CommitNote, decode
-from tests.kafka.play import Notes, all_of, committed, gauges, playing, produce, settings, until_committed
+from tests.kafka.play import Notes, all_of, committed, counted, gauges, playing, produce, settings, until_committed
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-2")
@@ -146,3 +146,4 @@ async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kaf
         assert len(found.metadata) <= 4096
         assert note.runs[:2] == (3, 4)
         assert 1000 < len(note.runs) // 2 < 9_999
+        assert counted(run, "kafka_acked_set_left_out") == 9_999 - len(note.runs) // 2

@@ -57,7 +57,8 @@ class Played:
         self.manager = OffsetManager(HERE, 0, limit=100)
         self.manager.feed([SimpleNamespace(offset=offset) for offset in range(10)])
         self.partitions.open(self.manager)
-        context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1)
+        counter: Any = SimpleNamespace(add=lambda count: None)
+        context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
         host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, given_up=lambda managers: None)
         self.consuming: Any = Consuming(settings("h:1", "words", **changes), context, "us", self.partitions, host)
         self.consuming._link = self.client

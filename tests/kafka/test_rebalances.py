@@ -32,7 +32,7 @@ async def test_what_is_in_flight_through_a_rebalance_is_not_done_twice(kafka: st
             await first.until(lambda: len(gauges(one, "kafka_position")) == 4)
             first.hold = lambda value: False
             first.release()
-            await first.until(lambda: len(two.snapshot().user_metrics) > 0)
+            await first.until(lambda: gauges(two, "kafka_position"))
             for partition in range(4):
                 await until_committed(kafka, config.group or "", topic, 500, partition)
     assert sorted(first.got + second.got) == everything

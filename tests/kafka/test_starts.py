@@ -9,7 +9,7 @@ from aiokafka.admin import RecordsToDelete
 
 from engine import ComponentError
 from engine.kafka.acked_set import encode
-from tests.kafka.play import Notes, all_of, commit, committed, playing, produce, settings
+from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, playing, produce, settings
 from tests.servers.kafka_admin import admin, fresh_name
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -67,7 +67,11 @@ async def test_a_set_is_used_only_with_the_commit_that_carries_it(
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 2, encode(topology, base, [4, 7], 4096)[0])
-    assert await all_of(settings(kafka, topic, group=group)) == comes
+    notes = Notes()
+    async with playing(settings(kafka, topic, group=group), notes) as run:
+        await notes.until(lambda: len(notes.got) >= len(comes))
+        assert counted(run, "kafka_acked_set_dropped") == len(comes) - 5
+    assert notes.got == comes
 
 
 @pytest.mark.guarantee("KS-7")
@@ -101,7 +105,12 @@ async def test_offsets_that_retention_has_taken(kafka: str, new_topic: NewTopic,
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 2, encode("play", 2, [7, 9], 4096)[0])
     await delete_before(kafka, topic, 6)
-    assert await all_of(settings(kafka, topic, group=group, out_of_range=policy)) == comes
+    notes = Notes()
+    async with playing(settings(kafka, topic, group=group, out_of_range=policy), notes) as run:
+        await notes.until(lambda: gauges(run, "kafka_position") == {"0": 10})
+        await notes.until(lambda: len(notes.got) >= len(comes))
+        assert (counted(run, "kafka_out_of_range"), counted(run, "kafka_acked_set_dropped")) == (1, 2)
+    assert notes.got == comes
 
 
 async def test_offsets_that_are_not_there_can_end_the_run(kafka: str, new_topic: NewTopic) -> None:
