@@ -1,4 +1,8 @@
-"""Kafka: a source that neither loses nor repeats, and a sink. Needs `pip install 'stormcell[kafka]'`."""
+"""Kafka: a source that knows of each record whether it is done, and a sink. Needs `pip install 'stormcell[kafka]'`.
+
+Begin with `kafka_spout` and `kafka_sink`. docs/JOURNEY_KAFKA.md follows a record through them, docs/ARCHITECTURE.md says which module is
+what.
+"""
 
 try:
     import aiokafka as _aiokafka

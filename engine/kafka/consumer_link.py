@@ -1,4 +1,4 @@
-"""The one place that knows aiokafka's consumer, and what of it is not public."""
+"""`ConsumerLink`: what a spout has of aiokafka's consumer, and the one place that knows what of that is not public."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
