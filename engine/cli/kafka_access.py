@@ -4,7 +4,8 @@ import asyncio
 import logging
 import os
 import sys
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -62,11 +63,23 @@ def ask_cluster(brokers: str, security: Path | None, work: Callable[["ClusterLin
 
     try:
         config = _config(brokers, security)
-        logging.getLogger("aiokafka").setLevel(logging.CRITICAL + 1)  # it logs what is told here anyway, several times
-        return asyncio.run(_connected(config, work)) or 0
+        with _silent_client():
+            return asyncio.run(_connected(config, work)) or 0
     except EngineError as error:
         show_error(error)
         return WRONG
+
+
+@contextmanager
+def _silent_client() -> Iterator[None]:
+    """Have aiokafka log nothing: what it would say is told here anyway, once."""
+    logger = logging.getLogger("aiokafka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
 
 
 async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int | None:

@@ -23,6 +23,7 @@ LINES = ["to be or not to be", "that is the question"]
 WORDS = Counter(word for line in LINES for word in line.split())
 COUNTED = [(word, number) for word, count in WORDS.items() for number in range(1, count + 1)]
 PATIENCE_SECS = 60.0
+END_SECS = 10.0
 LOOP = ("-c", "import asyncio, loop; asyncio.run(loop.main())")
 
 
@@ -62,7 +63,10 @@ class Page:
                 yield process.stdout
         finally:
             process.send_signal(signal.SIGINT)
-            await process.wait()
+            await asyncio.wait([waiting := asyncio.ensure_future(process.wait())], timeout=END_SECS)
+            if not waiting.done():  # a bare loop's consumer may hang in its stop
+                process.kill()
+                await waiting
 
     async def until_printed(self, arguments: tuple[str, ...], expected: list[str]) -> None:
         """Run a program until it has printed these lines, in whatever order, and nothing else."""
