@@ -1,26 +1,19 @@
 """Sends dead letters back to where they came from, each once: what was sent is noted in the commits of a group of its own."""
 
-import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass, field
-from typing import Any, Final
-
-from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from typing import Any
 
 from engine.errors import EngineBug, FatalError, UsageError
-from engine.kafka.cluster_link import ClusterLink, CommittedOffset, stop_consumer, told
+from engine.kafka.cluster_link import ClusterLink, told
 from engine.kafka.dead_letter import is_dead_letter
-from engine.kafka.letter_list import LetterChoice, StoredLetter, consumer_options, reading, records_until, stored_letter
+from engine.kafka.letter_list import LetterChoice, StoredLetter, records_until, stored_letter
 from engine.kafka.letter_sender import SENT, LetterSender, Outcome
 from engine.kafka.offset_manager import PartitionId
+from engine.kafka.replay_place import SESSION_MS, Place, alone
 from engine.kafka.replay_progress import ReplayProgress
-
-_JOIN_SECS: Final = 60.0
-_PAUSE_SECS: Final = 0.02
-_SESSION_MS: Final = 6000
-_HEARTBEAT_MS: Final = 1000
 
 Advance = Callable[[int], None]
 
@@ -77,7 +70,7 @@ async def replay(link: ClusterLink, plan: ReplayPlan, advance: Advance, report: 
         await link.partitions_of(plan.to)
     members = (await link.group(plan.group)).members
     if members and not plan.is_dry:
-        hint = f"Wait for the end of the other replay; of one that was killed, {_SESSION_MS // 1000} s. Another --group sends all anew."
+        hint = f"Wait for the end of the other replay; of one that was killed, {SESSION_MS // 1000} s. Another --group sends all anew."
         raise UsageError(f"group {plan.group!r} has a member: {members[0].client_id} on {members[0].host}", hint=hint)
     if plan.is_dry:
         return await _Replay(link, plan, None, advance).run_through(partitions)
@@ -102,7 +95,7 @@ class _Replay:
     async def run_through(self, partitions: Sequence[PartitionId]) -> ReplayResult:
         """Read all letters, and send those that are meant."""
         self._known_topics = await self._link.topics()
-        async with _alone(self._link, self._plan, partitions) as place:  # from here on nobody else commits as this group
+        async with self._place(partitions) as place:  # from here on nobody else commits as this group
             ends = await self._link.bounds(partitions, "latest")
             self._progress.update(await replayed_before(self._link, self._plan.topic, self._plan.group))
             starts = {one: progress.offset for one, progress in self._progress.items()}
@@ -111,7 +104,12 @@ class _Replay:
                 await self._send_all(place, records_until(self._link.config, consumer, starts, ends))
         return self._result
 
-    async def _send_all(self, place: "_Place", found: AsyncIterator[tuple[PartitionId, Sequence[Any]]]) -> None:
+    def _place(self, partitions: Collection[PartitionId]) -> AbstractAsyncContextManager[Place]:
+        if self._plan.is_dry:
+            return nullcontext(Place(self._link))
+        return alone(self._link, self._plan.topic, self._plan.group, partitions)
+
+    async def _send_all(self, place: Place, found: AsyncIterator[tuple[PartitionId, Sequence[Any]]]) -> None:
         try:
             async for partition, records in found:
                 await place.undisturbed(self._send_chunk(place, partition, records))
@@ -131,7 +129,7 @@ class _Replay:
     def _has_enough(self) -> bool:
         return self._plan.limit is not None and self._result.sent.total() >= self._plan.limit
 
-    async def _send_chunk(self, place: "_Place", partition: PartitionId, records: Sequence[Any]) -> None:
+    async def _send_chunk(self, place: Place, partition: PartitionId, records: Sequence[Any]) -> None:
         """Send what is to be sent of these records, note it, and only then raise what went wrong."""
         room = None if self._plan.limit is None else self._plan.limit - self._result.sent.total()
         chosen: dict[int, tuple[str, StoredLetter]] = {}
@@ -150,8 +148,7 @@ class _Replay:
         commit = progress.commit()
         if commit is None:
             raise EngineBug("a replay has sent more than it can note", partition=partition, offset=progress.offset, runs=progress.runs)
-        if self._sender is not None:
-            await place.commit(partition, commit)
+        await place.commit(partition, commit)
         error = next((outcome.error for outcome in outcomes.values() if outcome.error is not None), None)
         if isinstance(error, FatalError):
             raise error
@@ -206,116 +203,3 @@ class _Replay:
         self._result.sent.update(sent)
         self._result.left.update(f"refused by the brokers: {outcome.refused}" for outcome in outcomes.values() if outcome.refused)
         self._advance(len(sent))
-
-
-class _Place:
-    """Where a replay reads from and notes its progress; this one for a dry replay, which notes none."""
-
-    def __init__(self, link: ClusterLink) -> None:
-        self._link = link
-
-    @asynccontextmanager
-    async def standing_at(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer that reads from these offsets."""
-        async with reading(self._link.config, starts) as consumer:
-            yield consumer
-
-    def check(self) -> None:
-        """Raise UsageError where the group has other members."""
-
-    async def undisturbed(self, work: Any) -> None:
-        """Do a piece of work to its end."""
-        await work
-
-    async def commit(self, partition: PartitionId, commit: CommittedOffset) -> None:
-        """Note the progress of a partition."""
-        raise NotImplementedError
-
-
-class _Membership(_Place, ConsumerRebalanceListener):  # type: ignore[misc]
-    """The only member of the replay's group: so two replays at once do not send the same."""
-
-    def __init__(self, link: ClusterLink, plan: ReplayPlan) -> None:
-        super().__init__(link)
-        self._group = plan.group
-        self._topic = plan.topic
-        self._consumer = AIOKafkaConsumer(
-            **consumer_options(link.config),
-            group_id=plan.group,
-            session_timeout_ms=_SESSION_MS,
-            heartbeat_interval_ms=_HEARTBEAT_MS,
-        )
-        self._working = asyncio.Lock()
-        self._is_lost = self._has_joined = False
-
-    async def join(self, partitions: Collection[PartitionId]) -> None:
-        """Become the only member; UsageError where there are others."""
-        await self._consumer.start()
-        self._consumer.subscribe([self._topic], listener=self)
-        async with asyncio.timeout(_JOIN_SECS):
-            while not self._has_joined:
-                await self._consumer.getmany(timeout_ms=0)  # raises what keeps it out
-                await asyncio.sleep(_PAUSE_SECS)
-        if {PartitionId(*one) for one in self._consumer.assignment()} != set(partitions):
-            self._is_lost = True
-        self.check()
-
-    async def leave(self) -> None:
-        """Leave the group."""
-        await stop_consumer(self._consumer)
-
-    @asynccontextmanager
-    async def standing_at(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer that reads from these offsets."""
-        for partition, offset in starts.items():
-            self._consumer.seek(TopicPartition(*partition), offset)
-        yield self._consumer
-
-    def check(self) -> None:
-        """Raise UsageError where the group has other members."""
-        if self._is_lost:
-            hint = "Another replay is under way: wait for its end. What was sent is noted."
-            raise UsageError(f"group {self._group!r} has another member, too", hint=hint)
-
-    async def undisturbed(self, work: Any) -> None:
-        """Do a piece of work to its end, also where the group rebalances or the user has enough meanwhile."""
-        async with self._working:
-            if self._is_lost:
-                work.close()
-            self.check()
-            doing = asyncio.ensure_future(work)
-            try:
-                await asyncio.shield(doing)
-            except asyncio.CancelledError:
-                await asyncio.wait([doing])
-                raise
-
-    async def commit(self, partition: PartitionId, commit: CommittedOffset) -> None:
-        """Note the progress of a partition, as the member that we are."""
-        with told(self._link.config, f"committing as group {self._group!r}"):
-            await self._consumer.commit({TopicPartition(*partition): (commit.offset, commit.metadata)})
-
-    async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        """Let what is being sent come to its end, and be noted; then no more."""
-        self._is_lost = self._has_joined
-        async with self._working:
-            pass
-
-    def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """We are in."""
-        self._has_joined = True
-
-
-@asynccontextmanager
-async def _alone(link: ClusterLink, plan: ReplayPlan, partitions: Collection[PartitionId]) -> AsyncIterator[_Place]:
-    """The place of a replay, nobody else's while it lasts."""
-    if plan.is_dry:
-        yield _Place(link)
-        return
-    membership = _Membership(link, plan)
-    try:
-        with told(link.config, f"joining group {plan.group!r}"):
-            await membership.join(partitions)
-        yield membership
-    finally:
-        await membership.leave()

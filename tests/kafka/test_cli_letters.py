@@ -10,7 +10,8 @@ from engine.errors import Failure, FatalError, UsageError
 from engine.kafka.cluster_link import ClusterConfig, connected
 from engine.kafka.letter_list import POLL_RECORDS
 from engine.kafka.letter_sender import LetterSender, Outcome
-from engine.kafka.replay import ReplayPlan, _Membership, replay
+from engine.kafka.replay import ReplayPlan, replay
+from engine.kafka.replay_place import SoleMember
 from tests.kafka.play import produce
 from tests.kafka.tools import Captured, letter_of, lines, printed, records_of, shown, write_letters, write_many
 from tests.servers.kafka_fixtures import NewTopic
@@ -193,9 +194,9 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await write_many(kafka, dead, [letter_of(topic, number) for number in range(2 * POLL_RECORDS)])
     commits = 0
-    commit = _Membership.commit
+    commit = SoleMember.commit
 
-    async def die(self: _Membership, *noted: Any) -> None:
+    async def die(self: SoleMember, *noted: Any) -> None:
         nonlocal commits
         commits += 1
         if commits == 2:
@@ -205,7 +206,7 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
-            patch.setattr(_Membership, "commit", die)
+            patch.setattr(SoleMember, "commit", die)
             with pytest.raises(FatalError, match="burnt down"):
                 await replay(link, plan, lambda number: None, print)
         sent = (await replay(link, plan, lambda number: None, print)).sent.total()
@@ -228,7 +229,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await write_many(kafka, dead, [letter_of(topic, number) for number in range(POLL_RECORDS + 100)])
     other = AIOKafkaConsumer(dead, bootstrap_servers=kafka, group_id=f"{dead}.group", enable_auto_commit=False)
-    send, revoked, has_come = LetterSender.send, _Membership.on_partitions_revoked, asyncio.Event()
+    send, revoked, has_come = LetterSender.send, SoleMember.on_partitions_revoked, asyncio.Event()
     newcomers: list[asyncio.Task[None]] = []
 
     async def send_when_it_comes(self: LetterSender, given: Any, **options: Any) -> list[Outcome]:
@@ -236,7 +237,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
         await asyncio.wait_for(has_come.wait(), 30)
         return await send(self, given, **options)
 
-    async def tell_it_comes(self: _Membership, partitions: Any) -> None:
+    async def tell_it_comes(self: SoleMember, partitions: Any) -> None:
         if newcomers:
             has_come.set()
         await revoked(self, partitions)
@@ -245,7 +246,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
             patch.setattr(LetterSender, "send", send_when_it_comes)
-            patch.setattr(_Membership, "on_partitions_revoked", tell_it_comes)
+            patch.setattr(SoleMember, "on_partitions_revoked", tell_it_comes)
             with pytest.raises(UsageError, match="has another member"):
                 await replay(link, plan, lambda number: None, print)
         await asyncio.gather(*newcomers)
