@@ -83,7 +83,7 @@ TARGETS = (
         Target("kafka-sink", f"speed, to {peer}", "speed-ratio", peer, 0.8, " ×")
         for peer in ("aiokafka-producer", "aiokafka-producer-turns")
     ),
-    Target("kafka-memory", "records of one partition beyond max_uncommitted_offsets: one poll", "figure", "beyond", 5000),
+    Target("kafka-memory", "records of one partition beyond max_uncommitted_offsets: one poll", "figure", "beyond", 2000),
     Target("kafka-memory", "records of other partitions held back by a poison record", "figure", "behind", 0),
     Target("kafka-latency", "p99 append to ack at 10,000 records/s", "figure", "p99_ms", 10, " ms"),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),

@@ -112,7 +112,7 @@ class KafkaSpoutConfig:
         "sticky", help="How the group shares partitions out; all its members need the same."
     )
 
-    max_poll_records: int = setting(5_000, minimum=1, help="Records that one poll of the client returns at most.")
+    max_poll_records: int = setting(2_000, minimum=1, help="Records that one poll of the client returns at most.")
     fetch_min_bytes: int = setting(1, minimum=1, help="Bytes that a broker waits for before it answers a fetch.")
     fetch_max_wait_ms: int = setting(
         100, minimum=1, help="Milliseconds that it waits at most; a paused partition that goes on may have to wait as long."
