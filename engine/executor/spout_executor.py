@@ -103,8 +103,7 @@ class SpoutExecutor(Executor):
         """Hand one failed tree to the spout, which may ask why; it is polled again (RUN-2)."""
         context = self._context
         assert context is not None
-        self.exhausted = False
-        self._set_polling()
+        self.poll_again()
         context.failure = failure
         result: Awaitable[None] | None = None
         try:
@@ -113,6 +112,11 @@ class SpoutExecutor(Executor):
             if result is None:
                 context.failure = None
         return result
+
+    def poll_again(self) -> None:
+        """Poll it though it is exhausted, until it raises SpoutExhausted again."""
+        self.exhausted = False
+        self._set_polling()
 
     def _set_polling(self) -> None:
         self.core.polling = self.active and not self.exhausted and not self._held_back

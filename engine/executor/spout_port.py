@@ -31,5 +31,8 @@ class ExecutorSpoutPort:
         self.listener = listener
         self._executor.core.listen(listener)
 
+    def poll_again(self) -> None:
+        self._executor.poll_again()
+
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._executor.core.count_sent(on)

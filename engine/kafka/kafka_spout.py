@@ -41,6 +41,8 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # both are called for every record, and compiled
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetters | None = None
+        self._has_ended = False
+        """Exhausted, with the partitions that it had by then."""
         self._alarm: asyncio.TimerHandle | None = None
         """Rings when the next failed record is due."""
         self._alarm_at = 0.0
@@ -90,6 +92,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.open_letters):
             return
         if self._consuming.has_begun and self._partitions.have_ended:
+            self._has_ended = True
             raise SpoutExhausted
 
     # Failures
@@ -194,6 +197,9 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def wake(self) -> None:
         """Have `next_tuple` be called at once."""
+        if self._has_ended and not self._partitions.have_ended:  # it was given what a member that went has left
+            self._has_ended = False
+            self.port.poll_again()
         self.context.wake()
 
     def report(self, error: BaseException) -> None:

@@ -53,6 +53,9 @@ class SpoutPort(Protocol):
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
         """Have `listener(message_id, task_id, secs)` told of each receiving task's own settle: `secs` after the emit, undeferred."""
 
+    def poll_again(self) -> None:
+        """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""
+
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
 

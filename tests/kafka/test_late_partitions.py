@@ -1,0 +1,47 @@
+"""A spout that stops at the end, and is given the partitions of a member that goes."""
+
+from typing import Any
+
+import pytest
+from aiokafka import AIOKafkaConsumer
+from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+
+from engine import SpoutExhausted
+from engine.kafka import KafkaSpout
+from tests.kafka.play import Notes, playing, produce, settings
+from tests.servers.kafka_fixtures import NewTopic
+
+
+@pytest.mark.guarantee("KS-6")
+async def test_a_task_that_has_ended_reads_what_a_member_leaves_behind(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given three members for two partitions, when the one in the middle goes, then the task that had none reads its partition."""
+    topic = await new_topic(partitions=2)
+    await produce(kafka, topic, range(10), partition=0)
+    await produce(kafka, topic, range(10, 20), partition=1)
+    config, notes = settings(kafka, topic, assignor="roundrobin", stop_at_end=True, heartbeat_interval_ms=100), Notes()
+    ended, rest = set[KafkaSpout](), KafkaSpout.rest
+
+    def noted_rest(spout: KafkaSpout) -> None:
+        try:
+            rest(spout)
+        except SpoutExhausted:
+            ended.add(spout)
+            raise
+
+    monkeypatch.setattr(KafkaSpout, "rest", noted_rest)
+    notes.hold = lambda value: value == 5
+    options: dict[str, Any] = {"group_id": config.group, "heartbeat_interval_ms": 100, "enable_auto_commit": False}
+    options["partition_assignment_strategy"] = (RoundRobinPartitionAssignor,)
+    other = AIOKafkaConsumer(topic, bootstrap_servers=kafka, client_id="play.kafka.0a", **options)  # between the names of the two tasks
+    async with other:
+        await notes.until(other.assignment)
+        async with playing(config, notes, tasks=2) as run:
+            await notes.until(lambda: len(notes.got) == 10 and len(other.assignment()) == 1)
+            await notes.until(lambda: len(ended) == 2)
+            await other.stop()
+            await notes.until(lambda: len(notes.got) == 20 or run.state != "running")
+            notes.release()
+            await run.completed()
+    assert sorted(notes.got) == list(range(20))
