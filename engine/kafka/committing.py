@@ -40,7 +40,7 @@ class Committing:
                 await self.commit(link)
 
     def look(self) -> None:
-        """Nothing can be emitted just now: have a commit be made where one would let a full partition go on."""
+        """Have a commit be made where one would let a full partition go on."""
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 

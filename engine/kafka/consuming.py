@@ -260,10 +260,14 @@ class Consuming:
         told: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
         unread = {PartitionId(*at): offset for at, offset in told.items() if at in owned and owned[PartitionId(*at)].position == offset}
-        for partition in unread:
-            self._host.given_up([self.partitions.owned[partition]])
-            self.partitions.reopen(partition)
-        await self._open(link, unread, self._assignments, unread)
+        lost = [owned[partition] for partition in unread]
+        for manager in lost:
+            self.partitions.reopen(manager.partition)
+        self._give_up(lost)
+        if unread:
+            self._host.begin(self._open(link, unread, self._assignments, unread))
+        else:
+            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client tells it again until it is sought elsewhere
 
     # Polling
 
@@ -330,6 +334,7 @@ class Consuming:
             position = link.position(manager.partition)
             if position is not None:
                 manager.reach(position)
+        self.committing.look()
         if came or self._config.stop_at_end:
             self._host.wake()
 

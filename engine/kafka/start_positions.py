@@ -32,9 +32,14 @@ class StartPosition:
     last: int = 0
     """What the broker has: from this offset, to before that one."""
 
-    def within(self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"]) -> "StartPosition":
-        """Return this position as the broker's records allow it; one that is not among them is moved, and its acked set dropped (KS-7)."""
-        if first <= self.offset <= last:
+    def within(
+        self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
+    ) -> "StartPosition":
+        """Return this position as the broker's records allow it; one that is not among them is moved, and its acked set dropped (KS-7).
+
+        Records may stand beyond the last one where that is only the last stable one, before a transaction that is open.
+        """
+        if first <= self.offset and (self.offset <= last or last_is_stable):
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
         dropped = self.dropped + acked_set.count(self.skips)
@@ -70,7 +75,8 @@ async def find(
             beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
             note = acked_set.decode(metadata)
             start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0)
-        found[partition] = start.within(first[partition], last[partition], config.out_of_range)
+        stable = config.isolation_level == "read_committed" and partition not in unread
+        found[partition] = start.within(first[partition], last[partition], config.out_of_range, last_is_stable=stable)
     return found
 
 
