@@ -75,7 +75,7 @@ class StateStoreSuite:
 
     def provider(self, folder: Path) -> StateProvider:
         """Return a new provider whose state is, or will be, in this folder."""
-        raise NotImplementedError
+        raise NotImplementedError("override provider(): return a new provider of yours, whose state is in that folder")
 
     @asynccontextmanager
     async def opened(self, folder: Path, topology: str = TOPOLOGY) -> AsyncIterator[StateProvider]:
