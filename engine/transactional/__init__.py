@@ -1,0 +1,36 @@
+"""Transactions: batches that commit in order, exactly once (seed 003, TX-1..10)."""
+
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
+from engine.transactional.spouts import (
+    OpaqueEmitter,
+    OpaquePartitionedTransactionalSpout,
+    Partition,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+    PartitionedTransactionalSpout,
+    Positions,
+    SpoutCoordinator,
+    SpoutEmitter,
+    TransactionalSpout,
+)
+
+__all__ = [
+    "BatchBolt",
+    "BatchCollector",
+    "Committer",
+    "FailedBatch",
+    "OpaqueEmitter",
+    "OpaquePartitionedTransactionalSpout",
+    "Partition",
+    "PartitionedCoordinator",
+    "PartitionedEmitter",
+    "PartitionedTransactionalSpout",
+    "Positions",
+    "Resource",
+    "Resources",
+    "SpoutCoordinator",
+    "SpoutEmitter",
+    "TransactionAttempt",
+    "TransactionalSpout",
+]
