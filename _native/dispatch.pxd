@@ -22,6 +22,7 @@ cdef class Outlet:
     cdef PyObject** box              # the same, borrowed
     cdef int32_t* ids
     cdef Py_ssize_t turn             # the target that the last shuffled tuple went to
+    cdef Py_ssize_t first            # where its targets begin among all targets of the emitting task
     cdef Py_ssize_t* positions       # of the grouped fields
     cdef Py_ssize_t keys
     cdef readonly tuple names        # of the grouped fields
@@ -43,6 +44,10 @@ cdef class OutStream:
     cdef readonly list outlets
     cdef Outlet only                 # the single outlet, where there is one and it picks one task
     cdef readonly bint direct
+
+cdef class SentCounts:
+    cdef uint64_t* count             # tuples sent to each target of each outlet
+    cdef Py_ssize_t targets
 
 cdef class Pulse:
     cdef Py_ssize_t behind           # bolts with more than a burst waiting that could run

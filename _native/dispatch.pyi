@@ -41,6 +41,10 @@ class OutStream:
     def direct(self) -> bool: ...
 
 @final
+class SentCounts:
+    def __init__(self, targets: int) -> None: ...
+
+@final
 class Pulse:
     def __init__(self) -> None: ...
     @property

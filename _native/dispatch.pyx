@@ -132,6 +132,20 @@ cdef class OutStream:
 
 
 @cython.final
+cdef class SentCounts:
+    """How many tuples an emitting task has sent to each of its targets: since a mark, or of one batch."""
+
+    def __cinit__(self, Py_ssize_t targets):
+        self.targets = targets
+        self.count = <uint64_t*>calloc(targets + 1, sizeof(uint64_t))
+        if self.count == NULL:
+            raise MemoryError("no memory for counts")
+
+    def __dealloc__(self):
+        free(self.count)
+
+
+@cython.final
 cdef class Pulse:
     """How many bolts of a run have more than a burst waiting; spouts give way to them."""
 

@@ -68,6 +68,7 @@ cdef enum SignalKind:
     FAILED = 17     # root; one object beside the ring: the Failure
     ACKER_DIED = 18 # value: the acker's index
     SETTLED_AT = 19 # root, value: the bits of a double, the seconds; task: who settled it
+    REPLY = 20      # root; one object beside the ring: what a task answers to a control tuple; task: who
 
 cdef struct Signal:
     uint64_t root
@@ -82,7 +83,7 @@ cdef class SignalRing:
     cdef Py_ssize_t threshold             # 0 parked, else the ring's size
     cdef readonly bint parked
     cdef object on_wake
-    cdef readonly object objects          # deque: what FAIL, OWN_CLOCK and FAILED carry, in the ring's order
+    cdef readonly object objects          # deque: what FAIL, OWN_CLOCK, FAILED and REPLY carry, in the ring's order
 
     cdef int make_way(self) except -1
     cdef int run_empty(self) except -1

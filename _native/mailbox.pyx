@@ -224,8 +224,8 @@ cdef class SignalRing:
         self.on_wake = on_wake
 
     def signal(self, SignalKind kind, uint64_t root=0, uint64_t value=0, int32_t task=-1, carried=None):
-        """Put one signal in, for rare paths and tests; `carried` is the object of a FAIL, OWN_CLOCK or FAILED."""
-        if kind == FAIL or kind == FAILED or kind == OWN_CLOCK:
+        """Put one signal in, for rare paths and tests; `carried` is the object of a FAIL, OWN_CLOCK, FAILED or REPLY."""
+        if kind == FAIL or kind == FAILED or kind == OWN_CLOCK or kind == REPLY:
             self.objects.append(carried)
         signal(self, kind, root, value, task)
 

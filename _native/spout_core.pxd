@@ -19,6 +19,7 @@ cdef class SpoutCore(SpoutDispatch):
     cdef object on_fail                       # (message_id, failure), may give an awaitable
     cdef public object acker_failure          # the Failure of trees whose acker died
     cdef object on_settled                    # (message_id, task_id, secs) or None
+    cdef public object on_reply               # (message_id, task_id, answer) or None
     cdef readonly object returned
     cdef public bint polling
     cdef public Py_ssize_t max_pending        # 0: no bound
@@ -31,6 +32,7 @@ cdef class SpoutCore(SpoutDispatch):
     cdef readonly LatencyHistogram complete_latency
 
     cdef int settle(self, Signal* verdict) except -1
+    cdef int replied(self, uint64_t root, int32_t task, object answer) except -1
     cdef int acker_died(self, uint64_t index) except -1
     cdef int flush_acked(self) except -1
     cdef int end_burst(self, SpoutOutcome outcome, bint polls) except -1

@@ -12,6 +12,7 @@ class SpoutCore(SpoutDispatch):
     polling: bool
     max_pending: int
     acker_failure: object
+    on_reply: Callable[[Any, int, Any], object] | None
     def __init__(
         self,
         task_id: int,

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t, uint64_t
 cimport cython
 
 from _native.histogram cimport LatencyHistogram, record
-from _native.mailbox cimport ACKED, ACKER_DIED, DROP, FAILED, SETTLED_AT, Signal, SignalRing, signal, signal_with
+from _native.mailbox cimport ACKED, ACKER_DIED, DROP, FAILED, REPLY, SETTLED_AT, Signal, SignalRing, signal, signal_with
 from _native.method cimport Method, call_none, call_one
 from _native.method import method_or_none
 from _native.root_table cimport ROOTS_AHEAD, RootSlot, expect_root, find_root, remove_slot
@@ -196,6 +196,8 @@ cdef class SpoutCore(SpoutDispatch):
         elif got.kind == SETTLED_AT:
             secs = (<double*>&got.value)[0]
             self.settled_at(got.root, got.task, secs)
+        elif got.kind == REPLY:
+            self.replied(got.root, got.task, self.verdicts.objects.popleft())
         return self.returned is not None
 
     cdef object take_tree(self, uint64_t root, bint acked):
@@ -218,6 +220,13 @@ cdef class SpoutCore(SpoutDispatch):
         if slot != NULL and self.on_settled is not None:
             self.on_settled(<object><PyObject*><size_t>slot.word, task, at - (<double*>&slot.extra)[0])
 
+    cdef int replied(self, uint64_t root, int32_t task, object answer) except -1:
+        """A bolt task answers the control tuple of an open tree (task_port.reply)."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        if slot != NULL and self.on_reply is not None:
+            self.on_reply(<object><PyObject*><size_t>slot.word, task, answer)
+        return 0
+
     cdef int acker_died(self, uint64_t index) except -1:
         """Fail every open tree of an acker that lost them (ACK-13)."""
         cdef uint64_t root
@@ -238,7 +247,7 @@ cdef class SpoutCore(SpoutDispatch):
             for ring in self.ackers:
                 signal(ring, DROP, 0, 0, self.task_id)
         self.next_tuple = self.on_ack = None
-        self.on_fail = self.on_settled = None
+        self.on_fail = self.on_settled = self.on_reply = None
         return dropped
 
     @property

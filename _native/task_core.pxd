@@ -3,7 +3,7 @@ from cpython.object cimport PyObject
 from cpython.pystate cimport PyThreadState, PyThreadState_Get
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 
-from _native.dispatch cimport SHUFFLE, Outlet, OutStream, Pulse
+from _native.dispatch cimport SHUFFLE, Outlet, OutStream, Pulse, SentCounts
 from _native.edge_ids cimport EdgeIds
 from _native.mailbox cimport Emitter, Mailbox, SignalKind, SignalRing, post, signal
 from _native.tuples cimport IS_CONTROL, TakenList, Tuple
@@ -40,7 +40,8 @@ cdef class TaskCore(TakenList):
     cdef public bint closing
     # counts since the task began
     cdef readonly uint64_t executed, emitted, transferred, acked, failed
-    cdef readonly dict sent              # task id -> tuples since the mark (COUNTS_SENT)
+    cdef Py_ssize_t targets              # of all outlets together
+    cdef SentCounts counting             # what is counted now: since the mark, or of a batch (COUNTS_SENT)
     cdef object trace                    # (event, roots, task id) -> None (TRACES)
 
     cdef OutStream stream_of(self, object stream)
@@ -48,6 +49,7 @@ cdef class TaskCore(TakenList):
     cdef Py_ssize_t target_of(self, Outlet outlet, tuple values) except -1
     cdef list targets_of(self, Outlet outlet, tuple values)
     cdef int note_sent(self, Outlet outlet, Py_ssize_t target, Tuple tup) except -1
+    cdef dict counts_by_task(self, SentCounts counts)
     cdef int wrong_thread(self) except -1
     cdef int begin_turn(self) except -1
     cdef bint lap(self, Py_ssize_t calls) except -1

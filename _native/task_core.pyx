@@ -4,7 +4,7 @@ from cpython.pystate cimport PyThreadState_Get
 from libc.stdint cimport int32_t, uint32_t, uint64_t
 from libc.stdlib cimport calloc, free
 
-from _native.dispatch cimport CUSTOM, Outlet, OutStream, Pulse
+from _native.dispatch cimport CUSTOM, Outlet, OutStream, Pulse, SentCounts
 from _native.edge_ids cimport EdgeIds
 from _native.mailbox cimport Emitter, Mailbox, SignalRing
 from _native.tuples cimport IS_CONTROL, TakenList, Tuple
@@ -45,7 +45,6 @@ cdef class TaskCore(TakenList):
         self.pulse = pulse
         self.slow_call_secs = slow_call_secs
         self.stride = 1
-        self.sent = {}
         self.thread = PyThreadState_Get()
 
     def __dealloc__(self):
@@ -53,8 +52,15 @@ cdef class TaskCore(TakenList):
 
     def wire(self, dict streams):
         """Give the core its streams: name -> OutStream."""
+        cdef OutStream stream
+        cdef Outlet outlet
         self.streams = streams
         self.default_stream = streams.get("default")
+        self.targets = 0
+        for stream in streams.values():
+            for outlet in stream.outlets:
+                outlet.first = self.targets
+                self.targets += outlet.tasks
 
     cdef OutStream stream_of(self, object stream):
         found = self.streams.get(stream)
@@ -93,11 +99,10 @@ cdef class TaskCore(TakenList):
 
     cdef int note_sent(self, Outlet outlet, Py_ssize_t target, Tuple tup) except -1:
         """Count or trace a delivery; only where a mark or a trace asks for it."""
-        cdef int32_t task = outlet.ids[target]
         if self.rare & COUNTS_SENT and not tup.flags & IS_CONTROL:
-            self.sent[task] = self.sent.get(task, 0) + 1
+            self.counting.count[outlet.first + target] += 1
         if self.rare & TRACES and tup.root != 0:
-            self.trace("sent", tup.roots, task)
+            self.trace("sent", tup.roots, outlet.ids[target])
         return 0
 
     # Time. A turn is one run_burst; a lap is the calls between two readings of the clock.
@@ -146,9 +151,23 @@ cdef class TaskCore(TakenList):
 
     def count_sent(self, bint on):
         """Begin to count the tuples sent per target task (a mark), or stop it. Gives the counts since the last mark."""
-        counted, self.sent = self.sent, {}
+        counted = self.counts_by_task(self.counting) if self.rare & COUNTS_SENT else {}
+        self.counting = SentCounts(self.targets) if on else None
         self.rare = self.rare | COUNTS_SENT if on else self.rare & ~<uint32_t>COUNTS_SENT
         return counted
+
+    cdef dict counts_by_task(self, SentCounts counts):
+        """The targets that got any: task id -> tuples, over all streams."""
+        cdef OutStream stream
+        cdef Outlet outlet
+        cdef Py_ssize_t i
+        found = {}
+        for stream in self.streams.values():
+            for outlet in stream.outlets:
+                for i in range(outlet.tasks):
+                    if counts.count[outlet.first + i]:
+                        found[outlet.ids[i]] = found.get(outlet.ids[i], 0) + counts.count[outlet.first + i]
+        return found
 
     def set_trace(self, trace):
         """Tell trace(event, roots, task) of every delivery and settle of a tracked tuple; None stops it."""

@@ -21,6 +21,15 @@ CHECKPOINT_STREAM: Final = "$checkpoint"
 SYSTEM_COMPONENT: Final = "__system"
 """The source of what no component emits, ticks among it."""
 
+BATCH_STREAM: Final = "$batch"
+"""The stream of a transaction coordinator to its emitters."""
+
+COMMIT_STREAM: Final = "$commit"
+"""The stream of a transaction coordinator to the committers."""
+
+REPORT_STREAM: Final = "$report"
+"""The stream by which a task tells what it sent of a batch."""
+
 POOL_NAME: Final = "stormcell"
 """How the names of the threads of a bolt's pool begin; its component follows."""
 

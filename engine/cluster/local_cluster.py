@@ -27,7 +27,7 @@ from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
 from engine.state import provider_of
-from engine.topology import InletHandle, Topology, config_of_run, validate_run
+from engine.topology import InletHandle, RunPreparation, Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.cluster")
@@ -56,6 +56,7 @@ class Run:
         self._assembly: Assembly | None = None
         self._supervisor: Supervisor | None = None
         self._checkpoints: Checkpoints | None = None
+        self._preparation: RunPreparation | None = None
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
@@ -69,6 +70,9 @@ class Run:
         self._began = self._clock.now()
         random = RunRandom(self.config.seed)
         self.seed = random.seed
+        if self.topology.prepares is not None:
+            await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
+            return self
         places = state_places(self.topology, self.config)
         if not places:
             await self._begin(self.topology, random, loop)
@@ -82,6 +86,15 @@ class Run:
             await checkpoints.close(fold=False)
             raise
         return self
+
+    async def _begin_prepared(self, preparation: RunPreparation, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        running = await preparation.open()
+        self._preparation = preparation
+        try:
+            await self._begin(running, random, loop)
+        except BaseException:
+            await preparation.close()
+            raise
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
@@ -102,7 +115,7 @@ class Run:
         )
         self._assembly = assemble(plan, around)
         port.spouts = self._assembly.user_spouts
-        self._supervisor = Supervisor(self._assembly, self.config, self._checkpoints)
+        self._supervisor = Supervisor(self._assembly, self.config, self._checkpoints, self._preparation)
         if self._checkpoints is not None:
             self._checkpoints.join(port, plan.component_of, self._give_up)
         if self.config.trace_sample_rate:

@@ -16,6 +16,7 @@ from engine.executor.ending import end_all, is_cancelled_from_outside
 from engine.executor.executor import Executor
 from engine.executor.waits import TreeClock
 from engine.names import ACKER_COMPONENT
+from engine.topology import RunPreparation
 
 RunState: TypeAlias = Literal["starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = logging.getLogger("engine.cluster")
@@ -26,10 +27,13 @@ _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_
 class Supervisor:
     """Starts, watches and ends the actors of one run. `state` says how far it is."""
 
-    def __init__(self, assembly: Assembly, config: Config, checkpoints: Checkpoints | None = None) -> None:
-        """Take the actors, and the checkpoints of a run with state: the last one comes before the end."""
+    def __init__(
+        self, assembly: Assembly, config: Config, checkpoints: Checkpoints | None = None, preparation: RunPreparation | None = None
+    ) -> None:
+        """Take the actors, the checkpoints of a run with state, whose last one comes before the end, and what is closed after all."""
         self._assembly = assembly
         self._checkpoints = checkpoints
+        self._preparation = preparation
         self._finishing: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
@@ -252,6 +256,8 @@ class Supervisor:
                     LOGGER.error("task %d of %r could not be closed", actor.place.task_id, actor.place.component_id, exc_info=error)
             if self._checkpoints is not None:
                 await self._checkpoints.close(fold=state in ("complete", "drained"))
+            if self._preparation is not None:
+                await self._preparation.close()
         finally:
             self.state = state
             self._at_rest.set()

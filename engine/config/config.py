@@ -88,6 +88,12 @@ class Config:
     state_timeout_secs: float = setting(
         60.0, minimum=0, help="Seconds for which a store that cannot be reached is tried again before the run ends."
     )
+    batch_interval_ms: float = setting(
+        50.0, minimum=1, maximum=3_600_000, help="Milliseconds after which a transactional spout that had nothing is asked again."
+    )
+    batch_timeout_secs: float = setting(
+        600.0, above=0, help="Seconds without progress after which a batch of a transactional topology fails and is replayed."
+    )
     state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task keeps in memory of a state that is read from disk (SQLite).")
     seed: int | None = setting(
         None, minimum=0, maximum=2**64 - 1, help="Seed of all randomness of the run; none draws one from the operating system."

@@ -1,11 +1,11 @@
 """The working `BoltPort`: what checkpoints and transactions may ask of a bolt task."""
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import Failure
-from engine.kernel import Tuple
+from engine.kernel import BatchFeed, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.topology import Tuple as AnyTuple
 from engine.topology import Values
@@ -48,6 +48,16 @@ class ExecutorBoltPort:
     def settle_control(self, tup: AnyTuple, failure: Failure | None = None) -> None:
         assert isinstance(tup, Tuple)
         self._executor.core.settle_control(tup, failure)
+
+    def reply(self, tup: AnyTuple, answer: object) -> None:
+        assert isinstance(tup, Tuple)
+        reply(self._executor.core, tup, answer)
+
+    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        return BatchFeed(self._executor.core, host, sources, emits_results=emits_results)
+
+    def report(self, error: BaseException, next_step: str) -> None:
+        self._executor.reporter.report(error, next_step=next_step)
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._executor.call(hook, *args)

@@ -264,7 +264,9 @@ class SpoutExecutor(Executor):
     def is_empty(self) -> bool:
         """True when no tree is open, nothing waits, and no method runs."""
         core = self.core
-        return self.at_rest and not core.pending and not len(self.verdicts) and not core.has_acks_to_flush and not self._in_call
+        if not self.at_rest or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call:
+            return False
+        return not (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
 
     @property
     def is_done(self) -> bool:

@@ -1,7 +1,7 @@
 """The working `SpoutPort`: what the engine's own spouts may ask of their task."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from engine.names import DEFAULT_STREAM
 from engine.topology import Values
@@ -30,6 +30,9 @@ class ExecutorSpoutPort:
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
         self.listener = listener
         self._executor.core.listen(listener)
+
+    def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
+        self._executor.core.on_reply = listener
 
     def poll_again(self) -> None:
         self._executor.poll_again()

@@ -51,3 +51,4 @@ class Signal(IntEnum):
     FAILED = 17
     ACKER_DIED = 18
     SETTLED_AT = 19
+    REPLY = 20

@@ -25,7 +25,7 @@ from engine.topology.grouping import (
     Shuffle,
 )
 from engine.topology.inlet import Inlet, InletClosed, InletHandle
-from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Subscription, Topology
+from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
 from engine.topology.spout import OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
 from engine.topology.validate import config_of_run, validate_run
@@ -69,6 +69,7 @@ __all__ = [
     "OutputCollector",
     "OutputFields",
     "PartialKey",
+    "RunPreparation",
     "Shuffle",
     "Spout",
     "SpoutCollector",

@@ -32,6 +32,10 @@ class BoltBase(ABC):
 
     keeps_state: ClassVar[bool] = False
     """True for stateful bolts, which have a state and checkpoints (CP-1)."""
+    is_batched: ClassVar[bool] = False
+    """True for batch bolts, which a transactional topology takes (TX-5)."""
+    is_committer: ClassVar[bool] = False
+    """True for batch bolts that finish in the commit phase (TX-2)."""
 
     context: TaskContext
     """Set before `prepare`."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
-from typing import Any, Final, cast
+from typing import Any, Final, Protocol, cast
 
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
@@ -11,7 +11,7 @@ from engine.names import is_writable
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
 from engine.topology.settings import collect_settings, is_count
-from engine.topology.spec import ComponentSpec, Kind, Subscription, Topology
+from engine.topology.spec import ComponentSpec, InstanceFactory, Kind, Subscription, Topology
 from engine.topology.stream import NO_STREAMS, Streams, declare_streams
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
@@ -19,8 +19,15 @@ MOST_TASKS: Final = 2**16
 """Tasks of one component: each is an actor with a mailbox of its own, in one process."""
 
 
+class DeclaresItself(InstanceFactory, Protocol):
+    """A factory that says what its instances declare."""
+
+    def declared(self) -> object:
+        """Return where the component's streams and settings can be read; raise FactoryFault."""
+
+
 @dataclass(slots=True)
-class _Declaration:
+class Declaration:
     """One call of `set_spout` or `set_bolt`, not judged yet."""
 
     component_id: str
@@ -29,7 +36,7 @@ class _Declaration:
     parallelism: int
     keywords: Mapping[str, object]
     subscriptions: list[Subscription] = field(default_factory=list)
-    factory: Factory | None = None
+    factory: "Factory | DeclaresItself | None" = None
 
     @property
     def where(self) -> str:
@@ -59,7 +66,7 @@ class TopologyBuilder:
     def __init__(self, name: str, config: Config | None = None) -> None:
         self.name = name
         self.config = config
-        self._declarations: list[_Declaration] = []
+        self._declarations: list[Declaration] = []
 
     def set_spout(self, component_id: str, factory: SpoutFactory, parallelism: int = 1, **settings: Any) -> SpoutDeclarer:
         """Declare a spout: a factory, called once for each of `parallelism` tasks: a class, a callable, or what `@spout` makes.
@@ -85,7 +92,7 @@ class TopologyBuilder:
         unknown: set[str] = set()
         components: dict[str, ComponentSpec] = {}
         for declaration in self._declarations:
-            judged = _judge(declaration)
+            judged = self._judge(declaration)
             faults.extend(judged.faults)
             component_id: object = declaration.component_id
             if not isinstance(component_id, str):
@@ -96,7 +103,7 @@ class TopologyBuilder:
             components[component_id] = judged.spec
             if not judged.streams_known:
                 unknown.add(component_id)
-        topology = Topology(self.name, MappingProxyType(components), self.config)
+        topology = self._topology(MappingProxyType(components))
         faults.extend(graph_faults(topology, unknown))
         if isinstance(self.config, Config):
             faults.extend(run_faults(topology, self.config))
@@ -104,10 +111,18 @@ class TopologyBuilder:
             raise TopologyError(faults, topology_name=self.name)
         return topology
 
-    def _declare(self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object]) -> _Declaration:
-        declaration = _Declaration(component_id, kind, given, parallelism, dict(keywords))
+    def _declare(self, kind: Kind, component_id: str, given: object, parallelism: int, keywords: Mapping[str, object]) -> Declaration:
+        declaration = Declaration(component_id, kind, given, parallelism, dict(keywords))
         self._declarations.append(declaration)
         return declaration
+
+    def _judge(self, declaration: "Declaration") -> "Judged":
+        """Return the component that a declaration means, and its own faults."""
+        return judge(declaration)
+
+    def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
+        """Return the topology of these components."""
+        return Topology(self.name, components, self.config)
 
     def _own_faults(self) -> list[str]:
         name, config = cast(object, self.name), cast(object, self.config)
@@ -122,13 +137,17 @@ class TopologyBuilder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Judged:
+class Judged:
+    """What a declaration comes to."""
+
     spec: ComponentSpec
     faults: list[str]
     streams_known: bool
+    declared: object
+    """Where its attributes are read: its class or an instance, None where there is neither."""
 
 
-def _judge(declaration: _Declaration) -> _Judged:
+def judge(declaration: Declaration) -> Judged:
     """Return the component that a declaration means, and its own faults; what is wrong stands at its default."""
     where = declaration.where
     faults = list(id_faults(declaration.kind, declaration.component_id))
@@ -154,15 +173,17 @@ def _judge(declaration: _Declaration) -> _Judged:
     spec = ComponentSpec(
         declaration.component_id,
         declaration.kind,
-        cast(Factory, declaration.factory),
+        cast(InstanceFactory, declaration.factory),
         parallelism,
         NO_STREAMS if streams is None else streams,
         tuple(declaration.subscriptions),
         settings,
         _declared_at(declared),
         keeps_state=declaration.kind == "bolt" and getattr(declared, "keeps_state", False) is True,
+        is_batched=declaration.kind == "bolt" and getattr(declared, "is_batched", False) is True,
+        is_committer=declaration.kind == "bolt" and getattr(declared, "is_committer", False) is True,
     )
-    return _Judged(spec, faults + setting_faults, streams is not None)
+    return Judged(spec, faults + setting_faults, streams is not None, declared)
 
 
 def _declared_at(declared: object) -> str:

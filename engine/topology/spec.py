@@ -1,6 +1,6 @@
 """A topology as data: what `TopologyBuilder.build()` returns and every later layer reads."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -9,6 +9,7 @@ from engine.topology.spout import OnError
 from engine.topology.stream import Streams
 
 if TYPE_CHECKING:
+    from engine.clock import Clock
     from engine.config import Config
     from engine.topology.task_port import MakesAttendant
 
@@ -57,8 +58,22 @@ class ComponentSpec:
     """Where a person changes `streams`, for errors: `Words.output_fields`."""
     keeps_state: bool = False
     """True for stateful bolts (CP-1)."""
+    is_batched: bool = False
+    """True for batch bolts (TX-5)."""
+    is_committer: bool = False
+    """True for batch bolts that finish in the commit phase (TX-2)."""
     attendant: "MakesAttendant | None" = None
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
+
+
+class RunPreparation(Protocol):
+    """What a run of a topology needs before it begins, beside its components."""
+
+    async def open(self) -> "Topology":
+        """Take it, and return the topology that runs; raise EngineError where it cannot be had."""
+
+    async def close(self) -> None:
+        """Give it back, when every component is closed."""
 
 
 Edge: TypeAlias = tuple[str, str]
@@ -75,6 +90,8 @@ class Topology:
     name: str
     components: Mapping[str, ComponentSpec]
     config: "Config | None" = None
+    prepares: "Callable[[Topology, Config, Clock], RunPreparation] | None" = None
+    """Makes the topology that runs of the one that the user described, where that is another: a transactional one."""
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:

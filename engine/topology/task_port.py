@@ -5,10 +5,11 @@ that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, Literal, Protocol, TypeAlias
 
 from engine.errors import Failure
+from engine.kernel import BatchFeed
 from engine.names import DEFAULT_STREAM
 from engine.topology.collector import Tuple
 from engine.topology.context import TaskContext
@@ -53,6 +54,9 @@ class SpoutPort(Protocol):
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
         """Have `listener(message_id, task_id, secs)` told of each receiving task's own settle: `secs` after the emit, undeferred."""
 
+    def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
+        """Have `listener(message_id, task_id, answer)` told of each `reply` to a control tuple, before the verdict of its tree."""
+
     def poll_again(self) -> None:
         """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""
 
@@ -84,6 +88,15 @@ class BoltPort(Protocol):
 
     def settle_control(self, tup: Tuple, failure: Failure | None = None) -> None:
         """Ack a control tuple, or fail it."""
+
+    def reply(self, tup: Tuple, answer: object) -> None:
+        """Tell the spout task that emitted this control tuple something; it hears of it before the tree can be settled."""
+
+    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        """Return what counts, executes and emits the tuples of batches for this task, whose sources are these; see there for the host."""
+
+    def report(self, error: BaseException, next_step: str) -> None:
+        """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         """Call a hook of the user's bolt, plain or async. Raises what it raises, and UsageError where it returns a value."""
@@ -119,6 +132,11 @@ class SpoutPortUser:
 
     port: SpoutPort
     """Set before `open`."""
+
+    @property
+    def is_busy(self) -> bool:
+        """True while more follows by itself, though no tree is open: the run is not over, and a drain waits."""
+        return False
 
 
 class BoltPortUser:

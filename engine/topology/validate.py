@@ -46,7 +46,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
-    return [*faults, *_state_graph_faults(topology)]
+    return [*faults, *_state_graph_faults(topology), *_batch_faults(topology)]
 
 
 def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
@@ -62,7 +62,19 @@ def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
     """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, what state does not go with."""
-    return [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
+    found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
+    if topology.prepares is not None and config.acker_executors == 0:
+        found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
+    return found
+
+
+def _batch_faults(topology: Topology) -> Iterator[str]:
+    """Yield which batch bolts stand where there are no batches."""
+    if topology.prepares is not None:
+        return
+    for spec in topology.bolts:
+        if spec.is_batched:
+            yield f"{_where(spec)}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
 
 
 def _state_faults(topology: Topology, config: Config) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
+from engine.transactional.builder import TransactionalTopologyBuilder
 from engine.transactional.spouts import (
     OpaqueEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -33,4 +34,5 @@ __all__ = [
     "SpoutEmitter",
     "TransactionAttempt",
     "TransactionalSpout",
+    "TransactionalTopologyBuilder",
 ]

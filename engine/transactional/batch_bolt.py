@@ -80,6 +80,8 @@ class BatchBolt(BoltBase):
     """Set before `prepare`."""
     resources: Resources
     """Set before `prepare`."""
+    replays_differ: bool = False
+    """Set before `prepare`: the spout is opaque, so that another attempt of this txid may be another batch (TX-7)."""
 
     @abstractmethod
     def execute(self, tup: Tuple) -> Awaitable[None] | None:

@@ -1,0 +1,185 @@
+"""The host of a BasicBolt: one instance for all attempts; each call's tuples belong to the batch of its input (TX-5, TX-6)."""
+
+import asyncio
+import contextvars
+import inspect
+from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from concurrent import futures
+from contextlib import aclosing
+from contextvars import ContextVar
+from dataclasses import dataclass
+from types import GeneratorType
+from typing import Any
+
+from engine.errors import UsageError
+from engine.kernel import BatchEmitter, BatchPart
+from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.topology import BasicBolt, Tuple, Values, call_kind
+from engine.transactional.host import Host, Hosted, Place
+
+
+@dataclass(slots=True)
+class _Call:
+    """A call that waits, or runs in a thread; there what it emits is recorded."""
+
+    part: BatchPart
+    recorded: list[tuple[Values, str, int | None]] | None = None
+
+
+_CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
+
+
+class BasicHost(Host):
+    """Runs a user's BasicBolt. Nothing is left to finish when all has come."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self._bolt: BasicBolt = place.spec.factory.create()
+        self._threads = place.spec.settings.threads
+        self._pool: futures.ThreadPoolExecutor | None = None
+
+    @property
+    def execute(self) -> Callable[[Any], Any]:
+        """What the task calls for every tuple: compiled, where no call waits."""
+        if not hasattr(self, "feed"):
+            self.prepare_feed(emits_results=True)
+        return self._execute_later if self._threads or call_kind(self._bolt.execute).is_async else self.feed.execute
+
+    async def prepare(self) -> None:
+        bolt = self._bolt
+        bolt.context = self.context
+        bolt.collector = _BasicCollector(self)
+        if self._threads:
+            name = f"{POOL_NAME} {self._place.spec.component_id}"
+            self._pool = futures.ThreadPoolExecutor(self._threads, thread_name_prefix=name)
+        result = bolt.prepare()
+        if result is not None:
+            await result
+
+    async def cleanup(self) -> None:
+        for attempt in list(self.feed.parts):
+            self.feed.drop(attempt)
+        if self._pool is not None:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+        result = self._bolt.cleanup()
+        if result is not None:
+            await result
+
+    def _begin_instance(self, hosted: Hosted) -> None:
+        hosted.part.execute_by(self._bolt.execute)
+
+    def _end_instance(self, hosted: Hosted) -> None:
+        return None
+
+    def _finish(self, hosted: Hosted) -> None:
+        self.finished(hosted)
+
+    # Calls
+
+    def returned(self, part: BatchPart, tup: Tuple, result: object) -> None:
+        """Execute returned something that is neither values nor a generator."""
+        if not isinstance(result, Iterable) or isinstance(result, (str, bytes)):
+            raise self._wrong_result(result)
+        emitter = BatchEmitter(part)
+        for values in result:
+            emitter.emit(values)
+
+    async def _execute_later(self, tup: Any) -> None:
+        """Await a call, of which several may be under way, as `concurrency` or `threads` says."""
+        part = self.feed.receive(tup)
+        if part is None:
+            return
+        call = _Call(part, [] if self._pool is not None else None)
+        token = _CALL.set(call)
+        try:
+            if self._pool is None:
+                await self._consume(BatchEmitter(part), self._bolt.execute(tup))
+            else:
+                await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
+                self._emit_recorded(call)
+        except (Exception, asyncio.CancelledError) as error:
+            aio_task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+                raise
+            self.call_failed(part, error, tup)
+        finally:
+            _CALL.reset(token)
+        self.collector.ack(tup)
+
+    async def _consume(self, emitter: BatchEmitter, result: object) -> None:
+        if inspect.isawaitable(result):
+            result = await result
+        if isinstance(result, tuple):
+            emitter.emit(result)
+        elif isinstance(result, AsyncGenerator):
+            async with aclosing(result):
+                async for values in result:
+                    emitter.emit(values)
+        elif isinstance(result, AsyncIterable):
+            async for values in result:
+                emitter.emit(values)
+        elif isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
+            for values in result:
+                emitter.emit(values)
+        elif result is not None:
+            raise self._wrong_result(result)
+
+    def _in_pool(self, call: _Call, tup: Tuple) -> None:
+        """On a thread: run execute to its end, recording what it emits."""
+        result: Any = self._bolt.execute(tup)
+        assert call.recorded is not None
+        if isinstance(result, tuple):
+            call.recorded.append((result, DEFAULT_STREAM, None))
+        elif isinstance(result, GeneratorType):
+            call.recorded.extend((values, DEFAULT_STREAM, None) for values in result)
+        elif result is not None:
+            raise self._wrong_result(result)
+
+    def _emit_recorded(self, call: _Call) -> None:
+        emitter = BatchEmitter(call.part)
+        recorded, call.recorded = call.recorded or [], None
+        for values, stream, task in recorded:
+            if task is None:
+                emitter.emit(values, stream)
+            else:
+                emitter.emit_direct(task, values, stream)
+
+    def _wrong_result(self, result: object) -> UsageError:
+        where = f"bolt {self._place.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
+        return UsageError(where, hint="A BasicBolt yields or returns tuples of values.")
+
+    def emit_from(self, values: Values, stream: str, task: int | None) -> None:
+        """Emit for the call that is running."""
+        call = _CALL.get()
+        if call is not None and call.recorded is not None:
+            call.recorded.append((values, stream, task))
+            return
+        part = self.feed.calling if call is None else call.part
+        if part is None:
+            where = f"bolt {self._place.spec.component_id!r} emitted outside execute()"
+            raise UsageError(where, hint="What a BasicBolt emits belongs to the batch of the input that it executes.")
+        emitter = BatchEmitter(part)
+        if task is None:
+            emitter.emit(values, stream)
+        else:
+            emitter.emit_direct(task, values, stream)
+
+    def report(self, error: BaseException) -> None:
+        """`collector.report_error`."""
+        self.collector.report_error(error)
+
+
+class _BasicCollector:
+    """`self.collector` of a BasicBolt in a transactional topology."""
+
+    def __init__(self, host: BasicHost) -> None:
+        self._host = host
+
+    def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        self._host.emit_from(values, stream, None)
+
+    def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        self._host.emit_from(values, stream, task)
+
+    def report_error(self, error: BaseException) -> None:
+        self._host.report(error)

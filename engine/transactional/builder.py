@@ -1,0 +1,150 @@
+"""`TransactionalTopologyBuilder`: from a spout of batches and bolts that take them to a topology (GRP-5, TX-8)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, NoReturn
+
+from engine.config import Config
+from engine.errors import UsageError
+from engine.names import is_reserved
+from engine.topology import BasicBolt, BoltDeclarer, BoltFactory, ComponentSpec, Fields, FieldsGrouping, Topology, TopologyBuilder
+from engine.topology.builder import Declaration, Judged
+from engine.topology.factory import FactoryFault
+from engine.topology.stream import Streams
+from engine.transactional.host import ATTEMPT_FIELD
+from engine.transactional.kinds import emitter_of, replays_differ
+from engine.transactional.running import Prepares
+from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
+
+SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
+
+
+class TransactionalTopologyBuilder(TopologyBuilder):
+    """Collects one transactional spout and the bolts behind it; judges nothing until `build()`.
+
+    The id names the topology, and what is kept of its transactions: run again under the same id and state provider, it continues where it
+    stopped. Settings of the spout: `max_spout_pending`, how many batches are processed at once (1), and `on_error`.
+    """
+
+    def __init__(
+        self, id: str, spout_id: str, spout: AnySpout, parallelism: int = 1, config: Config | None = None, **settings: Any
+    ) -> None:
+        super().__init__(id, config)
+        self._spout = spout
+        self._committers: set[int] = set()
+        declaration = self._declare("spout", spout_id, spout, parallelism, settings)
+        declaration.factory = _SpoutFactory(spout)
+
+    def set_spout(self, component_id: str, factory: object, parallelism: int = 1, **settings: Any) -> NoReturn:
+        """A transactional topology has one spout, that of the constructor."""
+        raise UsageError(
+            f"topology {self.name!r} has its spout already: the one that TransactionalTopologyBuilder was given",
+            hint="One spout feeds a transactional topology; give it several partitions.",
+        )
+
+    def set_committer(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
+        """Declare a batch bolt whose `finish_batch` belongs to the commit phase, whether its class says so or not (TX-2)."""
+        declaration = self._declare("bolt", component_id, factory, parallelism, settings)
+        self._committers.add(id(declaration))
+        return BoltDeclarer(component_id, declaration.subscriptions)
+
+    def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
+        return replace(super()._topology(components), prepares=Prepares(self._spout))
+
+    def _judge(self, declaration: Declaration) -> Judged:
+        judged = super()._judge(declaration)
+        spec, faults = judged.spec, list(judged.faults)
+        if id(declaration) in self._committers:
+            if judged.declared is not None and not spec.is_batched:
+                name = _name(judged.declared)
+                faults.append(f"{declaration.where}: {name} is no batch bolt, so it cannot commit. Derive it from Committer or BatchBolt.")
+            spec = replace(spec, is_committer=spec.is_batched)
+        if declaration.kind == "bolt" and judged.declared is not None:
+            faults.extend(_bolt_faults(declaration.where, spec, judged.declared))
+            faults.extend(_committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
+        streams, stream_faults = _with_attempt(declaration.where, spec)
+        return replace(judged, spec=replace(spec, streams=streams), faults=faults + stream_faults)
+
+
+@dataclass(frozen=True, slots=True)
+class _SpoutFactory:
+    """Makes the emitters of a transactional spout."""
+
+    spout: Any
+
+    def declared(self) -> Any:
+        """Return the spout, which says what is emitted; raise FactoryFault for what is none."""
+        if isinstance(self.spout, type) and issubclass(self.spout, SPOUT_KINDS):
+            raise FactoryFault(f"was given the class {self.spout.__name__}. Pass an instance: {self.spout.__name__}(...).")
+        if not isinstance(self.spout, SPOUT_KINDS):
+            names = ", ".join(kind.__name__ for kind in SPOUT_KINDS)
+            raise FactoryFault(f"was given {self.spout!r}, which is no transactional spout. Derive it from {names}.")
+        if self.spout.output_fields is None:
+            raise FactoryFault(f"{type(self.spout).__name__} declares no output_fields. Say what its tuples hold, without the attempt.")
+        return self.spout
+
+    def create(self) -> Any:
+        """Return a new emitter."""
+        return emitter_of(self.spout)
+
+
+def _with_attempt(where: str, spec: ComponentSpec) -> tuple[Streams, list[str]]:
+    """Return the streams with the attempt in front of their fields (TX-1)."""
+    faults = []
+    streams: dict[str, Fields] = {}
+    for stream, fields in spec.streams.items():
+        if is_reserved(stream):
+            continue
+        if ATTEMPT_FIELD in fields.names:
+            faults.append(
+                f"{where}: stream {stream!r} declares the field {ATTEMPT_FIELD!r}, which the engine puts in front of every tuple. "
+                f"Leave it out of {spec.fields_declared_at}, or rename it."
+            )
+            streams[stream] = fields
+        else:
+            streams[stream] = Fields(ATTEMPT_FIELD, *fields.names, direct=fields.direct)
+    return MappingProxyType(streams), faults
+
+
+def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[str]:
+    """Yield what a transactional topology does not take."""
+    bolt_class = declared if isinstance(declared, type) else type(declared)
+    if spec.keeps_state:
+        yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology keep values by a Committer (TX-8)."
+    elif not spec.is_batched and not issubclass(bolt_class, BasicBolt):
+        yield f"{where}: {_name(declared)} is a Bolt that acks by hand, and here nobody does. Derive it from BasicBolt or BatchBolt."
+    if spec.settings.tick_tuple_freq_secs is not None:
+        yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
+    if spec.is_batched and spec.settings.concurrency != 1:
+        yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+
+
+def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaque: bool) -> Iterator[str]:
+    """Yield where what carries a txid would be written by several tasks, or cannot be written again (TX-8)."""
+    if opaque and getattr(declared, "needs_transactional_spout", False):
+        yield (
+            f"{where}: {_name(declared)} cannot replace what it has stored for a txid, and the spout is opaque: its replays may differ. "
+            "Take a TransactionalSpout or PartitionedTransactionalSpout (of Kafka: KafkaTransactionalSpout)."
+        )
+    if spec.parallelism == 1 or not hasattr(declared, "keyed_by"):
+        return
+    keyed_by = declared.keyed_by
+    names = None if keyed_by is None else tuple(keyed_by)
+    for subscription in spec.subscriptions:
+        grouping = subscription.grouping
+        if names is None:
+            yield f"{where}: writes one value, so it has one task. Set its parallelism to 1, or give it a key."
+            return
+        if not isinstance(grouping, FieldsGrouping) or tuple(grouping.names) != names:
+            fields = ", ".join(map(repr, names))
+            yield (
+                f"{where}: each key must be written by one task, and {grouping.method}() on {subscription.source!r} does not see to that. "
+                f"Use fields_grouping({subscription.source!r}, {fields}), or one task."
+            )
+
+
+def _name(declared: object) -> str:
+    return declared.__name__ if isinstance(declared, type) else type(declared).__name__
+
+

@@ -1,0 +1,250 @@
+"""The coordinator of a transactional topology: a spout with one task, the shell of the machine (TX-2 to TX-4)."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Awaitable, Iterable
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
+
+from engine.errors import FatalError
+from engine.names import BATCH_STREAM, COMMIT_STREAM
+from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
+from engine.topology.task_port import SpoutPortUser
+from engine.transactional.attempt import TransactionAttempt, first_attempt_id
+from engine.transactional.batches import Batches, Order, Shares
+from engine.transactional.kinds import Answer, Outcome, replays_differ, source_of
+from engine.transactional.machine import Event, Machine, Phase, Step
+from engine.transactional.spouts import AnySpout
+from engine.transactional.transactional_state import TransactionalState
+
+BATCH_FIELDS: Final = Fields(*Order._fields)
+COMMIT_FIELDS: Final = Fields("attempt")
+FIRST_PAUSE_SECS: Final = 0.1
+LONGEST_PAUSE_SECS: Final = 5.0
+"""Before batches that fail again and again are tried again; the first time it is at once."""
+LOGGER: Final = logging.getLogger("engine.transactional")
+
+
+class TreeOf(NamedTuple):
+    """The message id of a tree of an attempt."""
+
+    attempt: TransactionAttempt
+    tree: Literal["processing", "commit"]
+
+
+
+class Coordinator(Spout, SpoutPortUser):
+    """Begins batches while it is polled, and drives those that are open by the verdicts on their trees.
+
+    Paused or drained it is not polled: it finishes what is open, and begins nothing new (RUN-2, RUN-3).
+    """
+
+    output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
+
+    def __init__(self, spout: AnySpout, state: TransactionalState, *, emitters: int, most_open: int) -> None:
+        """Take whose batches these are, where is kept what must not be forgotten, how many tasks emit, how many batches may be open."""
+        self._spout = spout
+        self._state = state
+        self._emitters = emitters
+        self._most_open = most_open
+        self._machine: Machine | None = None
+
+    async def open(self) -> None:
+        epoch, record = await self._state.claim()
+        self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
+        self._batches = Batches(record, emitters=self._emitters, replays_differ=replays_differ(self._spout))
+        self._source = source_of(self._spout)
+        self._source.part.context = self.context
+        self._saved = record.committed
+        self._answer: Answer | None = None
+        self._is_asking = self._is_exhausted = False
+        self._ask_at = 0.0
+        self._failures = 0
+        self._unsent: set[int] = set()
+        self._replay_timer: asyncio.TimerHandle | None = None
+        self._began: dict[int, float] = {}
+        self._open_metrics()
+        self.port.on_reply(self._take_reply)
+        opened = self._source.part.open()
+        if opened is not None:
+            await opened
+
+    def _open_metrics(self) -> None:
+        self._committed_batches = self.context.counter("transactions_committed")
+        self._failed_batches = self.context.counter("transactions_failed")
+        self._open_batches = self.context.gauge("transactions_open")
+        self._newest = self.context.gauge("transaction_committed_txid")
+        self._secs = self.context.histogram("transaction_secs")
+
+    @property
+    def is_busy(self) -> bool:
+        """True while a batch is open, though none of its trees may be."""
+        return self._machine is not None and bool(self._machine.open)
+
+    # Beginning batches
+
+    def next_tuple(self) -> None:
+        """Begin as many batches as there may be, and the source has."""
+        while self._may_begin():
+            txid = self._opened.committed + len(self._opened.open) + 1
+            if not self._batches.begin_stored(txid):
+                answer = self._ask(txid)
+                if answer is Outcome.NOT_READY or answer is Outcome.EXHAUSTED:
+                    return
+                self._batches.begin(txid, answer)
+            self._began[txid] = self.context.clock.now()
+            self._do([self._opened.begin()])
+
+    def _may_begin(self) -> bool:
+        is_open = len(self._opened.open)
+        if is_open >= self._most_open or self._is_asking or self._unsent or (is_open and self._is_exhausted):
+            return False
+        return self.context.clock.now() >= self._ask_at
+
+    def _ask(self, txid: int) -> Answer:
+        """Ask the source for another batch. Raise SpoutExhausted where it has none, and nothing is open."""
+        answer, self._answer = self._answer, None
+        if answer is None:
+            answer = self._source.next_batch(txid, self._batches.newest_metadata, self._batches.positions)
+        if inspect.isawaitable(answer):
+            self._is_asking = True
+            self.context.create_task(self._wait_for(answer))
+            return Outcome.NOT_READY
+        self._is_exhausted = answer is Outcome.EXHAUSTED
+        if answer is Outcome.NOT_READY:
+            self._ask_later()
+        elif self._is_exhausted and not self._opened.open:
+            raise SpoutExhausted
+        return answer
+
+    async def _wait_for(self, answer: Awaitable[Answer]) -> None:
+        """Keep the answer until the spout is polled: a drain may have begun."""
+        try:
+            self._answer = await answer
+        finally:
+            self._is_asking = False
+        self.context.wake()
+
+    def _ask_later(self) -> None:
+        """The source has nothing, or hardly anything: ask it again after the interval."""
+        interval = self.context.config.batch_interval_ms / 1000
+        self._ask_at = self.context.clock.now() + interval
+        asyncio.get_running_loop().call_later(interval, self.context.wake)
+
+    # What is told of those that are open
+
+    def _take_reply(self, message_id: object, task: int, shares: Shares) -> None:
+        """An emitter has emitted its share."""
+        assert isinstance(message_id, TreeOf)
+        transaction = self._opened.open.get(message_id.attempt.txid)
+        if transaction is not None and transaction.attempt == message_id.attempt:
+            self._batches.take(transaction.txid, task, shares)
+
+    def ack(self, message_id: object) -> None:
+        """One of the two trees of an attempt is acked."""
+        assert isinstance(message_id, TreeOf)
+        attempt, tree = message_id
+        if tree == "processing" and self._lives(attempt, Phase.PROCESSING):
+            self._batches.settle(attempt.txid)
+            if self._batches.is_empty(attempt.txid):
+                self._ask_later()
+        self._do(self._opened.on(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
+
+    def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
+        transaction = self._opened.open.get(attempt.txid)
+        return transaction is not None and transaction.attempt == attempt and transaction.phase is phase
+
+    def fail(self, message_id: object) -> None:
+        """One of the two trees of an attempt failed, or timed out: it and every later one are tried again (TX-3)."""
+        assert isinstance(message_id, TreeOf)
+        steps = self._opened.on(message_id.attempt, Event.FAILED)
+        if not steps:
+            return
+        self._failures += 1
+        self._failed_batches.add()
+        self._tell_of(message_id, steps)
+        if self._failures == 1 and not self._unsent:
+            self._do(steps)
+        else:
+            self._replay_later(steps)
+
+    def _tell_of(self, failed: TreeOf, steps: list[Step]) -> None:
+        failures = self._opened.open[failed.attempt.txid].failures
+        if failures & (failures - 1):  # the first, the second, the fourth, ...
+            return
+        why = "" if self.context.failure is None else f": {self.context.failure.describe()}"
+        later = f", and with it the {len(steps) - 1} behind it" if len(steps) > 1 else ""
+        times = "" if failures == 1 else f" (for the {failures}th time)"
+        LOGGER.warning("batch %s of %r failed%s in the %s phase%s. It is tried again%s.", failed.attempt, self.context.topology_name, times,
+                       "processing" if failed.tree == "processing" else "commit", why, later)  # fmt: skip
+
+    def _replay_later(self, steps: list[Step]) -> None:
+        """Send what has failed again and again after a pause; nothing behind it is begun before."""
+        self._unsent.update(step.transaction.txid for step in steps)
+        pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
+        if self._replay_timer is not None:
+            self._replay_timer.cancel()
+        self._replay_timer = asyncio.get_running_loop().call_later(max(pause, FIRST_PAUSE_SECS), self._replay)
+
+    def _replay(self) -> None:
+        unsent, self._unsent, self._replay_timer = self._unsent, set(), None
+        self._do(Step("process", transaction) for txid, transaction in self._opened.open.items() if txid in unsent)
+        self.context.wake()
+
+    # What is done about it
+
+    def _do(self, steps: Iterable[Step]) -> None:
+        for step in steps:
+            transaction = step.transaction
+            if step.kind == "process":
+                previous = self._opened.open.get(transaction.txid - 1)
+                order = self._batches.order(transaction.attempt, None if previous is None else previous.attempt)
+                self._send(order, TreeOf(transaction.attempt, "processing"), BATCH_STREAM)
+            elif step.kind == "save":
+                self.context.create_task(self._save(transaction.attempt))
+            elif step.kind == "commit":
+                self._send((transaction.attempt,), TreeOf(transaction.attempt, "commit"), COMMIT_STREAM)
+            else:
+                self._note_committed(transaction.txid)
+        self._open_batches.set(len(self._opened.open))
+
+    def _send(self, values: tuple[object, ...], tree: TreeOf, stream: str) -> None:
+        self.port.emit_control(tuple(values), tree, stream, timeout_secs=self.context.config.batch_timeout_secs)
+
+    async def _save(self, attempt: TransactionAttempt) -> None:
+        """Make durable what defines a batch, and that the one before it is committed; then its commit phase begins."""
+        record = self._batches.record(attempt.txid)
+        await self._state.save(record)
+        self._saved = record.committed
+        self._do(self._opened.on(attempt, Event.SAVED))
+
+    def _note_committed(self, txid: int) -> None:
+        self._batches.commit(txid)
+        self._failures = 0
+        self._committed_batches.add()
+        self._newest.set(txid)
+        began = self._began.pop(txid, None)
+        if began is not None:
+            self._secs.record(self.context.clock.now() - began)
+
+    async def close(self) -> None:
+        """Write how far it has come, so that the next run has nothing to replay."""
+        if self._replay_timer is not None:
+            self._replay_timer.cancel()
+        try:
+            closed = self._source.part.close()
+            if closed is not None:
+                await closed
+        finally:
+            if self._opened.committed > self._saved:
+                try:
+                    await self._state.save(self._batches.committed_record)
+                except FatalError as error:
+                    LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._opened.committed)
+
+    @property
+    def _opened(self) -> Machine:
+        assert self._machine is not None
+        return self._machine
+

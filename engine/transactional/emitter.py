@@ -1,0 +1,104 @@
+"""The host of an emitter: an ordinary bolt that emits its share of each batch when the coordinator's tuple comes (TX-4, TX-7)."""
+
+import asyncio
+import inspect
+from typing import Any
+
+from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
+from engine.kernel import BatchPart
+from engine.names import COMMIT_STREAM, REPORT_STREAM
+from engine.topology import Bolt, ComponentSpec, Tuple
+from engine.topology.task_port import BoltPortUser
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import FailedBatch
+from engine.transactional.batches import Order
+from engine.transactional.host import EmitterCollector, wrong_emit
+from engine.transactional.kinds import ShareEmitter, emitter_of, share_emitter
+from engine.transactional.spouts import AnySpout
+
+
+class EmitterHost(Bolt, BoltPortUser):
+    """One task of a transactional spout."""
+
+    def __init__(self, spout: AnySpout, spec: ComponentSpec) -> None:
+        """Take the spout, and its component as the user declared it, with the attempt in front of its fields."""
+        self._spout = spout
+        self._spec = spec
+        self._share: ShareEmitter | None = None
+        self._committed = 0
+        self._digests = True
+
+    async def prepare(self) -> None:
+        part = emitter_of(self._spout)
+        part.context = self.context
+        self._feed = self.port.batch_feed(self, ())
+        opened = part.open()
+        if opened is not None:
+            await opened
+        self._share = share_emitter(self._spout, part)
+
+    def execute(self, tup: Tuple) -> None:
+        raise EngineBug("an emitter was sent a tuple", tup=tup)
+
+    async def on_control(self, tup: Tuple) -> None:
+        """Emit a share of a batch, or take part in its commit."""
+        attempt: TransactionAttempt = tup[0]
+        try:
+            if tup.stream == COMMIT_STREAM:
+                await self._call(self._opened.part.commit(attempt))
+            else:
+                await self._emit(Order(*tup.values), tup)
+        except FatalError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:
+            aio_task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+                raise
+            self.port.settle_control(tup, self._failure_by(error, attempt))
+            return
+        self.port.settle_control(tup)
+
+    async def _emit(self, order: Order, tup: Tuple) -> None:
+        if order.committed > self._committed:
+            self._committed = order.committed
+            await self._call(self._opened.part.cleanup_before(order.committed + 1))
+        part = BatchPart(self._feed, order.attempt)
+        collector = EmitterCollector(part, self.collector, digests=self._digests)
+        try:
+            shares = await self._opened.emit(order, collector)
+        finally:
+            part.over = True
+        self._digests = self._digests and all(share.digest is not None for share in shares.values())
+        self.port.reply(tup, shares)
+        self.port.emit_control((order.attempt, part.sent_by_task()), tup, REPORT_STREAM)
+
+    async def _call(self, result: Any) -> None:
+        if inspect.isawaitable(result):
+            await result
+
+    def _failure_by(self, error: BaseException, attempt: TransactionAttempt) -> Failure:
+        if not isinstance(error, FailedBatch) or error.report:
+            self.port.report(error, f"batch {attempt} fails, and is tried again")
+        reason: Any = FAILED if isinstance(error, FailedBatch) else ERROR
+        return Failure(reason, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}".removesuffix(": "))
+
+    async def cleanup(self) -> None:
+        await self._call(self._opened.part.close())
+
+    @property
+    def _opened(self) -> ShareEmitter:
+        assert self._share is not None
+        return self._share
+
+    # What the feed asks
+
+    def wrong_values(self, stream: str, values: object) -> EngineError:
+        """The error of values that do not fit the stream."""
+        return wrong_emit(self._spec, stream, values)
+
+    def wrong_time(self, part: BatchPart) -> EngineError:
+        """The error of an emit for a batch whose emission has returned."""
+        return UsageError(
+            f"spout {self._spec.component_id!r} emitted for batch {part.attempt} after its emission had returned",
+            hint="Emit before emit_batch() or emit_partition_batch() returns; await what you start there.",
+        )

@@ -1,0 +1,264 @@
+"""What the three kinds of spouts have in common for the engine: how a batch is asked for, and how a task's share of it is emitted."""
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Mapping
+from enum import Enum
+from typing import Any, Literal, TypeAlias
+
+from engine.errors import UsageError
+from engine.kernel import DigestingEmitter
+from engine.topology import SpoutExhausted, TaskContext
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import FailedBatch
+from engine.transactional.batches import WHOLE, Order, Share
+from engine.transactional.spouts import (
+    AnySpout,
+    OpaqueEmitter,
+    OpaquePartitionedTransactionalSpout,
+    Partition,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+    PartitionedTransactionalSpout,
+    Positions,
+    SpoutCoordinator,
+    SpoutEmitter,
+    TransactionalSpout,
+)
+from engine.transactional.transactional_state import checked_metadata, checked_partitions
+
+
+class Outcome(Enum):
+    """What a source may say instead of the metadata of a batch."""
+
+    NOT_READY = "nothing now"
+    EXHAUSTED = "nothing more"
+
+
+Answer: TypeAlias = Any | Literal[Outcome.NOT_READY, Outcome.EXHAUSTED]
+
+
+def has_partitions(spout: AnySpout) -> bool:
+    """Tell whether its emitters give metadata for each partition."""
+    return not isinstance(spout, TransactionalSpout)
+
+
+def replays_differ(spout: AnySpout) -> bool:
+    """Tell whether a replay may be another batch: the spout is opaque."""
+    return isinstance(spout, OpaquePartitionedTransactionalSpout)
+
+
+# The coordinator's side
+
+
+class BatchSource(ABC):
+    """Whose batches are coordinated."""
+
+    part: SpoutCoordinator[Any] | PartitionedCoordinator
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+        self._what = type(part).__name__
+
+    def next_batch(self, txid: int, newest_metadata: Any, positions: Positions) -> Answer | Awaitable[Answer]:
+        """Return the metadata of the next batch, or why there is none."""
+        self._look(newest_metadata, positions)
+        try:
+            ready = self.part.is_ready()
+        except SpoutExhausted:
+            return Outcome.EXHAUSTED
+        if inspect.isawaitable(ready):
+            return self._when_ready(ready, txid, newest_metadata)
+        if not isinstance(ready, bool):
+            raise self._no_bool(ready)
+        return self._checked_or_awaited(txid, newest_metadata) if ready else Outcome.NOT_READY
+
+    async def _when_ready(self, ready: Awaitable[bool], txid: int, newest_metadata: Any) -> Answer:
+        try:
+            is_ready = await ready
+        except SpoutExhausted:
+            return Outcome.EXHAUSTED
+        if not isinstance(is_ready, bool):
+            raise self._no_bool(is_ready)
+        return await _awaited(self._checked_or_awaited(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
+
+    def _checked_or_awaited(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
+        defined = self._define(txid, newest_metadata)
+        return self._checked_later(defined) if inspect.isawaitable(defined) else self._checked(defined)
+
+    async def _checked_later(self, defined: Awaitable[Any]) -> Any:
+        return self._checked(await defined)
+
+    def _no_bool(self, given: object) -> UsageError:
+        return UsageError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
+
+    @abstractmethod
+    def _look(self, newest_metadata: Any, positions: Positions) -> None:
+        """Tell the user's part what is known."""
+
+    @abstractmethod
+    def _define(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
+        """Have the user's part say what the batch is."""
+
+    @abstractmethod
+    def _checked(self, defined: Any) -> Any:
+        """Return the metadata as it will be read again."""
+
+
+class WholeSource(BatchSource):
+    """Of a spout without partitions."""
+
+    part: SpoutCoordinator[Any]
+
+    def _look(self, newest_metadata: Any, positions: Positions) -> None:
+        self.part.previous = newest_metadata
+
+    def _define(self, txid: int, newest_metadata: Any) -> Any:
+        return self.part.initialize_transaction(txid, newest_metadata)
+
+    def _checked(self, defined: Any) -> Any:
+        return checked_metadata(defined, f"{self._what}.initialize_transaction()")
+
+
+class PartitionedSource(BatchSource):
+    """Of a spout with partitions: the metadata of a batch is the list of them."""
+
+    part: PartitionedCoordinator
+
+    def _look(self, newest_metadata: Any, positions: Positions) -> None:
+        self.part.positions = positions
+
+    def _define(self, txid: int, newest_metadata: Any) -> Any:
+        return self.part.partitions()
+
+    def _checked(self, defined: Any) -> Any:
+        return checked_partitions(defined, f"{self._what}.partitions()")
+
+
+def source_of(spout: AnySpout) -> BatchSource:
+    """Return the coordinator's side of a spout, with a new coordinator."""
+    part = spout.coordinator()
+    wanted = SpoutCoordinator if isinstance(spout, TransactionalSpout) else PartitionedCoordinator
+    if not isinstance(part, wanted):
+        raise UsageError(f"{type(spout).__name__}.coordinator() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+    return WholeSource(part) if isinstance(part, SpoutCoordinator) else PartitionedSource(part)
+
+
+# The emitters' side
+
+
+class ShareEmitter(ABC):
+    """How one task emits its share of a batch."""
+
+    part: SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]
+
+    def __init__(self, part: Any) -> None:
+        self.part = part
+        self.context: TaskContext = part.context
+
+    @abstractmethod
+    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
+        """Emit it, and return what it was."""
+
+
+class WholeShare(ShareEmitter):
+    """Of a spout without partitions."""
+
+    part: SpoutEmitter[Any]
+
+    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
+        result = self.part.emit_batch(order.attempt, order.metadata, collector)  # type: ignore[arg-type]
+        if result is not None:
+            await _awaited(result)
+        return {WHOLE: Share(None, *collector.take_digest())}
+
+
+class _PartitionedShare(ShareEmitter):
+    """Of a spout with partitions: the metadata of what this task emitted is kept, for the attempts behind."""
+
+    def __init__(self, part: Any) -> None:
+        super().__init__(part)
+        self._emitted: dict[TransactionAttempt, dict[Partition, Any]] = {}
+
+    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
+        self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > order.committed}
+        shares: dict[Partition, Share] = {}
+        for partition in order.metadata[self.context.task_index :: self.context.tasks]:
+            metadata = await self._emit_partition(order, collector, partition)
+            shares[partition] = Share(metadata, *collector.take_digest())
+        self._emitted[order.attempt] = {partition: share.metadata for partition, share in shares.items()}
+        return shares
+
+    @abstractmethod
+    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
+        """Emit of one partition, and return by which metadata."""
+
+    def _previous(self, order: Order, partition: Partition) -> Any:
+        """The metadata behind which a new batch begins. Raise FailedBatch where nobody knows it yet: this task has died since."""
+        if order.positions is not None:
+            return order.positions.get(partition)
+        emitted: Mapping[Partition, Any] = {} if order.previous is None else self._emitted.get(order.previous, {})
+        if partition not in emitted:
+            raise FailedBatch(f"where attempt {order.previous} ended in partition {partition!r} is not known here yet")
+        return emitted[partition]
+
+
+class PartitionedShare(_PartitionedShare):
+    """Of a spout whose replays are the same."""
+
+    part: PartitionedEmitter[Any]
+
+    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
+        known, metadata = self._emitted_before(order, partition)
+        if known:
+            result = self.part.emit_partition_batch(order.attempt, collector, partition, metadata)  # type: ignore[arg-type]
+            if result is not None:
+                await _awaited(result)
+            return metadata
+        made = self.part.emit_partition_batch_new(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
+        return checked_metadata(await _awaited(made), f"{type(self.part).__name__}.emit_partition_batch_new()")
+
+    def _emitted_before(self, order: Order, partition: Partition) -> tuple[bool, Any]:
+        """Whether the partition's share of this txid has been emitted, and by which metadata."""
+        if partition in order.shares:
+            return True, order.shares[partition]
+        for attempt, emitted in reversed(self._emitted.items()):
+            if attempt.txid == order.attempt.txid and partition in emitted:
+                return True, emitted[partition]
+        return False, None
+
+
+class OpaqueShare(_PartitionedShare):
+    """Of a spout whose replays may differ."""
+
+    part: OpaqueEmitter[Any]
+
+    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
+        made = self.part.emit_partition_batch(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
+        return checked_metadata(await _awaited(made), f"{type(self.part).__name__}.emit_partition_batch()")
+
+
+def emitter_of(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
+    """Return a new emitter of a spout, of the right kind; raise UsageError."""
+    part: Any = spout.emitter()
+    wanted, _ = _kinds(spout)
+    if not isinstance(part, wanted):
+        raise UsageError(f"{type(spout).__name__}.emitter() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+    return part  # type: ignore[no-any-return]
+
+
+def share_emitter(spout: AnySpout, part: Any) -> ShareEmitter:
+    """Return how an emitter of this spout emits."""
+    return _kinds(spout)[1](part)
+
+
+def _kinds(spout: AnySpout) -> tuple[type[Any], type[ShareEmitter]]:
+    if isinstance(spout, TransactionalSpout):
+        return SpoutEmitter, WholeShare
+    if isinstance(spout, PartitionedTransactionalSpout):
+        return PartitionedEmitter, PartitionedShare
+    return OpaqueEmitter, OpaqueShare
+
+
+async def _awaited(result: Any) -> Any:
+    return await result if inspect.isawaitable(result) else result

@@ -1,0 +1,143 @@
+"""From a transactional topology as the user described it to the one that runs (docs/decisions/0004)."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final
+
+from engine.clock import Clock
+from engine.config import Config
+from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
+from engine.state import provider_of
+from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
+from engine.transactional.basic_host import BasicHost
+from engine.transactional.batch_host import BatchHost
+from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
+from engine.transactional.emitter import EmitterHost
+from engine.transactional.host import REPORT_FIELDS, Place
+from engine.transactional.kinds import has_partitions, replays_differ
+from engine.transactional.spouts import AnySpout
+from engine.transactional.transactional_state import TransactionalState
+
+
+def coordinator_id(spout_id: str) -> str:
+    """Return the id of the coordinator of a transactional spout."""
+    return f"{spout_id}/coordinator"
+
+
+class TransactionalRun:
+    """What a run of a transactional topology needs: its state, and the topology with coordinator, emitters and hosts."""
+
+    def __init__(self, topology: Topology, config: Config, spout: AnySpout) -> None:
+        self._topology = topology
+        self._config = config
+        self._spout = spout
+        partitioned = has_partitions(spout)
+        provider = provider_of(config.state_provider)
+        self._state: Final = TransactionalState(topology.name, provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs)
+
+    async def open(self) -> Topology:
+        """Take the store; raise StateError where another process runs this topology."""
+        await self._state.open()
+        return self.running()
+
+    async def close(self) -> None:
+        """Let go of the store."""
+        await self._state.close()
+
+    def running(self) -> Topology:
+        """Return the topology that runs."""
+        described = self._topology.components
+        [source] = [spec for spec in described.values() if spec.kind == "spout"]
+        most_open = source.settings.max_spout_pending or self._config.max_spout_pending or 1
+        late = late_components(self._topology)
+        coordinator = coordinator_id(source.component_id)
+        components: dict[str, ComponentSpec] = {coordinator: self._coordinator(coordinator, source, most_open)}
+        for spec in described.values():
+            if spec is source:
+                components[spec.component_id] = self._emitter(spec, coordinator)
+            else:
+                components[spec.component_id] = self._bolt(spec, coordinator, late, most_open)
+        return replace(self._topology, components=MappingProxyType(components), prepares=None)
+
+    def _coordinator(self, component_id: str, source: ComponentSpec, most_open: int) -> ComponentSpec:
+        make = _Factory(lambda: Coordinator(self._spout, self._state, emitters=source.parallelism, most_open=most_open))
+        streams = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
+        settings = replace(source.settings, max_spout_pending=most_open)
+        return ComponentSpec(component_id, "spout", make, 1, streams, (), settings)
+
+    def _emitter(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
+        emitter = spec.factory.create()
+        takes_part = "commit" not in _engines_own(type(emitter).commit)
+        return replace(
+            spec,
+            kind="bolt",
+            factory=_Factory(lambda: EmitterHost(self._spout, spec)),
+            streams=self._with_reports(spec),
+            subscriptions=tuple(_all(coordinator, BATCH_STREAM, COMMIT_STREAM if takes_part else None)),
+            settings=ComponentSettings(on_error=spec.settings.on_error),
+        )
+
+    def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
+        sources = frozenset(subscription.source for subscription in spec.subscriptions)
+        place = Place(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
+        settings = spec.settings
+        if settings.threads:
+            settings = replace(settings, threads=0, concurrency=settings.threads)
+        controls = [each for source in sorted(sources) for each in _all(source, REPORT_STREAM)]
+        if spec.is_committer:
+            controls += _all(coordinator, COMMIT_STREAM)
+        return replace(
+            spec,
+            factory=_Factory(lambda: _host(place)),
+            streams=self._with_reports(spec),
+            subscriptions=(*spec.subscriptions, *controls),
+            settings=settings,
+        )
+
+    def _with_reports(self, spec: ComponentSpec) -> Mapping[str, Any]:
+        return MappingProxyType({**spec.streams, REPORT_STREAM: REPORT_FIELDS})
+
+
+@dataclass(frozen=True, slots=True)
+class Prepares:
+    """What a transactional topology has as `prepares`: it makes the run's preparation."""
+
+    spout: AnySpout
+
+    def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
+        return TransactionalRun(topology, config, self.spout)
+
+
+@dataclass(frozen=True, slots=True)
+class _Factory:
+    make: Any
+
+    def create(self) -> Spout | Bolt:
+        made: Spout | Bolt = self.make()
+        return made
+
+
+def _host(place: Place) -> BasicHost | BatchHost:
+    return BasicHost(place) if not place.spec.is_batched else BatchHost(place)
+
+
+def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
+    return (Subscription(source, stream, All()) for stream in streams if stream is not None)
+
+
+def _engines_own(method: Any) -> tuple[str, ...]:
+    """The name of a method that the user has not overridden; else nothing."""
+    return (method.__name__,) if method.__module__ == "engine.transactional.spouts" else ()
+
+
+def late_components(topology: Topology) -> frozenset[str]:
+    """Return the components that finish in the commit phase: committers, and what is behind one at any distance (TX-5)."""
+    late = {spec.component_id for spec in topology.bolts if spec.is_committer}
+    waiting = list(late)
+    while waiting:
+        for target in topology.targets(waiting.pop()):
+            if target not in late:
+                late.add(target)
+                waiting.append(target)
+    return frozenset(late)

@@ -1,0 +1,115 @@
+"""What is durable of a topology's transactions (TX-9): one entry of one ledger, in the run's state provider."""
+
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+from engine.errors import FatalError, StateError
+from engine.state import Patience, StateProvider
+from engine.state.codec import MessagePack, Unencodable
+from engine.transactional.batches import Record, Share
+from engine.transactional.spouts import Partition
+
+LEDGER: Final = "transactions"
+ENTRY: Final = "transactions"
+FORMAT: Final = 1
+
+
+class TransactionalState:
+    """The state provider of a transactional run, and the ledger in it. Outlives the instances of the coordinator."""
+
+    def __init__(self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float) -> None:
+        """Take where it is kept, and whether the spout has partitions: what another kind of spout has left cannot be continued."""
+        self._topology_name = topology_name
+        self._provider = provider
+        self._partitioned = partitioned
+        self._patience = Patience(timeout_secs)
+        self._is_open = False
+
+    async def open(self) -> None:
+        """Reach the store, and take this topology's part of it; raise StateError where another process has it."""
+        await self._provider.open(self._topology_name)
+        self._is_open = True
+
+    async def close(self) -> None:
+        """Let go of it; without effect the second time."""
+        if self._is_open:
+            self._is_open = False
+            await self._provider.close()
+
+    async def claim(self) -> tuple[int, Record]:
+        """Return a new epoch, whose owner alone can save from now on, and what is durable. Raise FatalError where that cannot be read."""
+        ledger = self._provider.ledger(LEDGER)
+        try:
+            epoch = await self._patience.with_(ledger.claim)
+            entries = await self._patience.with_(ledger.read)
+            return epoch, record_of(entries, self._topology_name, partitioned=self._partitioned)
+        except StateError as error:
+            raise FatalError(error.message, hint=error.hint) from error
+
+    async def save(self, record: Record) -> None:
+        """Make a record durable. Raise FatalError where another process has taken the topology over, or the store is away for good."""
+        ledger = self._provider.ledger(LEDGER)
+        entries = entries_of(record, partitioned=self._partitioned)
+        try:
+            await self._patience.with_(lambda: ledger.write(entries))
+        except StateError as error:
+            raise FatalError(error.message, hint=error.hint) from error
+
+
+def entries_of(record: Record, *, partitioned: bool) -> dict[str, object]:
+    """Return the entries of the ledger that say a record."""
+    following = None if record.next_shares is None else [record.next_metadata, {p: list(share) for p, share in record.next_shares.items()}]
+    return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following]}
+
+
+def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned: bool) -> Record:
+    """Return the record that the entries of a ledger say; raise StateError for another spout's, or what is none."""
+    if ENTRY not in entries:
+        return Record()
+    record, was_partitioned = read_record(entries[ENTRY], topology_name)
+    if was_partitioned != partitioned:
+        was, now = ("with", "without") if was_partitioned else ("without", "with")
+        raise StateError(
+            f"topology {topology_name!r}: its transactions were those of a spout {was} partitions, and the spout now is one {now}",
+            hint="Give the topology another id, or take the old kind of spout.",
+        )
+    return record
+
+
+def read_record(entry: object, topology_name: str) -> tuple[Record, bool]:
+    """Return a record, and whether its spout has partitions; raise StateError for what is none."""
+    try:
+        written, partitioned, committed, metadata, positions, following = cast(Any, entry)
+        if written != FORMAT:
+            raise ValueError(f"format {written}")
+        shares = None if following is None else {partition: Share(*share) for partition, share in following[1].items()}
+        return Record(committed, metadata, positions, None if following is None else following[0], shares), bool(partitioned)
+    except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
+        raise StateError(
+            f"topology {topology_name!r}: the record of its transactions cannot be read: {error}",
+            hint="A newer version of the engine wrote it, or somebody else.",
+        ) from None
+
+
+_CODEC: Final = MessagePack()
+
+
+def checked_metadata(metadata: object, what: str) -> Any:
+    """Return metadata as it will be read again; raise FatalError, which names what gave it, where it cannot be written."""
+    try:
+        return _CODEC.decode(_CODEC.encode(metadata))
+    except Unencodable as error:
+        raise FatalError(
+            f"{what} gave metadata that cannot be kept: {error}",
+            hint="Metadata is None, bool, int, float, str, bytes, or lists and dicts of these.",
+        ) from None
+
+
+def checked_partitions(given: object, what: str) -> list[Partition]:
+    """Return the names of partitions; raise FatalError where they are none."""
+    named = list(given) if isinstance(given, (list, tuple, range, set, frozenset, dict)) else None
+    if named is None or not all(isinstance(each, (int, str)) and not isinstance(each, bool) for each in named):
+        raise FatalError(f"{what} gave {given!r}, which are no partitions", hint="Return a list of ints or strs.")
+    if len(set(named)) != len(named) or "" in named:
+        raise FatalError(f"{what} gave {given!r}: the names must differ, and none may be empty", hint="Return each partition once.")
+    return named
