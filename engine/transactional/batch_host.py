@@ -178,4 +178,3 @@ class BatchHost(Host):
 def _is_cancelled() -> bool:
     aio_task = asyncio.current_task()
     return aio_task is not None and aio_task.cancelling() > 0
-

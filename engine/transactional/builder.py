@@ -146,5 +146,3 @@ def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaq
 
 def _name(declared: object) -> str:
     return declared.__name__ if isinstance(declared, type) else type(declared).__name__
-
-

@@ -33,7 +33,6 @@ class TreeOf(NamedTuple):
     tree: Literal["processing", "commit"]
 
 
-
 class Coordinator(Spout, SpoutPortUser):
     """Begins batches while it is polled, and drives those that are open by the verdicts on their trees.
 
@@ -247,4 +246,3 @@ class Coordinator(Spout, SpoutPortUser):
     def _opened(self) -> Machine:
         assert self._machine is not None
         return self._machine
-

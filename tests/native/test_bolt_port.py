@@ -1,6 +1,5 @@
 """What only waits, and what checkpoints and transactions ask of a bolt's core."""
 
-
 import pytest
 
 from _native.mailbox import SignalRing
