@@ -1,7 +1,6 @@
 """The Redis provider when connections are cut, commands come late, the server dies, or another process takes over (CP-7, CP-8)."""
 
 import asyncio
-import signal
 from collections.abc import AsyncIterator
 
 import pytest
@@ -261,13 +260,13 @@ async def test_a_server_that_stands_still_is_unavailable_and_then_goes_on(own_se
     async with opened(own_server.address(), timeout_secs=0.2) as provider:
         run = Run(provider, patient())
         await run.begin()
-        own_server.signal(signal.SIGSTOP)
+        own_server.freeze()
         store = await store_of(provider)
         with pytest.raises(StateUnavailable, match="did not answer"):
             await store.stage(0, 1, each(b"x"))
         writing = asyncio.create_task(run.checkpoint({"a": 1}, fold=True))
         await asyncio.sleep(0.5)
         assert not writing.done()
-        own_server.signal(signal.SIGCONT)
+        own_server.thaw()
         await writing
     assert await stored(own_server.address()) == {"a": 1}

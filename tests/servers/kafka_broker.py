@@ -2,18 +2,17 @@
 
 import hashlib
 import shutil
-import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import Final
 
 from tests.servers.cache import cache_folder, made_once
 from tests.servers.kafka_security import KafkaSecurity
 from tests.servers.maven import jars, why_no_jars
 from tests.servers.process import HOST, ServerProcess, accepts, free_port
+from tests.servers.server import Server
 
 NAME: Final = "kafka"
 JARS: Final = ("org.apache.kafka:kafka_2.13:4.1.0", "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3")
@@ -59,8 +58,8 @@ def prepare() -> None:
         _archive()
 
 
-class KafkaBroker:
-    """One broker. It may be killed, frozen and started again, on the same ports and the same files.
+class KafkaBroker(Server):
+    """One broker.
 
     `settings` go into its server.properties, over those of `SETTINGS`. `security` opens further listeners beside the plain one.
     """
@@ -86,7 +85,6 @@ class KafkaBroker:
         return f"{HOST}:{self._ports[listener]}"
 
     def start(self) -> None:
-        """Start it, on the files that are there, and return when it answers."""
         self._start(f"-XX:SharedArchiveFile={_archive()}", "-Xshare:auto")
 
     def _start(self, *options: str) -> None:
@@ -95,29 +93,6 @@ class KafkaBroker:
             users = self.security.format_options()
             _run(*options, FORMAT, "format", "--standalone", "-t", CLUSTER_ID, "-c", properties, *users)
         self.process.start(_java(*options, MAIN, properties), lambda: all(map(accepts, self._ports.values())))
-
-    def kill(self) -> None:
-        """End it as by kill -9."""
-        self.process.kill()
-
-    def stop(self) -> None:
-        """End it as an administrator does."""
-        self.process.stop()
-
-    def freeze(self) -> None:
-        """Stop its clock: it answers nothing, and its connections stay open."""
-        self.process.signal(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        """Let a frozen one go on."""
-        self.process.signal(signal.SIGCONT)
-
-    def __enter__(self) -> "KafkaBroker":
-        self.start()
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self.kill()
 
     def _write_properties(self) -> Path:
         listeners = ",".join(f"{name}://{self.address(name)}" for name in self._ports)

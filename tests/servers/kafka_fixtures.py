@@ -14,7 +14,7 @@ import pytest
 from tests.servers.kafka_broker import KafkaBroker, why_not
 from tests.servers.process import HOST
 from tests.servers.required import required
-from tests.servers.shared import shared_port
+from tests.servers.shared import session_folder, shared_port
 
 BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 STEADY: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
@@ -31,9 +31,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield there
         return
     required(why_not())
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "kafka"
-    with shared_port(folder, lambda own: KafkaBroker(own, settings=STEADY)) as port:
+    with shared_port(session_folder(tmp_path_factory, "kafka"), lambda own: KafkaBroker(own, settings=STEADY)) as port:
         yield f"{HOST}:{port}"
 
 

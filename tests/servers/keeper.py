@@ -1,24 +1,68 @@
 """Ends a server when nobody holds its lock any longer: when the program that started it ended, by whatever death.
 
-python -I -S keeper.py LOCK PID     says `waits` once it runs; a lock of the system is released when its holder dies
+python -I -S keeper.py LOCK PID SIGNAL     says `waits` once it runs; a lock of the system is released when its holder dies
 """
 
 import fcntl
 import os
 import signal
+import subprocess
 import sys
+from contextlib import suppress
 
 
 def main() -> None:
-    """Wait for the lock that all users of the server share, then kill the server."""
+    """Wait for the lock that all users of the server share, then end the server, with the processes that it started."""
     lock = os.open(sys.argv[1], os.O_RDWR)
     os.write(1, b"waits\n")
     os.close(1)
     fcntl.flock(lock, fcntl.LOCK_EX)
+    for number in (int(sys.argv[3]), signal.SIGCONT):  # a frozen one hears the first only after the second
+        signal_family(int(sys.argv[2]), number)
+
+
+def signal_family(pid: int, number: int) -> list[int]:
+    """Send a signal to a process and to all that come from it; return their ids. Nothing where it has ended.
+
+    They may lead groups of their own, as PostgreSQL's do. The first is stopped meanwhile, so that it starts no more of them.
+    """
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGSTOP)
+        family = [pid, *descendants(pid)]
+        for member in reversed(family):
+            with suppress(ProcessLookupError):
+                os.kill(member, number)
+        return family
+    return []
+
+
+def descendants(pid: int) -> list[int]:
+    """The processes that come from this one and run: children, then theirs."""
+    parents = living()
+    family = [pid]
+    for member in family:
+        family += [child for child, parent in parents.items() if parent == member]
+    return family[1:]
+
+
+def living() -> dict[int, int]:
+    """The parent of each process of this machine that runs; of those that ended and were not waited for, none."""
     try:
-        os.kill(int(sys.argv[2]), signal.SIGKILL)
-    except ProcessLookupError:
-        return  # it ended before
+        return dict(_told_by_proc())
+    except FileNotFoundError:  # not Linux
+        said = subprocess.run(["ps", "-A", "-o", "pid=,ppid=,stat="], capture_output=True, text=True, timeout=10, check=True).stdout
+        return {int(pid): int(parent) for pid, parent, state in map(str.split, said.splitlines()) if not state.startswith("Z")}
+
+
+def _told_by_proc() -> "list[tuple[int, int]]":
+    found = []
+    os.stat("/proc/self/stat")
+    for pid in filter(str.isdecimal, os.listdir("/proc")):
+        with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", errors="replace") as file:
+            state, parent = file.read().rpartition(")")[2].split()[:2]  # the name before may hold anything
+            if state not in "ZX":
+                found.append((int(pid), int(parent)))
+    return found
 
 
 if __name__ == "__main__":

@@ -7,10 +7,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
+
+from tests.servers.keeper import living, signal_family
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = range(10_240, 32_768)
@@ -50,11 +53,13 @@ def accepts(port: int) -> bool:
 class ServerProcess:
     """The process of one server. Its folder holds `server.log` and `server.lock`.
 
-    Whoever holds `server.lock` shared keeps the server alive: this program from `start` on, others by `shared`.
+    Whoever holds `server.lock` shared keeps the server alive: this program from `start` on, others by `shared`. `last_signal` ends it
+    at once, when nobody needs it any longer; the processes that it started get it as well.
     """
 
-    def __init__(self, name: str, folder: Path) -> None:
+    def __init__(self, name: str, folder: Path, *, last_signal: signal.Signals = signal.SIGKILL) -> None:
         self.name, self.folder = name, folder
+        self._last_signal = last_signal
         self._process: subprocess.Popen[bytes] | None = None
         self._keeper: subprocess.Popen[bytes] | None = None
         self._lock: int | None = None
@@ -86,7 +91,7 @@ class ServerProcess:
         path = self.folder / "server.lock"
         self._lock = os.open(path, os.O_RDWR | os.O_CREAT)
         fcntl.flock(self._lock, fcntl.LOCK_SH)
-        command = [sys.executable, "-I", "-S", str(KEEPER), str(path), str(self.pid)]
+        command = [sys.executable, "-I", "-S", str(KEEPER), str(path), str(self.pid), str(int(self._last_signal))]
         self._keeper = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, start_new_session=True)
         assert self._keeper.stdout is not None
         with self._keeper.stdout as said:
@@ -108,9 +113,17 @@ class ServerProcess:
         path = self.folder / "server.log"
         return f"{path}:\n{path.read_text(errors='replace')[-TAIL_CHARACTERS:]}"
 
-    def signal(self, number: signal.Signals) -> None:
+    def send_signal(self, number: signal.Signals) -> None:
         """Send it a signal."""
         os.kill(self.pid, number)
+
+    def freeze(self) -> None:
+        """Stop it, and the processes that it started."""
+        signal_family(self.pid, signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """Let them go on."""
+        signal_family(self.pid, signal.SIGCONT)
 
     def wait(self) -> int:
         """Wait until it ends by itself, and return its status."""
@@ -118,19 +131,30 @@ class ServerProcess:
         return self._process.wait()
 
     def kill(self) -> None:
-        """End it as by kill -9; nothing where nothing runs."""
-        if self._process is not None:
-            self._process.kill()
-            self._end()
+        """End it, and the processes that it started, as by kill -9; nothing where nothing runs."""
+        if self._process is None:
+            return
+        family = signal_family(self.pid, signal.SIGKILL) if self._process.poll() is None else []
+        self._end()
+        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # what they hold is free when they are gone
+            if len(family) < 2 or living().keys().isdisjoint(family):
+                return
+            time.sleep(PAUSE_SECS)
+        raise RuntimeError(f"{self.name} in {self.folder}: of the processes {family}, some did not end within {STOP_SECS:g} s of kill -9")
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """End it when it is not needed any longer."""
+        self.stop(self._last_signal)
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Ask it to end, and wait; kill it when that takes too long."""
         if self._process is None:
             return
-        self._process.send_signal(signal.SIGCONT)
-        self._process.terminate()
-        with suppress(subprocess.TimeoutExpired):
-            self._process.wait(STOP_SECS)
+        if number is not signal.SIGKILL and self._process.poll() is None:
+            self.send_signal(number)
+            self.thaw()
+            with suppress(subprocess.TimeoutExpired):
+                self._process.wait(STOP_SECS)
         self.kill()
 
     def release(self) -> None:

@@ -1,7 +1,6 @@
 """A real redis-server for tests: on a free port of 127.0.0.1, its files in a folder of its own, ended by its pid."""
 
 import shutil
-import signal
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +8,7 @@ import redis
 
 from engine.state.redis.link import RedisAddress
 from tests.servers.process import HOST, ServerProcess, free_port
+from tests.servers.server import Server
 
 PROGRAM: Final = "redis-server"
 DURABLE: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always")
@@ -21,8 +21,8 @@ def why_not() -> str | None:
     return f"{PROGRAM} is not installed: scripts/install-system-packages redis"
 
 
-class RedisServer:
-    """One server. It may be killed and started again, on the same port and the same files."""
+class RedisServer(Server):
+    """One server."""
 
     def __init__(self, folder: Path, *options: str, password: str | None = None) -> None:
         self.folder = folder
@@ -45,13 +45,6 @@ class RedisServer:
     def client(self, db: int = 0) -> redis.Redis:
         """A plain client, to look from outside."""
         return redis.Redis(HOST, self.port, db, password=self._password, socket_timeout=10)
-
-    def signal(self, number: signal.Signals) -> None:
-        self.process.signal(number)
-
-    def kill(self) -> None:
-        """End it as by kill -9."""
-        self.process.kill()
 
     def address(self, *, port: int | None = None, db: int = 0, prefix: str = "test") -> RedisAddress:
         return RedisAddress(HOST, self.port if port is None else port, db, password=self._password, prefix=prefix)

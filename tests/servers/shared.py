@@ -7,21 +7,18 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Protocol
+
+import pytest
 
 from tests.servers.cache import locked
-from tests.servers.process import ServerProcess, accepts
+from tests.servers.process import accepts
+from tests.servers.server import Server
 
 
-class Server(Protocol):
-    """What can be shared."""
-
-    process: ServerProcess
-
-    port: int
-
-    def start(self) -> None:
-        """Start it."""
+def session_folder(factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder for what all workers of the test session share."""
+    base = factory.getbasetemp()
+    return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
 
 
 @contextmanager

@@ -1,6 +1,5 @@
 """Servers start, say why they did not, and end with whoever uses them."""
 
-import signal
 import socket
 import subprocess
 import sys
@@ -16,30 +15,41 @@ from tests.servers.cache import made_once
 from tests.servers.maven import why_no_jars
 from tests.servers.process import HOST, ServerProcess, accepts, free_port
 from tests.servers.required import required
+from tests.servers.server import Server
 from tests.servers.shared import shared_port
 
 LISTENER = "import socket, sys; server = socket.create_server(('127.0.0.1', int(sys.argv[1]))); taken = list(iter(server.accept, None))"
 PROGRAM = """
 import sys
 from pathlib import Path
-from tests.servers.test_process import Listener
+from tests.servers.test_process import Parent
 
-server = Listener(Path(sys.argv[1]))
+server = Parent(Path(sys.argv[1]))
 server.start()
 print(server.port, flush=True)
-sys.stdin.read()
+for line in sys.stdin:
+    server.freeze()
+    print("frozen", flush=True)
 """
 
 
-class Listener:
+class Listener(Server):
     """The smallest server: it accepts connections, and keeps them."""
+
+    program = LISTENER
 
     def __init__(self, folder: Path) -> None:
         self.port = free_port()
         self.process = ServerProcess("listener", folder)
 
     def start(self) -> None:
-        self.process.start([sys.executable, "-I", "-S", "-c", LISTENER, str(self.port)], lambda: accepts(self.port))
+        self.process.start([sys.executable, "-I", "-S", "-c", self.program, str(self.port)], lambda: accepts(self.port))
+
+
+class Parent(Listener):
+    """A server whose connections are held by a process that it started, in a session of its own."""
+
+    program = "import os, signal\nif os.fork(): signal.pause()\nos.setsid()\n" + LISTENER
 
 
 def was_closed(connection: socket.socket) -> bool:
@@ -70,17 +80,30 @@ def test_a_server_is_started_again_on_its_port(listener: Listener) -> None:
 
 
 def test_stop_ends_a_frozen_server(listener: Listener) -> None:
-    listener.process.signal(signal.SIGSTOP)
-    listener.process.stop()
+    listener.freeze()
+    listener.stop()
     assert not accepts(listener.port)
 
 
-def test_a_server_ends_with_its_program(tmp_path: Path) -> None:
-    """Even when that is killed by kill -9."""
+def test_what_a_server_started_is_killed_with_it(tmp_path: Path) -> None:
+    with Parent(tmp_path) as server, connected(server.port) as connection:
+        server.kill()
+        assert not accepts(server.port)
+        assert was_closed(connection)
+
+
+@pytest.mark.parametrize("frozen", [False, True])
+def test_a_server_ends_with_its_program(tmp_path: Path, *, frozen: bool) -> None:
+    """Even when that is killed by kill -9, and what the server started as well."""
     with subprocess.Popen([sys.executable, "-c", PROGRAM, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
+        assert program.stdin is not None
         assert program.stdout is not None
         port = int(program.stdout.readline())
         with connected(port) as connection:
+            if frozen:
+                program.stdin.write(b"freeze\n")
+                program.stdin.flush()
+                assert program.stdout.readline() == b"frozen\n"
             program.kill()
             assert was_closed(connection)
 
