@@ -1,0 +1,45 @@
+"""Fixtures for tests that need ZooKeeper; a conftest.py imports them.
+
+`ZOOKEEPER_HOSTS=host:port` names a server that is there already. Those that end or freeze a server start their own all the same.
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from typing import Final, TypeAlias
+
+import pytest
+
+from tests.servers.process import HOST
+from tests.servers.required import required
+from tests.servers.shared import session_folder, shared_port
+from tests.servers.zookeeper_server import ZooKeeperServer, why_not
+
+HOSTS: Final = "ZOOKEEPER_HOSTS"
+
+NewZooKeeper: TypeAlias = Callable[..., ZooKeeperServer]
+
+
+@pytest.fixture(scope="session")
+def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Where the server that all tests of the session share is reached: "host:port". Each test takes a path of its own."""
+    if there := os.environ.get(HOSTS):
+        yield there
+        return
+    required(why_not())
+    with shared_port(session_folder(tmp_path_factory, "zookeeper"), ZooKeeperServer) as port:
+        yield f"{HOST}:{port}"
+
+
+@pytest.fixture
+def new_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewZooKeeper]:
+    """Starts servers of this test alone, with the options of `ZooKeeperServer`; they end with the test."""
+    required(why_not())
+    with ExitStack() as servers:
+        yield lambda **options: servers.enter_context(ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), **options))
+
+
+@pytest.fixture
+def own_zookeeper(new_zookeeper: NewZooKeeper) -> ZooKeeperServer:
+    """A server of this test alone, which it may kill and freeze."""
+    return new_zookeeper()
