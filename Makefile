@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
 NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 
-.PHONY: help run test check bench kafka soak build dev check-wheel guarantees clean
+.PHONY: help run test check bench kafka zookeeper soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,10 @@ bench: dev ## the benchmarks, with peers where they are installed (ARGS=...)
 kafka: dev ## a Kafka broker to try things out with, until Ctrl-C (PORT=n)
 	@scripts/install-system-packages kafka
 	@$(BIN)/python -m tests.servers kafka $(if $(PORT),--port $(PORT))
+
+zookeeper: dev ## a ZooKeeper, likewise (PORT=n)
+	@scripts/install-system-packages zookeeper
+	@$(BIN)/python -m tests.servers zookeeper $(if $(PORT),--port $(PORT))
 
 soak: dev ## long random faults (MINUTES=n)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)

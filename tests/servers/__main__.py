@@ -1,21 +1,80 @@
 """Servers to try things out with, from the command line.
 
-python -m tests.servers kafka [--port N]     a Kafka broker, until Ctrl-C
-python -m tests.servers fetch                what the servers of the tests are made of, so that no test waits for it
+python -m tests.servers kafka [--port N]         a Kafka broker, until Ctrl-C
+python -m tests.servers zookeeper [--port N]     a ZooKeeper
+python -m tests.servers fetch                    what the servers of the tests are made of, so that no test waits for it
 """
 
 import argparse
 import signal
 import sys
 import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.servers.kafka_broker import JARS, KafkaBroker, prepare, why_not
-from tests.servers.kafka_fixtures import BOOTSTRAP
-from tests.servers.process import free_port, is_free
+from tests.servers import kafka_broker, kafka_fixtures, zookeeper_fixtures, zookeeper_server
+from tests.servers.process import HOST, free_port, is_free
+from tests.servers.server import Server
 
-KAFKA_PORT: Final = 9092
+
+@dataclass(frozen=True)
+class Choice:
+    """A server that can be tried."""
+
+    title: str
+    made_of: str
+    """What is fetched the first time."""
+    port: int
+    """Where it listens by default."""
+    why_not: Callable[[], str | None]
+    prepare: Callable[[], None]
+    server: Callable[[Path, int], Server]
+    """Made in a folder, to listen on a port."""
+    told: Callable[[int], str]
+    """Where it is reached on that port, and what to export."""
+
+
+def _told_of_kafka(port: int) -> str:
+    return (
+        f"Kafka {_version(kafka_broker.JARS)} is reached at {HOST}:{port}, from this machine only, without a password; topics are made on\n"
+        "first use. In another terminal the example and the commands find it, and tests, by\n"
+        f"    export KAFKA_BROKERS={HOST}:{port} {kafka_fixtures.BOOTSTRAP}={HOST}:{port}"
+    )
+
+
+def _told_of_zookeeper(port: int) -> str:
+    return (
+        f"ZooKeeper {_version(zookeeper_server.JARS)} is reached at {HOST}:{port}, from this machine only, without a password. In another\n"
+        f"terminal tests find it by\n    export {zookeeper_fixtures.HOSTS}={HOST}:{port}"
+    )
+
+
+def _version(jars: tuple[str, ...]) -> str:
+    return jars[0].rpartition(":")[2]
+
+
+CHOICES: Final = {
+    "kafka": Choice(
+        title="a Kafka broker",
+        made_of="its jars",
+        port=9092,
+        why_not=kafka_broker.why_not,
+        prepare=kafka_broker.prepare,
+        server=lambda folder, port: kafka_broker.KafkaBroker(folder, port=port),
+        told=_told_of_kafka,
+    ),
+    "zookeeper": Choice(
+        title="a ZooKeeper",
+        made_of="its jars",
+        port=2181,
+        why_not=zookeeper_server.why_not,
+        prepare=zookeeper_server.prepare,
+        server=lambda folder, port: zookeeper_server.ZooKeeperServer(folder, port=port),
+        told=_told_of_zookeeper,
+    ),
+}
 
 
 def main() -> int:
@@ -23,46 +82,43 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.servers", description="Servers to try things out with.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="fetch what the servers of the tests are made of, so that no test waits for it")
-    kafka = commands.add_parser("kafka", help="run a Kafka broker until Ctrl-C")
-    kafka.add_argument("--port", type=int, help=f"where it listens, on this machine only (default: {KAFKA_PORT}, or a free one)")
+    for name, choice in CHOICES.items():
+        command = commands.add_parser(name, help=f"run {choice.title} until Ctrl-C")
+        command.add_argument("--port", type=int, help=f"where it listens, on this machine only (default: {choice.port}, or a free one)")
     arguments = parser.parse_args()
     if arguments.command == "fetch":
-        prepare()
+        for choice in CHOICES.values():
+            choice.prepare()
         return 0
     if arguments.port and not is_free(arguments.port):
         parser.error(f"port {arguments.port} is in use: name another, or none")
-    return try_kafka(arguments.port or (KAFKA_PORT if is_free(KAFKA_PORT) else free_port()))
+    choice = CHOICES[arguments.command]
+    return try_out(choice, arguments.port or (choice.port if is_free(choice.port) else free_port()))
 
 
-def try_kafka(port: int) -> int:
-    """Run a broker, in a folder that goes with it, until Ctrl-C."""
-    print("Starting Kafka; the first time, its jars are fetched", flush=True)
-    if reason := why_not():
-        print(f"No Kafka here: {reason}", file=sys.stderr)
+def try_out(choice: Choice, port: int) -> int:
+    """Run a server, in a folder that goes with it, until Ctrl-C."""
+    print(f"Starting {choice.title}; the first time, {choice.made_of} are fetched", flush=True)
+    if reason := choice.why_not():
+        print(f"There cannot be one here: {reason}", file=sys.stderr)
         return 1
     for number in (signal.SIGINT, signal.SIGTERM):  # also where it was started in the background, with SIGINT ignored
         signal.signal(number, signal.default_int_handler)
-    with tempfile.TemporaryDirectory(prefix="stormcell-kafka-") as folder:
+    with tempfile.TemporaryDirectory(prefix="stormcell-server-") as folder:
         try:
-            return run_kafka(Path(folder), port)
+            with choice.server(Path(folder), port) as server:
+                return run(server, f"{choice.told(port)}\nIts files are in {folder} until Ctrl-C ends it.")
         except KeyboardInterrupt:
-            print("\nThe broker has ended, and its records are gone.")
+            print("\nIt has ended, and what it kept is gone.")
             return 0
 
 
-def run_kafka(folder: Path, port: int) -> int:
-    """Run a broker until it ends, or until an interrupt."""
-    with KafkaBroker(folder, port=port) as broker:
-        version = JARS[0].rpartition(":")[2]
-        print(
-            f"Kafka {version} is reached at {broker.bootstrap}, from this machine only, without a password; topics are made on first use.\n"
-            f"Its files are in {folder} until Ctrl-C ends it. In another terminal the example and the commands find it, and tests, by\n"
-            f"    export KAFKA_BROKERS={broker.bootstrap} {BOOTSTRAP}={broker.bootstrap}",
-            flush=True,
-        )
-        status = broker.process.wait()
-        print(f"The broker ended by itself, with status {status}: {broker.process.log_tail()}", file=sys.stderr)
-        return 1
+def run(server: Server, told: str) -> int:
+    """Tell of it, and wait until it ends, or until an interrupt."""
+    print(told, flush=True)
+    status = server.process.wait()
+    print(f"It ended by itself, with status {status}: {server.process.log_tail()}", file=sys.stderr)
+    return 1
 
 
 if __name__ == "__main__":
