@@ -1,6 +1,19 @@
 """The servers that these tests start."""
 
 from tests.servers.kafka_fixtures import kafka, new_broker, new_topic, own_broker
+from tests.servers.postgres_fixtures import new_database, new_postgres, own_postgres, postgres
 from tests.servers.zookeeper_fixtures import new_zookeeper, own_zookeeper, zookeeper
 
-__all__ = ["kafka", "new_broker", "new_topic", "new_zookeeper", "own_broker", "own_zookeeper", "zookeeper"]
+__all__ = [
+    "kafka",
+    "new_broker",
+    "new_database",
+    "new_postgres",
+    "new_topic",
+    "new_zookeeper",
+    "own_broker",
+    "own_postgres",
+    "own_zookeeper",
+    "postgres",
+    "zookeeper",
+]

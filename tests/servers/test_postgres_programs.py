@@ -1,0 +1,71 @@
+"""Where the programs of PostgreSQL come from, and what is said where there are none."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.servers import postgres_programs
+from tests.servers.postgres_programs import NoPrograms
+
+Fake = Callable[[str, int], Path]
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
+    """Makes a program that ends with a status; no other is here, the caches are empty, and we are not root."""
+    for name in ("DEBIAN", "OPEN_CACHE"):
+        monkeypatch.setattr(postgres_programs, name, tmp_path / name)
+    monkeypatch.setattr(postgres_programs, "_why_no_user", lambda: None)
+    monkeypatch.setattr(postgres_programs, "unprivileged", list)
+    monkeypatch.setattr("tests.servers.maven.RETRY_SECS", (0,))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+
+    def make(name: str, status: int) -> Path:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#!{sys.executable}\nimport sys\nprint('{name} is broken', file=sys.stderr)\nsys.exit({status})\n")
+        path.chmod(0o755)
+        return path.parent
+
+    return make
+
+
+def found() -> Path:
+    return postgres_programs.programs.__wrapped__()
+
+
+def test_what_is_not_installed_is_a_reason(fake: Fake) -> None:
+    with pytest.raises(NoPrograms, match=r"scripts/install-system-packages maven; postgres is neither on the path nor in .*DEBIAN$"):
+        found()
+
+
+def test_those_of_the_machine_do_where_none_can_be_fetched(fake: Fake) -> None:
+    fake("mvn", 1)
+    fake("DEBIAN/9.6/bin/postgres", 0)
+    newest = fake("DEBIAN/15/bin/postgres", 0)
+    assert found() == newest
+    on_path = fake("postgres", 0)
+    assert found() == on_path
+
+
+def test_what_does_not_run_is_a_reason(fake: Fake) -> None:
+    fake("mvn", 1)
+    fake("postgres", 3)
+    with pytest.raises(NoPrograms, match=r"Maven could not fetch .*mvn is broken; .*postgres does not run here: postgres is broken"):
+        found()
+
+
+def test_a_machine_that_nobody_built_for_is_a_reason(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("platform.machine", lambda: "vax")
+    with pytest.raises(NoPrograms, match=r"Maven has no PostgreSQL for .* vax; "):
+        found()
+
+
+def test_root_needs_another_user(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoPrograms, match=r"does not run as root, and setpriv .* is not installed: run the tests as another user"):
+        found()
