@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
 NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 
-.PHONY: help run test check bench kafka zookeeper soak build dev check-wheel guarantees clean
+.PHONY: help run test check bench kafka zookeeper postgres soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ kafka: dev ## a Kafka broker to try things out with, until Ctrl-C (PORT=n)
 zookeeper: dev ## a ZooKeeper, likewise (PORT=n)
 	@scripts/install-system-packages zookeeper
 	@$(BIN)/python -m tests.servers zookeeper $(if $(PORT),--port $(PORT))
+
+postgres: dev ## a PostgreSQL, likewise (PORT=n)
+	@scripts/install-system-packages postgres
+	@$(BIN)/python -m tests.servers postgres $(if $(PORT),--port $(PORT))
 
 soak: dev ## long random faults (MINUTES=n)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)

@@ -2,6 +2,7 @@
 
 python -m tests.servers kafka [--port N]         a Kafka broker, until Ctrl-C
 python -m tests.servers zookeeper [--port N]     a ZooKeeper
+python -m tests.servers postgres [--port N]      a PostgreSQL
 python -m tests.servers fetch                    what the servers of the tests are made of, so that no test waits for it
 """
 
@@ -14,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.servers import kafka_broker, kafka_fixtures, zookeeper_fixtures, zookeeper_server
+from tests.servers import kafka_broker, kafka_fixtures, postgres_fixtures, postgres_server, zookeeper_fixtures, zookeeper_server
 from tests.servers.process import HOST, free_port, is_free
 from tests.servers.server import Server
 
@@ -51,6 +52,14 @@ def _told_of_zookeeper(port: int) -> str:
     )
 
 
+def _told_of_postgres(port: int) -> str:
+    url = postgres_server.url(port)
+    return (
+        f"PostgreSQL is reached at {url}, from this machine only.\n"
+        f"In another terminal tests find it by\n    export {postgres_fixtures.URL}={url}"
+    )
+
+
 def _version(jars: tuple[str, ...]) -> str:
     return jars[0].rpartition(":")[2]
 
@@ -73,6 +82,15 @@ CHOICES: Final = {
         prepare=zookeeper_server.prepare,
         server=lambda folder, port: zookeeper_server.ZooKeeperServer(folder, port=port),
         told=_told_of_zookeeper,
+    ),
+    "postgres": Choice(
+        title="a PostgreSQL",
+        made_of="its programs",
+        port=5432,
+        why_not=postgres_server.why_not,
+        prepare=postgres_server.prepare,
+        server=lambda folder, port: postgres_server.PostgresServer(folder, port=port),
+        told=_told_of_postgres,
     ),
 }
 
