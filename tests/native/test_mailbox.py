@@ -155,7 +155,7 @@ class RingAgainstADeque(RuleBasedStateMachine):
         for number in range(times):
             self.ring.signal(kind, root, value, task, carried=number)
             self.model.append((kind, root, value, task))
-            if kind in (Signal.FAIL, Signal.FAILED, Signal.OWN_CLOCK):
+            if kind in (Signal.FAIL, Signal.FAILED, Signal.OWN_CLOCK, Signal.REPLY):
                 self.objects.append(number)
         assert self.woken == self.parked
         self.parked = False
