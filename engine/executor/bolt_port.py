@@ -56,8 +56,8 @@ class ExecutorBoltPort:
     def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
         return BatchFeed(self._executor.core, host, sources, emits_results=emits_results)
 
-    def report(self, error: BaseException, next_step: str) -> None:
-        self._executor.reporter.report(error, next_step=next_step)
+    def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
+        self._executor.reporter.report(error, tup=tup, next_step=next_step)
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
         await self._executor.call(hook, *args)

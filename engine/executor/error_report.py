@@ -134,7 +134,8 @@ def user_traceback(error: BaseException, causes: int = MOST_CAUSES) -> str:
 def is_engine_file(filename: str) -> bool:
     """True for the engine's own modules."""
     path = filename.replace("\\", "/")
-    inside = ("/engine/executor/", "/engine/cluster/", "/engine/checkpoint/", "/engine/state/", "/engine/topology/", "/_native/")
+    packages = ("executor", "cluster", "checkpoint", "transactional", "state", "topology")
+    inside = (*(f"/engine/{package}/" for package in packages), "/_native/")
     return path.startswith("_native/") or any(folder in path for folder in inside)
 
 

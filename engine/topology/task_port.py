@@ -95,7 +95,7 @@ class BoltPort(Protocol):
     def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
         """Return what counts, executes and emits the tuples of batches for this task, whose sources are these; see there for the host."""
 
-    def report(self, error: BaseException, next_step: str) -> None:
+    def report(self, error: BaseException, next_step: str, tup: Tuple | None = None) -> None:
         """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:

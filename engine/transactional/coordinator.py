@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Iterable
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from engine.errors import FatalError
+from engine.errors import TIMEOUT, Failure, FatalError
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
@@ -172,11 +172,16 @@ class Coordinator(Spout, SpoutPortUser):
         failures = self._opened.open[failed.attempt.txid].failures
         if failures & (failures - 1):  # the first, the second, the fourth, ...
             return
-        why = "" if self.context.failure is None else f": {self.context.failure.describe()}"
+        why = "" if self.context.failure is None else f": {self._why(self.context.failure)}"
         later = f", and with it the {len(steps) - 1} behind it" if len(steps) > 1 else ""
-        times = "" if failures == 1 else f" (for the {failures}th time)"
+        times = "" if failures == 1 else f", {failures} times now,"
         LOGGER.warning("batch %s of %r failed%s in the %s phase%s. It is tried again%s.", failed.attempt, self.context.topology_name, times,
                        "processing" if failed.tree == "processing" else "commit", why, later)  # fmt: skip
+
+    def _why(self, failure: Failure) -> str:
+        if failure.reason == TIMEOUT:
+            return f"no task has got any further with it for {self.context.config.batch_timeout_secs:g} s (batch_timeout_secs)"
+        return failure.describe()
 
     def _replay_later(self, steps: list[Step]) -> None:
         """Send what has failed again and again after a pause; nothing behind it is begun before."""

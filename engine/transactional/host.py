@@ -181,15 +181,15 @@ class Host(Bolt, BoltPortUser):
         """A call of execute raised: the batch fails, the task and its other batches go on (TX-6)."""
         hosted = self._hosted.get(part.attempt)
         if hosted is not None:
-            self._fail_by(hosted, error)
+            self._fail_by(hosted, error, tup)
 
-    def _fail_by(self, hosted: Hosted, error: BaseException) -> None:
+    def _fail_by(self, hosted: Hosted, error: BaseException, tup: Tuple | None = None) -> None:
         """Fail an attempt by what its instance raised; a FatalError ends the run."""
         if isinstance(error, FatalError):
             raise error
         quiet = isinstance(error, FailedBatch) and not error.report
         if not quiet:
-            self.port.report(error, f"batch {hosted.attempt} fails, and is tried again")
+            self.port.report(error, f"batch {hosted.attempt} fails, and is tried again", tup)
         self._fail(hosted, self._failure(FAILED if isinstance(error, FailedBatch) else ERROR, _text(error)))
 
     def _fail(self, hosted: Hosted, failure: Failure) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
-from engine.errors import UsageError
+from engine.errors import FatalError
 from engine.kernel import DigestingEmitter
 from engine.topology import SpoutExhausted, TaskContext
 from engine.transactional.attempt import TransactionAttempt
@@ -89,8 +89,8 @@ class BatchSource(ABC):
     async def _checked_later(self, defined: Awaitable[Any]) -> Any:
         return self._checked(await defined)
 
-    def _no_bool(self, given: object) -> UsageError:
-        return UsageError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
+    def _no_bool(self, given: object) -> FatalError:
+        return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
 
     @abstractmethod
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
@@ -140,7 +140,7 @@ def source_of(spout: AnySpout) -> BatchSource:
     part = spout.coordinator()
     wanted = SpoutCoordinator if isinstance(spout, TransactionalSpout) else PartitionedCoordinator
     if not isinstance(part, wanted):
-        raise UsageError(f"{type(spout).__name__}.coordinator() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+        raise FatalError(f"{type(spout).__name__}.coordinator() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
     return WholeSource(part) if isinstance(part, SpoutCoordinator) else PartitionedSource(part)
 
 
@@ -239,11 +239,11 @@ class OpaqueShare(_PartitionedShare):
 
 
 def emitter_of(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
-    """Return a new emitter of a spout, of the right kind; raise UsageError."""
+    """Return a new emitter of a spout, of the right kind; raise FatalError."""
     part: Any = spout.emitter()
     wanted, _ = _kinds(spout)
     if not isinstance(part, wanted):
-        raise UsageError(f"{type(spout).__name__}.emitter() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
+        raise FatalError(f"{type(spout).__name__}.emitter() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
     return part  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,167 @@
+"""Wrong uses in bolts and spouts: each a clear text, and nothing is committed of it."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import BasicBolt, SpoutExhausted, Tuple
+from engine.errors import ComponentError
+from engine.testing import Finished
+from engine.transactional import BatchBolt, BatchCollector, SpoutCoordinator, SpoutEmitter, TransactionalSpout, TransactionAttempt
+from tests.transactional.play import Batches, BatchesCoordinator, OpaquePartitions, Partitions, Store, Sums, play, summing
+
+
+def first_error(sums: Any, *, spout: Any = None) -> str:
+    """The first error that a run reports in which a bolt does something wrong once."""
+    store = Store()
+    finished: Finished = play(summing(spout or Batches([[1], [2]]), store, sums=sums, tasks=1), until=0.05)
+    return finished.errors[0].text
+
+
+def test_an_emit_with_the_attempt_in_front_is_told_to_leave_it_out() -> None:
+    class Wrong(Sums):
+        def finish_batch(self) -> None:
+            self.collector.emit((self.attempt, self.sum))
+
+    text = first_error(Wrong)
+    assert "2 values where 1 must stand (sum)" in text
+    assert "The attempt is put in front by the collector" in text
+
+
+def test_wrong_values_and_streams_are_told() -> None:
+    class NotValues(Sums):
+        def finish_batch(self) -> None:
+            self.collector.emit(self.sum)  # type: ignore[arg-type]
+
+    class NoStream(Sums):
+        def finish_batch(self) -> None:
+            self.collector.emit((self.sum,), "late")
+
+    assert "not a tuple of values" in first_error(NotValues)
+    assert "stream 'late', which it does not declare" in first_error(NoStream)
+
+
+def test_an_emit_after_the_batch_is_finished_is_refused() -> None:
+    errors: list[str] = []
+
+    class Late(Sums):
+        def finish_batch(self) -> None:
+            super().finish_batch()
+            self.context.create_task(self.later())
+
+        async def later(self) -> None:
+            await asyncio.sleep(0)
+            try:
+                self.collector.emit((1,))
+            except Exception as error:  # noqa: BLE001 - looked at below
+                errors.append(str(error))
+
+    store = Store()
+    play(summing(Batches([[1], [2]]), store, sums=Late, tasks=1), until=0.05)
+    assert len(errors) == 2
+    assert "finished, failed or superseded here" in errors[0]
+    assert store.by_txid == {1: 1, 2: 2}
+
+
+def test_what_execute_and_finish_batch_must_not_return_is_told() -> None:
+    class Returns(Sums):
+        def execute(self, tup: Tuple) -> Any:
+            return 7
+
+    class Yields(Sums):
+        def finish_batch(self) -> Any:
+            yield (self.sum,)
+
+    assert "execute() returned 7 (int)" in first_error(Returns)
+    assert "finish_batch() returned <generator" in first_error(Yields)
+
+
+def test_a_basic_bolt_that_emits_outside_execute_or_returns_nonsense_is_told() -> None:
+    class Text(BasicBolt):
+        output_fields = "sum"
+
+        def execute(self, tup: Tuple) -> Any:
+            return "text"
+
+    assert "execute() returned 'text'" in first_error(Text)
+
+
+class _Spout(TransactionalSpout[Any]):
+    output_fields = "number"
+
+    def __init__(self, *, ready: Any = True, metadata: Any = 1) -> None:
+        self.ready, self.metadata = ready, metadata
+
+    def coordinator(self) -> SpoutCoordinator[Any]:
+        spout = self
+
+        class Coordinates(SpoutCoordinator[Any]):
+            def is_ready(self) -> bool:
+                if self.previous is not None:
+                    raise SpoutExhausted
+                return spout.ready  # type: ignore[no-any-return]
+
+            def initialize_transaction(self, txid: int, previous: Any) -> Any:
+                return spout.metadata
+
+        return Coordinates()
+
+    def emitter(self) -> SpoutEmitter[Any]:
+        class Emits(SpoutEmitter[Any]):
+            def emit_batch(self, attempt: TransactionAttempt, metadata: Any, collector: BatchCollector) -> None:
+                collector.emit((1,))
+
+        return Emits()
+
+
+@pytest.mark.guarantee("TX-7")
+def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
+    with pytest.raises(ComponentError, match=r"Coordinates.initialize_transaction\(\) gave metadata that cannot be kept: .*object"):
+        play(summing(_Spout(metadata=object()), Store()))
+
+    class Odd(Partitions):
+        def emitter(self) -> Any:
+            emitter = super().emitter()
+            emitter.emit_partition_batch_new = lambda attempt, collector, partition, previous: object()  # type: ignore[method-assign]
+            return emitter
+
+    with pytest.raises(ComponentError, match="metadata that cannot be kept"):
+        play(summing(Odd({"a": [1]}), Store()))
+
+
+def test_is_ready_and_partitions_are_judged() -> None:
+    store = Store()
+    with pytest.raises(ComponentError, match=r"is_ready\(\) returned 'yes'"):
+        play(summing(_Spout(ready="yes"), store))
+
+    class Twice(Partitions):
+        def coordinator(self) -> Any:
+            coordinator = super().coordinator()
+            coordinator.partitions = lambda: ["a", "a"]  # type: ignore[method-assign]
+            return coordinator
+
+    with pytest.raises(ComponentError, match="the names must differ"):
+        play(summing(Twice({"a": [1]}), store))
+
+
+def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
+    class Mixed(OpaquePartitions):
+        def coordinator(self) -> Any:
+            return BatchesCoordinator(Batches([]))
+
+    with pytest.raises(ComponentError, match=r"Mixed.coordinator\(\) returned"):
+        play(summing(Mixed({"a": [1]}, lambda attempt, partition: 1), Store()))
+
+
+def test_a_batch_bolt_needs_its_two_methods() -> None:
+    class Half(BatchBolt):
+        def execute(self, tup: Tuple) -> None: ...
+
+    from engine import TopologyError
+    from engine.transactional import TransactionalTopologyBuilder
+
+    builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
+    builder.set_bolt("half", Half).shuffle_grouping("numbers")
+    with pytest.raises(TopologyError, match="finish_batch"):
+        builder.build()

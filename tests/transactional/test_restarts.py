@@ -1,0 +1,169 @@
+"""What outlives a run: txids, attempts, metadata, positions (TX-7, TX-9)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Config, Run
+from engine.errors import ComponentError, StateError
+from engine.transactional import FailedBatch
+from engine.transactional.batches import Record
+from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
+from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, play, summing
+
+FIVE = [[1], [2], [3], [4], [5]]
+
+
+def dies_after(store: Store, txid: int) -> Any:
+    """Committers that end the run when they have stored a txid: its commit phase is not over."""
+    from engine import FatalError
+
+    class Dies(Stores):
+        def finish_batch(self) -> None:
+            super().finish_batch()
+            if self.attempt.txid == txid:
+                raise FatalError("killed in the commit phase")
+
+    return lambda: Dies(store)
+
+
+@pytest.mark.guarantee("TX-9", "TX-1")
+def test_a_run_that_was_complete_is_not_repeated_and_goes_on_with_what_is_new(tmp_path: Path) -> None:
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
+    play(summing(Batches(FIVE[:3]), store), config=config)
+    assert store.txids == [1, 2, 3]
+    again = Batches(FIVE)
+    play(summing(again, store), config=config)
+    assert store.txids == [1, 2, 3, 4, 5]
+    assert again.initialized == [4, 5]
+    assert [attempt.epoch for attempt, _ in store.commits] == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.guarantee("TX-9", "TX-7")
+def test_a_txid_whose_commit_phase_had_begun_is_replayed_by_its_metadata(tmp_path: Path) -> None:
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 3}
+    with pytest.raises(ComponentError, match="killed in the commit phase"):
+        play(summing(Batches(FIVE), store, stores=dies_after(store, 3)), config=config)
+    assert store.txids == [1, 2, 3]
+    again = Batches(FIVE)
+    play(summing(again, store), config=config)
+    assert store.txids == [1, 2, 3, 3, 4, 5]
+    assert again.initialized == [4, 5]
+    assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
+
+
+@pytest.mark.guarantee("TX-9", "TX-7")
+def test_partitions_go_on_where_they_were_and_what_was_in_doubt_is_emitted_by_its_metadata(tmp_path: Path) -> None:
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 2}
+    data = {"a": list(range(5)), "b": list(range(100, 103))}
+    with pytest.raises(ComponentError, match="killed in the commit phase"):
+        play(summing(Partitions(data), store, emitters=2, stores=dies_after(store, 2)), config=config)
+    again = Partitions(data)
+    play(summing(again, store, emitters=3), config=config)  # the parallelism of emitters may change
+    assert again.again == [(2, "a"), (2, "b")]
+    assert sorted(again.new) == [(3, "a"), (3, "b")]
+    assert store.by_txid == {1: 0 + 1 + 100 + 101, 2: 2 + 3 + 102, 3: 4}
+
+
+@pytest.mark.guarantee("TX-7")
+def test_an_opaque_replay_starts_where_the_committed_batch_before_it_ended(tmp_path: Path) -> None:
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 3}
+    data = {"a": [1] * 10}
+    with pytest.raises(ComponentError, match="killed in the commit phase"):
+        play(summing(OpaquePartitions(data, lambda attempt, partition: 3), store, stores=dies_after(store, 2)), config=config)
+    again = OpaquePartitions(data, lambda attempt, partition: 2)
+    play(summing(again, store), config=config)
+    assert store.by_txid == {1: 3, 2: 2, 3: 2, 4: 2, 5: 1}
+    assert again.starts[0][2] == 3
+
+
+@pytest.mark.guarantee("TX-7", "TX-3")
+def test_an_opaque_replay_takes_all_behind_it_along_so_nothing_is_skipped() -> None:
+    """The seed's example: A emits 1-50, B 51-100; A fails and emits 1-40: B has to begin at 41."""
+    data = {"a": list(range(1, 201))}
+    store = Store()
+    failed: list[int] = []
+
+    class FailsOnce(Stores):
+        def finish_batch(self) -> None:
+            if self.attempt.txid == 1 and not failed:
+                failed.append(1)
+                raise FailedBatch
+            super().finish_batch()
+
+    spout = OpaquePartitions(data, lambda attempt, partition: 40 if failed and attempt.txid == 1 else 50)
+    play(summing(spout, store, stores=lambda: FailsOnce(store)), config={"max_spout_pending": 2})
+    assert [value for _, value in store.commits] == [sum(range(1, 41)), sum(range(41, 91)), sum(range(91, 141)), sum(range(141, 191)), 1955]
+    assert sum(value for _, value in store.commits) == sum(data["a"])
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_lost_partition_stops_nothing_and_is_taken_up_where_it_was() -> None:
+    away: set[int] = {2, 3}
+    data = {"a": [1] * 8, "b": [10] * 8}
+    store = Store()
+    spout = OpaquePartitions(data, lambda attempt, partition: 0 if partition == "b" and attempt.txid in away else 2)
+    play(summing(spout, store, emitters=2), config={"max_spout_pending": 2})
+    assert store.by_txid == {1: 22, 2: 2, 3: 2, 4: 22, 5: 20, 6: 20}
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_transactional_replay_that_differs_ends_the_run() -> None:
+    store = Store()
+    spout = Batches([[1, 2], [3, 4]])
+
+    class FailsOnce(Stores):
+        def finish_batch(self) -> None:
+            if len(spout.emitted) == 1:
+                spout.batches[0] = [1, 3]
+                raise FailedBatch
+            super().finish_batch()
+
+    with pytest.raises(ComponentError, match=r"txid 1 was emitted again, and is another batch: 2 tuples the first time, now 2, others"):
+        play(summing(spout, store, stores=lambda: FailsOnce(store)))
+    assert store.commits == []
+
+
+@pytest.mark.guarantee("TX-9")
+def test_the_record_survives_its_writing() -> None:
+    from engine.transactional.batches import WHOLE, Share
+
+    record = Record(6, {"x": 1}, {"a": [1, 2], 3: None}, None, {"a": Share([2, 4], 2, 2**64 - 1), WHOLE: Share(None, 0, None)})
+    assert record_of(entries_of(record, partitioned=True), "t", partitioned=True) == record
+    assert record_of({}, "t", partitioned=True) == Record()
+    with pytest.raises(StateError, match="spout with partitions"):
+        record_of(entries_of(record, partitioned=True), "t", partitioned=False)
+    with pytest.raises(StateError, match="cannot be read"):
+        record_of({"transactions": [99]}, "t", partitioned=True)
+
+
+@pytest.mark.guarantee("TX-9")
+async def test_whoever_lost_the_claim_saves_no_more() -> None:
+    from engine import FatalError
+    from engine.state import provider_of
+
+    provider = provider_of("memory://")
+    first = TransactionalState("t", provider, partitioned=False, timeout_secs=1)
+    epoch, record = await first.claim()
+    assert (epoch, record) == (1, Record())
+    await first.save(Record(1, 1))
+    assert (await first.claim())[0] == 2
+    from engine.state.memory import MemoryLedger
+
+    ledger = provider.ledger("transactions")
+    assert isinstance(ledger, MemoryLedger)
+    ledger._claimed = 1  # as the older owner's would be
+    with pytest.raises(FatalError, match="claimed"):
+        await first.save(Record(2, 2))
+
+
+def test_a_topology_id_that_runs_already_is_refused(tmp_path: Path) -> None:
+    config = {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
+
+    async def second(run: Run) -> None:
+        with pytest.raises(StateError, match="runs already"):
+            async with Run(summing(Batches(FIVE), Store()), Config(**config)):
+                pass  # pragma: no cover
+
+    play(summing(Batches(FIVE), Store()), config=config, during=second)
