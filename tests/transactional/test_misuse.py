@@ -54,7 +54,7 @@ def test_an_emit_after_the_batch_is_finished_is_refused() -> None:
             await asyncio.sleep(0)
             try:
                 self.collector.emit((1,))
-            except Exception as error:  # noqa: BLE001 - looked at below
+            except Exception as error:
                 errors.append(str(error))
 
     store = Store()
