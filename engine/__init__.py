@@ -49,13 +49,25 @@ if TYPE_CHECKING:
     from engine.cluster.local_cluster import Run, run
     from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
+    from engine.transactional import (
+        BatchBolt,
+        Committer,
+        FailedBatch,
+        OpaquePartitionedTransactionalSpout,
+        PartitionedTransactionalSpout,
+        TransactionalSpout,
+        TransactionalTopologyBuilder,
+        TransactionAttempt,
+    )
 
 __all__ = [
     "BasicBolt",
     "BasicCollector",
+    "BatchBolt",
     "Bolt",
     "BoltCollector",
     "CheckpointSnapshot",
+    "Committer",
     "ComponentError",
     "ComponentSnapshot",
     "Config",
@@ -64,6 +76,7 @@ __all__ = [
     "EngineBug",
     "EngineError",
     "FailTuple",
+    "FailedBatch",
     "Failure",
     "FatalError",
     "Fields",
@@ -71,7 +84,9 @@ __all__ = [
     "InletClosed",
     "InletHandle",
     "KeyValueState",
+    "OpaquePartitionedTransactionalSpout",
     "OutputCollector",
+    "PartitionedTransactionalSpout",
     "Run",
     "Snapshot",
     "Spout",
@@ -87,6 +102,9 @@ __all__ = [
     "TopologyBuilder",
     "TopologyError",
     "TopologyFileError",
+    "TransactionAttempt",
+    "TransactionalSpout",
+    "TransactionalTopologyBuilder",
     "Tuple",
     "TupleFailed",
     "UsageError",
@@ -98,21 +116,29 @@ __all__ = [
 ]
 
 _LOADED_WHEN_USED = {
+    "BatchBolt": "engine.transactional",
     "CheckpointSnapshot": "engine.checkpoint",
+    "Committer": "engine.transactional",
     "ComponentSnapshot": "engine.cluster.snapshot",
+    "FailedBatch": "engine.transactional",
     "KeyValueState": "engine.state",
+    "OpaquePartitionedTransactionalSpout": "engine.transactional",
+    "PartitionedTransactionalSpout": "engine.transactional",
     "Run": "engine.cluster.local_cluster",
     "Snapshot": "engine.cluster.snapshot",
     "StateProvider": "engine.state",
     "StatefulBasicBolt": "engine.checkpoint",
     "StatefulBolt": "engine.checkpoint",
     "TaskSnapshot": "engine.cluster.snapshot",
+    "TransactionAttempt": "engine.transactional",
+    "TransactionalSpout": "engine.transactional",
+    "TransactionalTopologyBuilder": "engine.transactional",
     "run": "engine.cluster.local_cluster",
     "stateful_bolt": "engine.checkpoint",
 }
 
 
-_PARTS = ("cli", "cluster", "metrics", "testing")
+_PARTS = ("cli", "cluster", "metrics", "testing", "transactional")
 """Modules that `engine.metrics.CONTENT_TYPE` and its like mean without an import of their own."""
 
 

@@ -1,7 +1,7 @@
 """From a topology to its actors: makes every executor of a run and wires them to each other. Nothing runs yet."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 
 from engine.cluster.plan import Plan
@@ -26,11 +26,11 @@ class Assembly:
     tickers: tuple[Ticker, ...]
     explainer: Explainer
     plan: Plan
+    user_spouts: tuple[SpoutExecutor, ...] = field(init=False)
+    """The spouts without the engine's own."""
 
-    @property
-    def user_spouts(self) -> tuple[SpoutExecutor, ...]:
-        """The spouts without the engine's own."""
-        return tuple(spout for spout in self.spouts if not is_reserved(spout.place.component_id))
+    def __post_init__(self) -> None:
+        self.user_spouts = tuple(spout for spout in self.spouts if not is_reserved(spout.place.component_id))
 
     @property
     def tasks(self) -> tuple[SpoutExecutor | BoltExecutor, ...]:

@@ -1,5 +1,7 @@
 """A topology as a drawing in text: Mermaid and Graphviz DOT. The SVG is in `svg`."""
 
+from typing import Final
+
 from engine.topology.spec import ComponentSpec, Edge, Topology
 
 
@@ -13,18 +15,30 @@ def edge_labels(topology: Topology) -> dict[Edge, tuple[str, ...]]:
     return labels
 
 
-def subtitle(spec: ComponentSpec) -> str:
-    """Return what stands below a component's id: `bolt × 4`."""
-    return f"{spec.kind} × {spec.parallelism}"
+def subtitle(topology: Topology, spec: ComponentSpec) -> str:
+    """Return what stands below a component's id: `bolt × 4`, of a transactional topology also when it finishes: `committer × 1`."""
+    if topology.prepares is None or spec.kind == "spout":
+        return f"{spec.kind} × {spec.parallelism}"
+    if spec.is_committer:
+        return f"committer × {spec.parallelism}"
+    phase = "commit" if spec.component_id in topology.late_components() else "processing"
+    return f"bolt × {spec.parallelism}, {phase} phase"
+
+
+COMMITTER_COLOUR: Final = "#c0392b"
+"""Of the outline of committers, as Storm's own pages draw them."""
 
 
 def mermaid(topology: Topology) -> str:
-    """Return a Mermaid flowchart: spouts are rounded, edges that close a cycle are dotted."""
+    """Return a Mermaid flowchart: spouts are rounded, committers outlined, edges that close a cycle dotted."""
     names = {component_id: f"c{number}" for number, component_id in enumerate(topology.components)}
     lines = ["---", f"title: {_mermaid_title(topology.name)}", "---", "flowchart LR"]
     for component_id, spec in topology.components.items():
-        text = f'"{_mermaid_text(component_id)}<br/>{subtitle(spec)}"'
-        lines.append(f"    {names[component_id]}" + (f"([{text}])" if spec.kind == "spout" else f"[{text}]"))
+        text = f'"{_mermaid_text(component_id)}<br/>{subtitle(topology, spec)}"'
+        outlined = ":::committer" if spec.is_committer else ""
+        lines.append(f"    {names[component_id]}" + (f"([{text}])" if spec.kind == "spout" else f"[{text}]{outlined}"))
+    if any(spec.is_committer for spec in topology.bolts):
+        lines.append(f"    classDef committer stroke:{COMMITTER_COLOUR},stroke-width:3px")
     closing = topology.closing_edges()
     for (source, target), labels in edge_labels(topology).items():
         arrow = "-.->" if (source, target) in closing else "-->"
@@ -34,7 +48,7 @@ def mermaid(topology: Topology) -> str:
 
 
 def dot(topology: Topology) -> str:
-    """Return a Graphviz digraph: spouts are ellipses, edges that close a cycle are dashed."""
+    """Return a Graphviz digraph: spouts are ellipses, committers outlined, edges that close a cycle dashed."""
     lines = [
         f"digraph {_dot_text(topology.name)} {{",
         "    rankdir=LR;",
@@ -43,7 +57,8 @@ def dot(topology: Topology) -> str:
     ]
     for component_id, spec in topology.components.items():
         shape = ", shape=ellipse" if spec.kind == "spout" else ""
-        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, subtitle(spec))}{shape}];")
+        outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_committer else ""
+        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, subtitle(topology, spec))}{shape}{outline}];")
     closing = topology.closing_edges()
     for (source, target), labels in edge_labels(topology).items():
         # An edge that closes a cycle must not pull its target behind its source.

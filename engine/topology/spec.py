@@ -120,6 +120,17 @@ class Topology:
             if any(subscription.source == component_id for subscription in spec.subscriptions)
         )
 
+    def late_components(self) -> frozenset[str]:
+        """Return what finishes in the commit phase: committers, and what is behind one at any distance (TX-5)."""
+        late = {spec.component_id for spec in self.bolts if spec.is_committer}
+        waiting = list(late)
+        while waiting:
+            for target in self.targets(waiting.pop()):
+                if target not in late:
+                    late.add(target)
+                    waiting.append(target)
+        return frozenset(late)
+
     def closing_edges(self) -> frozenset[Edge]:
         """Return the edges that close a cycle: those that lead back onto the path of a depth-first walk.
 

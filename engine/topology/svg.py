@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from engine.topology.graph import edge_labels, subtitle
+from engine.topology.graph import COMMITTER_COLOUR, edge_labels, subtitle
 from engine.topology.spec import Edge, Topology
 
 TITLE_CHARACTER: Final = 8.6
@@ -65,7 +65,7 @@ class _Layout:
 
 
 def svg(topology: Topology) -> str:
-    """Return a complete SVG document: spouts have round ends, edges that close a cycle are dashed and run below."""
+    """Return a complete SVG document: spouts have round ends, committers a thick outline, edges that close a cycle run below, dashed."""
     labels = edge_labels(topology)
     closing = topology.closing_edges()
     layout = _lay_out(topology, labels)
@@ -183,6 +183,7 @@ def _head(name: str, layout: _Layout) -> list[str]:
         ".headline { font-size: 17px; font-weight: 600; text-anchor: start; } .id { font-size: 14px; font-weight: 600; }",
         ".small { font-size: 11px; fill: #44566a; } .behind { fill: #ffffff; } .edge { fill: none; stroke: #5b6f85; stroke-width: 1.4; }",
         ".closing { stroke-dasharray: 5 4; } .box { stroke: #33475b; stroke-width: 1.2; fill: #f2f5f9; } .spout { fill: #e3f1e6; }",
+        f".committer {{ stroke: {COMMITTER_COLOUR}; stroke-width: 3; }}",
         "</style>",
         '<defs><marker id="arrow" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
         '<path d="M 0 0 L 8 4 L 0 8 z" fill="#5b6f85"/></marker></defs>',
@@ -196,9 +197,9 @@ def _box(topology: Topology, component_id: str, box: _Box) -> str:
     corner = BOX_HEIGHT / 2 if spec.kind == "spout" else 6
     return (
         f'<g><rect x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{BOX_HEIGHT}" '
-        f'rx="{_number(corner)}" class="box {spec.kind}"/>'
+        f'rx="{_number(corner)}" class="box {spec.kind}{" committer" if spec.is_committer else ""}"/>'
         f'<text x="{middle}" y="{_number(box.middle - 8)}" class="id">{_text(component_id)}</text>'
-        f'<text x="{middle}" y="{_number(box.middle + 11)}" class="small">{_text(subtitle(spec))}</text></g>'
+        f'<text x="{middle}" y="{_number(box.middle + 11)}" class="small">{_text(subtitle(topology, spec))}</text></g>'
     )
 
 
@@ -214,7 +215,7 @@ def _label(at: Point, lines: tuple[str, ...]) -> str:
 
 
 def _box_width(topology: Topology, component_id: str) -> float:
-    return max(len(component_id) * TITLE_CHARACTER, len(subtitle(topology.components[component_id])) * SMALL_CHARACTER) + 36
+    return max(len(component_id) * TITLE_CHARACTER, len(subtitle(topology, topology.components[component_id])) * SMALL_CHARACTER) + 36
 
 
 def _number(value: float) -> str:

@@ -50,7 +50,7 @@ class TransactionalRun:
         described = self._topology.components
         [source] = [spec for spec in described.values() if spec.kind == "spout"]
         most_open = source.settings.max_spout_pending or self._config.max_spout_pending or 1
-        late = late_components(self._topology)
+        late = self._topology.late_components()
         coordinator = coordinator_id(source.component_id)
         components: dict[str, ComponentSpec] = {coordinator: self._coordinator(coordinator, source, most_open)}
         for spec in described.values():
@@ -130,14 +130,3 @@ def _engines_own(method: Any) -> tuple[str, ...]:
     """The name of a method that the user has not overridden; else nothing."""
     return (method.__name__,) if method.__module__ == "engine.transactional.spouts" else ()
 
-
-def late_components(topology: Topology) -> frozenset[str]:
-    """Return the components that finish in the commit phase: committers, and what is behind one at any distance (TX-5)."""
-    late = {spec.component_id for spec in topology.bolts if spec.is_committer}
-    waiting = list(late)
-    while waiting:
-        for target in topology.targets(waiting.pop()):
-            if target not in late:
-                late.add(target)
-                waiting.append(target)
-    return frozenset(late)

@@ -13,21 +13,26 @@ from tests.project.sources import ROOT
 
 NAMES = [
     "BasicBolt",
+    "BatchBolt",
     "Bolt",
     "BoltCollector",
+    "Committer",
     "ComponentError",
     "Config",
     "ConfigError",
     "EngineBug",
     "EngineError",
     "FailTuple",
+    "FailedBatch",
     "Failure",
     "FatalError",
     "Fields",
     "Inlet",
     "InletClosed",
     "KeyValueState",
+    "OpaquePartitionedTransactionalSpout",
     "OutputCollector",
+    "PartitionedTransactionalSpout",
     "Spout",
     "SpoutCollector",
     "SpoutExhausted",
@@ -40,6 +45,9 @@ NAMES = [
     "TopologyBuilder",
     "TopologyError",
     "TopologyFileError",
+    "TransactionAttempt",
+    "TransactionalSpout",
+    "TransactionalTopologyBuilder",
     "Tuple",
     "TupleFailed",
     "UsageError",
@@ -49,11 +57,7 @@ NAMES = [
     "stateful_bolt",
 ]
 
-# With the package that brings them: Transactions.
-LATER = {
-    "TransactionalTopologyBuilder": "engine.transactional",
-    "BatchBolt": "engine.transactional",
-}
+LATER: dict[str, str] = {}
 
 MEMBERS = {
     "Spout": "activate ack close deactivate fail max_spout_pending next_tuple on_error open output_fields",
