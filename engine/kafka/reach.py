@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from aiokafka import errors
-from aiokafka.conn import create_conn
+from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
 from engine.kafka import client_errors
@@ -79,7 +79,8 @@ async def _why_not(broker: str, to: Reached) -> Exception | None:
     connection: Any = None
     try:
         async with asyncio.timeout(_TIMEOUT_SECS):
-            connection = await create_conn(host.strip("[]"), int(port), **options)
+            connection = AIOKafkaConnection(host.strip("[]"), int(port), **options)
+            await connection.connect()
             await connection.send(MetadataRequest([]))  # a listener that wants a password answers no more than a greeting without
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
@@ -88,5 +89,13 @@ async def _why_not(broker: str, to: Reached) -> Exception | None:
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
         if connection is not None:
-            connection.close()
+            _cut(connection)
     return None
+
+
+def _cut(connection: Any) -> None:
+    """Close the socket now. Over TLS a mere `close`, which a failed `connect` has done, waits for the broker's: the loop may end before."""
+    connection.close()
+    transport = getattr(connection._protocol, "_transport", None)
+    if transport is not None:
+        transport.abort()
