@@ -110,9 +110,11 @@ async def connected(config: ClusterConfig) -> AsyncIterator["ClusterLink"]:
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer; one that has just started ends with a cancellation of its own, which concerns nobody else."""
+    """Stop a consumer; one that has just started, or that pauses after an error, ends with a cancellation that concerns nobody else."""
     stopping = asyncio.ensure_future(consumer.stop())
     await asyncio.wait([stopping])
+    if stopping.cancelled() or stopping.exception() is not None:
+        await consumer._client.close()  # it did not come to that
     if not stopping.cancelled():
         stopping.result()
 
@@ -138,8 +140,10 @@ class ClusterLink:
 
     async def stop(self) -> None:
         """Disconnect."""
-        await stop_consumer(self._consumer)
-        await self._admin.close()
+        try:
+            await stop_consumer(self._consumer)
+        finally:
+            await self._admin.close()
 
     # Topics
 

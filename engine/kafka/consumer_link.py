@@ -84,7 +84,8 @@ class ConsumerLink:
         if stopping.cancelled():  # by itself, when it had left the group: a fetch that pauses after an error takes its stop down
             await self._abandon()
             return True
-        if stopping.exception() is not None:
+        if stopping.exception() is not None:  # of a task that had failed: it did not come to the connections
+            await self._abandon()
             raise stopping.exception()
         return True
 

@@ -1,14 +1,19 @@
-"""A consumer that stops while no broker answers."""
+"""A consumer that stops while no broker answers, or when its client has failed."""
 
 import asyncio
 from collections.abc import Collection
 
+import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from engine.kafka.cluster_link import stop_consumer
 from engine.kafka.consumer_link import ConsumerLink
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.partitions import Membership
 from tests.kafka.play import settings
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_fixtures import NewTopic
 
 FETCH_FAILS_SECS = 0.3
 
@@ -36,3 +41,42 @@ async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_
 
     assert await link.stop()
     assert asyncio.all_tasks() == before
+
+
+async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker) -> None:
+    """Given the same, when a consumer of the tools stops, then no task of it is left."""
+    topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
+    before = asyncio.all_tasks()
+    consumer = AIOKafkaConsumer(bootstrap_servers=own_broker.bootstrap, enable_auto_commit=False)
+    await consumer.start()
+    await consumer._client.set_topics([topic])
+    consumer.assign([TopicPartition(topic, 0)])
+    consumer.seek(TopicPartition(topic, 0), 0)
+    await consumer.getmany(timeout_ms=FETCH_FAILS_SECS * 1000)
+    own_broker.kill()
+    await consumer.getmany(timeout_ms=FETCH_FAILS_SECS * 1000)
+
+    await stop_consumer(consumer)
+    assert asyncio.all_tasks() == before
+
+
+async def test_a_client_that_has_failed_leaves_nothing_when_it_stops(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Given aiokafka's fetcher that ended with an error of its own, when the consumer stops, then that is raised, and nothing is left."""
+    topic = await new_topic(partitions=1)
+    before = asyncio.all_tasks()
+    link = ConsumerLink(settings(kafka, topic, membership="assign", group=None), "us", None, not_revoked, not_asked)
+    await link.start()
+    await link.look_for([topic])
+    monkeypatch.delattr(link._consumer._fetcher, "_records")
+    link.take_over([PartitionId(topic, 0)])
+    fetching = link._consumer._fetcher._fetch_task
+    await asyncio.wait([fetching])
+    assert fetching.exception() is not None
+
+    with pytest.raises(type(fetching.exception())):
+        await link.stop()
+    await asyncio.sleep(0)  # its reads are cancelled
+    assert asyncio.all_tasks() == before
+    assert not any(one.connected() for one in link._consumer._client._conns.values())
