@@ -7,8 +7,9 @@ import pytest
 
 from tests.project.sources import ROOT
 from tests.servers.kafka_fixtures import kafka
+from tests.servers.left_open import nothing_left_open
 
-__all__ = ["kafka"]
+__all__ = ["kafka", "nothing_left_open"]
 
 
 def load(name: str) -> ModuleType:

@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.left_open import nothing_left_open
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
+
+__all__ = ["nothing_left_open"]
 
 
 @pytest.fixture(scope="session")

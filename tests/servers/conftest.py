@@ -1,6 +1,7 @@
 """The servers that these tests start."""
 
 from tests.servers.kafka_fixtures import kafka, new_broker, new_topic, own_broker
+from tests.servers.left_open import nothing_left_open
 from tests.servers.postgres_fixtures import new_database, new_postgres, own_postgres, postgres
 from tests.servers.zookeeper_fixtures import new_zookeeper, own_zookeeper, zookeeper
 
@@ -11,6 +12,7 @@ __all__ = [
     "new_postgres",
     "new_topic",
     "new_zookeeper",
+    "nothing_left_open",
     "own_broker",
     "own_postgres",
     "own_zookeeper",
