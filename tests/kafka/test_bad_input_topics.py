@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 import pytest
-from aiokafka.admin import NewPartitions
 from aiokafka.errors import TopicAlreadyExistsError
 
 from engine import ComponentError
@@ -12,7 +11,7 @@ from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
 from tests.kafka.play import Notes, all_of, commit, committed, gauges, heard, playing, produce, settings, until_committed
 from tests.kafka.test_starts import delete_before
-from tests.servers.kafka_admin import admin, create_topic, delete_topic, fresh_name
+from tests.servers.kafka_admin import add_partitions, admin, create_topic, delete_topic, fresh_name
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-5")
@@ -65,8 +64,7 @@ async def test_partitions_that_are_added_are_read(kafka: str, new_topic: NewTopi
     notes = Notes()
     async with playing(config, notes, tasks=2):
         await notes.until(lambda: len(notes.got) == 100)
-        async with admin(kafka) as client:
-            await client.create_partitions({topic: NewPartitions(total_count=4)})
+        await add_partitions(kafka, topic, 4)
         for partition in range(4):
             await produce(kafka, topic, range(1000 * partition, 1000 * partition + 100), partition=partition, metadata_max_age_ms=100)
         await notes.until(lambda: len(notes.got) >= 500)
@@ -85,8 +83,7 @@ async def test_a_partition_that_is_added_later_is_read_from_its_beginning_by_a_s
     notes = Notes()
     async with playing(config, notes) as run:
         await notes.until(lambda: len(gauges(run, "kafka_position")) == 1)
-        async with admin(kafka) as client:
-            await client.create_partitions({topic: NewPartitions(total_count=2)})
+        await add_partitions(kafka, topic, 2)
         await produce(kafka, topic, range(1000, 1010), partition=1, metadata_max_age_ms=100)
         await notes.until(lambda: len(notes.got) == 10)
     assert notes.got == list(range(1000, 1010))

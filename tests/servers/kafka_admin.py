@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from enum import IntEnum
 from typing import Final
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
 from aiokafka.errors import for_code
 from aiokafka.protocol.admin import CreateAclsRequest
 
@@ -58,12 +58,27 @@ async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings:
         [(_, code, *_)] = answer.topic_errors
         if code:
             raise for_code(code)(name)
-        for _ in range(SEEN_TRIES):
-            [seen] = await client.describe_topics([name])
-            if len(seen["partitions"]) == partitions and all(one["leader"] >= 0 for one in seen["partitions"]):
-                return name
-            await asyncio.sleep(PAUSE_SECS)
-    raise RuntimeError(f"topic {name} was made, and is not seen")
+        await _until_seen(client, name, partitions)
+    return name
+
+
+async def add_partitions(bootstrap: str, name: str, total: int) -> None:
+    """Let a topic have so many partitions, and return once each has its leader; raises the broker's error."""
+    async with admin(bootstrap) as client:
+        answer = await client.create_partitions({name: NewPartitions(total_count=total)})
+        [(_, code, *_)] = answer.topic_errors
+        if code:
+            raise for_code(code)(name)
+        await _until_seen(client, name, total)
+
+
+async def _until_seen(client: AIOKafkaAdminClient, name: str, partitions: int) -> None:
+    for _ in range(SEEN_TRIES):
+        [seen] = await client.describe_topics([name])
+        if len(seen["partitions"]) == partitions and all(one["leader"] >= 0 for one in seen["partitions"]):
+            return
+        await asyncio.sleep(PAUSE_SECS)
+    raise RuntimeError(f"topic {name} has not been seen with {partitions} partitions")
 
 
 async def delete_topic(bootstrap: str, name: str) -> None:
