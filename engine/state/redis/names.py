@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
 _STRINGS: Final = frozenset({"format", "owner"})
-_LISTS: Final = frozenset({"delta"})
+_LISTS: Final = frozenset({"delta", "journal", "undo"})
 
 
 class KeyParts(NamedTuple):
@@ -78,6 +78,15 @@ def kind_of(key: str) -> str:
     """Return which of Redis's types a key of ours has."""
     role = key[key.index("}:") + 2 :].partition(":")[0]
     return "string" if role in _STRINGS else "list" if role in _LISTS else "hash"
+
+
+def values_root(prefix: str, map_name: str) -> str:
+    """Return what the keys of a map of values begin with: a hash tag that no topology's can be.
+
+    >>> values_root("team:a", "words")
+    '{team:a/words}'
+    """
+    return f"{{{_encoded_prefix(prefix)}/{_encoded(map_name)}}}"
 
 
 def _encoded_prefix(prefix: str) -> str:

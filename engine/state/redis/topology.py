@@ -46,7 +46,7 @@ class RedisTopology:
 
     async def open(self) -> None:
         """Raise StateError where the keys are of a newer format, or the server would throw them away."""
-        await self._check_server()
+        await check_server(self.link)
         if not await self.check_format():
             await self.link.command("SET", self.names.format, FORMAT, "NX")
         self._owner = await self.seen_owner()
@@ -64,17 +64,6 @@ class RedisTopology:
                 hint="Install that version; nothing was changed.",
             )
         return True
-
-    async def _check_server(self) -> None:
-        memory = await self.link.about("memory")
-        policy = str(memory.get("maxmemory_policy", "noeviction"))
-        if policy.startswith("allkeys") and memory.get("maxmemory"):
-            raise StateError(
-                f"{self.link} throws away any key when it is full (maxmemory-policy {policy}); state must not be lost so",
-                hint="Set maxmemory-policy noeviction, or give the state a server of its own.",
-            )
-        if (await self.link.about("persistence")).get("aof_enabled") == 0:
-            LOGGER.warning("%s keeps no log of what it acknowledges, and may lose it when it dies. Set appendonly yes", self.link)
 
     async def seen_owner(self) -> str:
         """Return who owns the topology now, "" where nobody does."""
@@ -115,3 +104,16 @@ class RedisTopology:
         """Return a small hash."""
         found: dict[Any, Any] = await self.link.command("HGETALL", key)
         return found
+
+
+async def check_server(link: RedisLink) -> None:
+    """Raise StateError where the server would throw keys away; warn where it keeps no log."""
+    memory = await link.about("memory")
+    policy = str(memory.get("maxmemory_policy", "noeviction"))
+    if policy.startswith("allkeys") and memory.get("maxmemory"):
+        raise StateError(
+            f"{link} throws away any key when it is full (maxmemory-policy {policy}); state must not be lost so",
+            hint="Set maxmemory-policy noeviction, or give the state a server of its own.",
+        )
+    if (await link.about("persistence")).get("aof_enabled") == 0:
+        LOGGER.warning("%s keeps no log of what it acknowledges, and may lose it when it dies. Set appendonly yes", link)

@@ -1,4 +1,4 @@
-"""One SQLite file of state: its two connections, its tables, and what SQLite's errors mean.
+"""One SQLite file of the engine's: its two connections, its tables, and what SQLite's errors mean.
 
 One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer.
 """
@@ -6,6 +6,7 @@ One connection writes, in a thread of its own; another reads on the loop's threa
 import sqlite3
 from collections.abc import Callable, Sequence
 from concurrent import futures
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -34,20 +35,37 @@ CREATE TABLE rows (component INTEGER NOT NULL, slot INTEGER NOT NULL, key BLOB N
 """
 
 
+@dataclass(frozen=True)
+class Schema:
+    """What a file is made for: nothing else is ever put into it."""
+
+    holds: str
+    """In errors: the state in 'counts.db'."""
+    application_id: int
+    format: int
+    """Kept as `user_version`."""
+    tables: str
+
+
+STATE: Final = Schema("state", APPLICATION_ID, FORMAT, _TABLES)
+
+
 class SqliteFile:
     """The two connections to one file, and what SQLite's errors mean."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, schema: Schema = STATE) -> None:
         self.path = path
-        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-writer")
+        self._schema = schema
+        self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix=f"{schema.holds}-writer")
         self._writer: sqlite3.Connection | None = None
         self._reader: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Open the file, making it where it is not there; raise StateError where it is no state of ours."""
+        """Open the file, making it where it is not there; raise StateError where it is none of ours, or made for something else."""
         folder = self.path.parent
         if not folder.is_dir():
-            raise StateError(f"the folder {str(folder)!r} of the state is not there", hint="Make it, or choose another sqlite:/// path.")
+            text = f"the folder {str(folder)!r} of the {self._schema.holds} is not there"
+            raise StateError(text, hint="Make it, or choose another sqlite:/// path.")
         await self._in_thread(self._open_writer)
         self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
 
@@ -71,7 +89,7 @@ class SqliteFile:
 
     def _open_writer(self) -> None:
         writer = self._writer = self._connect(WRITER_BUSY_SECS)
-        is_new = is_empty(writer, self.path)
+        is_new = is_empty(writer, self.path, self._schema)
         [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StateError(
@@ -82,12 +100,12 @@ class SqliteFile:
             self._transaction(self._make_tables)
 
     def _make_tables(self, writer: sqlite3.Connection) -> None:
-        if not is_empty(writer, self.path):
+        if not is_empty(writer, self.path, self._schema):
             return  # another topology's process was faster
-        for statement in filter(str.strip, _TABLES.split(";\n")):
+        for statement in filter(str.strip, self._schema.tables.split(";\n")):
             writer.execute(statement)
-        writer.execute(f"PRAGMA application_id = {APPLICATION_ID}")
-        writer.execute(f"PRAGMA user_version = {FORMAT}")
+        writer.execute(f"PRAGMA application_id = {self._schema.application_id}")
+        writer.execute(f"PRAGMA user_version = {self._schema.format}")
 
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in one transaction of the writing thread; return what it returns, once it is durable."""
@@ -124,38 +142,42 @@ class SqliteFile:
         return await in_thread(self._thread, lambda: self._told(work))
 
     def _told(self, work: Callable[[], _T]) -> _T:
-        return told(work, self.path)
+        return told(work, self.path, self._schema)
 
 
-def told(work: Callable[[], _T], path: Path) -> _T:
+def told(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
     """Do what is asked of a file, and say in words what SQLite raises."""
     try:
         return work()
     except sqlite3.Error as error:
-        raise _meaning(error, path) from error
+        raise _meaning(error, path, schema.holds) from error
 
 
-def is_empty(connection: sqlite3.Connection, path: Path) -> bool:
-    """Tell whether a database is empty, and ours to fill; raise StateError where it is no state of ours."""
+def is_empty(connection: sqlite3.Connection, path: Path, schema: Schema = STATE) -> bool:
+    """Tell whether a database is empty, and ours to fill; raise StateError where it is none of ours, or made for something else."""
     # In this order: another process may fill it between two of them, and then whose it is must be the last that is read.
     [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
     [[version]] = connection.execute("PRAGMA user_version")
     [[application]] = connection.execute("PRAGMA application_id")
     if version == application == tables == 0:
         return True
-    if application != APPLICATION_ID:
-        raise StateError(f"{str(path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
-    if version > FORMAT:
+    if application == STATE.application_id != schema.application_id:
         raise StateError(
-            f"{str(path)!r} was written by a newer version of the engine (format {version}; this one knows {FORMAT})",
+            f"{str(path)!r} holds the state of topologies; {schema.holds} need a file of their own", hint="Choose another sqlite:/// path."
+        )
+    if application != schema.application_id:
+        raise StateError(f"{str(path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
+    if version > schema.format:
+        raise StateError(
+            f"{str(path)!r} was written by a newer version of the engine (format {version}; this one knows {schema.format})",
             hint="Install that version; nothing was changed.",
         )
     return False
 
 
-def _meaning(error: sqlite3.Error, path: Path) -> StateError:
+def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
     name = getattr(error, "sqlite_errorname", "") or ""
-    where = f"the state in {str(path)!r}"
+    where = f"the {holds} in {str(path)!r}"
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
