@@ -1,0 +1,101 @@
+"""Which attempt may write to a map: its fence, the newest attempt that has (docs/decisions/0004, "Fencing")."""
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from engine.errors import StateFenced, UsageError
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.values.values import ValueKind, ValuesMismatch, older_transaction, overtaken
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What a store keeps of a map beside its values."""
+
+    kind: ValueKind
+    topology: str
+    component: str = ""
+    """Who wrote in the newest attempt."""
+    attempt: TransactionAttempt = field(default_factory=lambda: TransactionAttempt(0, 0))
+    """The newest that wrote; (0, 0): none yet."""
+    is_undoing: bool = False
+    """Values of an older attempt of the same txid are still being put back."""
+
+
+def fence_of(kind: ValueKind, topology: str, component: str, txid: int, attempt_id: int) -> Fence:
+    """Return the fence that a row of these columns is."""
+    return Fence(kind, topology, component, TransactionAttempt(txid, attempt_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """Who wants to write."""
+
+    where: str
+    """Names the map in errors."""
+    kind: ValueKind
+    topology: str
+    component: str
+    task_index: int
+
+
+class Step(Enum):
+    """What an attempt has to do next."""
+
+    CREATE = "create"
+    """The map is not there."""
+    UNDO = "undo"
+    """First put back what an older attempt of this txid wrote."""
+    WRITE = "write"
+
+
+def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> Step:
+    """Decide by the fence that was read. Raises StateFenced where a later attempt has written, ValuesMismatch for what never fits."""
+    if fence is None:
+        return Step.CREATE
+    _check_owner(writer, fence)
+    stored = fence.attempt
+    if attempt.txid < stored.txid:
+        raise older_transaction(writer.where, attempt, stored.txid)
+    if attempt.attempt_id < stored.attempt_id:
+        raise overtaken(writer.where, attempt, stored.attempt_id)
+    if attempt == stored and fence.component != writer.component:
+        raise ValuesMismatch(
+            f"{writer.where} is written by two components, {fence.component!r} and {writer.component!r}: a txid counts once in each value",
+            hint="Give each its own map.",
+        )
+    if 0 < stored.txid < attempt.txid - 1:
+        raise ValuesMismatch(
+            f"{writer.where} has transactions up to {stored.txid}, and this is {attempt}: those between are not in it",
+            hint="Was it restored from an older copy? Restore the newest one. A committer calls update() for each batch, empty ones too.",
+        )
+    if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
+        return Step.UNDO
+    return Step.WRITE
+
+
+def may_write(fence: Fence | None, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:
+    """Tell whether the fence is as it was seen, or raised to this attempt by another task of the same component."""
+    return fence is not None and (fence == seen or (fence.attempt == attempt and fence.component == writer.component))
+
+
+def _check_owner(writer: Writer, fence: Fence) -> None:
+    if fence.topology != writer.topology:
+        raise ValuesMismatch(
+            f"{writer.where} belongs to topology {fence.topology!r}, and this is {writer.topology!r}", hint="Give the map another name."
+        )
+    if fence.kind != writer.kind:
+        raise ValuesMismatch(
+            f"{writer.where} keeps {fence.kind} values, and is to be given {writer.kind} ones",
+            hint=f"Say kind={fence.kind!r}, or give the map another name. With an opaque spout values must be opaque.",
+        )
+
+
+def vanished(where: str) -> StateFenced:
+    """Return the error for a map that this run has written, and that is gone."""
+    return StateFenced(f"{where} was there, and is gone", hint="Was it removed, or the server restarted without its data? Restore it.")
+
+
+def updated_twice(where: str, attempt: TransactionAttempt) -> UsageError:
+    """Return the error for a second update in one attempt."""
+    return UsageError(f"{where}: {attempt} called update() twice", hint="Put all keys of the batch into one call; use two maps for two.")

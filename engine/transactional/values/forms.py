@@ -1,0 +1,205 @@
+"""How keys and values are written: so that a person reads them with the database's own tools, where the database has a form for them.
+
+Whatever has none is MessagePack. What is read is equal to what was written, and of the same type.
+"""
+
+import json
+from collections.abc import Sequence
+from math import copysign, isfinite
+from typing import Any, Final
+
+from engine.errors import StateError
+from engine.state import codec_named
+from engine.state.keys import canonical
+from engine.topology.values import shorten
+from engine.transactional.values.store import Raw
+
+INT64: Final = range(-(2**63), 2**63)
+MOST_BITS: Final = 2048
+"""Of an int that is written as digits; beyond it costs too much to read."""
+MOST_JSON_DEPTH: Final = 32
+PACKED: Final = "=~"
+"""Begins a key of a text column that is written as MessagePack, in hexadecimal digits."""
+PACKED_NAME: Final = "$msgpack"
+"""The one name in a JSON object that is a value written as MessagePack."""
+
+
+class PackedForm:
+    """What all forms share: one by one, with MessagePack as the way out."""
+
+    def __init__(self) -> None:
+        self._codec = codec_named("msgpack")
+
+    def keys(self, keys: Sequence[object]) -> list[Raw]:
+        return [self._key(key) for key in keys]
+
+    def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
+        raws = []
+        for value, key in zip(values, keys, strict=True):
+            try:
+                raws.append(None if value is None else self._value(value))
+            except ValueError as error:
+                raise StateError(f"the value of {shorten(key)} cannot be stored: {error}", hint="Fix what combine() returns.") from None
+        return raws
+
+    def _key(self, key: object) -> Raw:
+        try:
+            return self._stored_key(canonical(key))
+        except (TypeError, ValueError) as error:
+            raise StateError(f"{shorten(key)} cannot be the key of a value: {error}", hint="Fix what key() returns.") from None
+
+    def _packed(self, value: object) -> bytes:
+        return self._codec.encode(value)
+
+    def _unpacked(self, packed: bytes, whose: str = "a value") -> Any:
+        try:
+            return self._codec.decode(packed)
+        except ValueError as error:
+            raise StateError(f"{whose} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
+
+    def _stored_key(self, key: Any) -> Raw:
+        raise NotImplementedError
+
+    def _value(self, value: object) -> Raw:
+        raise NotImplementedError
+
+
+class PlainForm(PackedForm):
+    """Keys and values as they are, each value in MessagePack, so that it belongs to the store: for memory."""
+
+    def key(self, raw: Raw) -> object:
+        return raw
+
+    def read(self, raws: Sequence[Raw]) -> list[Any]:
+        return [self._unpacked(raw) if type(raw) is bytes else raw for raw in raws]
+
+    def _stored_key(self, key: Any) -> Raw:
+        return key
+
+    def _value(self, value: object) -> Raw:
+        return value if type(value) in (int, str, float, bool) else self._packed(value)
+
+
+class SqliteForm(PackedForm):
+    """SQLite's own types: INTEGER for an int of 64 bits, REAL, TEXT; BLOB holds MessagePack."""
+
+    def key(self, raw: Raw) -> object:
+        return self._unpacked(raw, "a key") if type(raw) is bytes else raw
+
+    def read(self, raws: Sequence[Raw]) -> list[Any]:
+        if bytes not in set(map(type, raws)):
+            return list(raws)
+        return [self._unpacked(raw) if type(raw) is bytes else raw for raw in raws]
+
+    def _stored_key(self, key: Any) -> Raw:
+        return self._value(key)
+
+    def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
+        if are_int64(values):
+            return list(values)
+        return super().values(values, keys)
+
+    def _value(self, value: Any) -> Raw:
+        kind = type(value)
+        if kind is int:
+            return value if value in INT64 else self._packed(value)
+        if kind is str:
+            return value if is_text(value) else self._packed(value)
+        if kind is float:
+            return value if isfinite(value) and (value or copysign(1, value) > 0) else self._packed(value)
+        return self._packed(value)
+
+
+class TextForm(PackedForm):
+    """Text for keys, JSON for values: for PostgreSQL and Redis.
+
+    >>> form = TextForm()
+    >>> form.keys(["storm", 42, "=", ("a", 1)])
+    ['storm', '=42', '=~a13d', '=~d60192a16101']
+    >>> form.values([7, "x", [1, None], {1: 2}], "abcd")
+    ['7', '"x"', '[1, null]', '{"$msgpack": "810102"}']
+    """
+
+    def keys(self, keys: Sequence[object]) -> list[Raw]:
+        if set(map(type, keys)) == {str}:
+            joined = "\n".join(keys)  # type: ignore[arg-type]
+            if "\0" not in joined and not joined.startswith("=") and "\n=" not in joined and is_text(joined):
+                return list(keys)
+        return super().keys(keys)
+
+    def key(self, raw: Raw) -> object:
+        if not raw.startswith("="):
+            return raw
+        try:
+            return self._unpacked(bytes.fromhex(raw[2:]), "a key") if raw.startswith(PACKED) else int(raw[1:])
+        except ValueError:
+            raise StateError(f"the key {raw!r} cannot be read", hint="Somebody else wrote it.") from None
+
+    def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
+        if are_int64(values):
+            return list(map(str, values))
+        return super().values(values, keys)
+
+    def read(self, raws: Sequence[Raw]) -> list[Any]:
+        text = "[" + ",".join(["null" if raw is None else raw for raw in raws]) + "]"
+        try:
+            found = json.loads(text)
+        except ValueError as error:
+            raise StateError(f"a value cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
+        if PACKED_NAME not in text:
+            return found  # type: ignore[no-any-return]
+        return [self._opened(value) if type(value) is dict else value for value in found]
+
+    def _opened(self, value: dict[str, Any]) -> Any:
+        return self._unpacked(bytes.fromhex(value[PACKED_NAME])) if value.keys() == {PACKED_NAME} else value
+
+    def _stored_key(self, key: Any) -> Raw:
+        if type(key) is str and not key.startswith("=") and "\0" not in key and is_text(key):
+            return key
+        if type(key) is int and key.bit_length() <= MOST_BITS:
+            return f"={key}"
+        return PACKED + self._packed(key).hex()
+
+    def _value(self, value: Any) -> Raw:
+        plain = value if is_json(value) else {PACKED_NAME: self._packed(value).hex()}
+        return json.dumps(plain, ensure_ascii=False)
+
+
+def are_int64(values: Sequence[Any]) -> bool:
+    """Tell whether all are ints of 64 bits: most maps are counts."""
+    return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
+
+
+def is_text(text: str) -> bool:
+    """Tell whether a text can be written as UTF-8.
+
+    >>> is_text("é"), is_text("\\ud800")
+    (True, False)
+    """
+    if text.isascii():
+        return True
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_json(value: Any, depth: int = 0) -> bool:
+    """Tell whether JSON gives back an equal value of the same types, through PostgreSQL's jsonb too, which writes 1e+16 as an integer."""
+    kind = type(value)
+    if value is None or kind is bool:
+        return True
+    if kind is int:
+        return value in INT64
+    if kind is str:
+        return "\0" not in value and is_text(value)
+    if kind is float:
+        return isfinite(value) and "e+" not in repr(value) and bool(value or copysign(1, value) > 0)
+    if depth == MOST_JSON_DEPTH:
+        return False
+    if kind is list:
+        return all(is_json(item, depth + 1) for item in value)
+    if kind is dict and PACKED_NAME not in value:
+        return all(type(name) is str and is_json(name) and is_json(item, depth + 1) for name, item in value.items())
+    return False

@@ -1,0 +1,180 @@
+"""A map of values as a task has it, and as a program reads it."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
+
+from engine.errors import StateUnavailable
+from engine.state import Patience
+from engine.topology import TaskContext
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.values.fence import Step, Writer, next_step, updated_twice, vanished
+from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.values import ValueKind
+
+LOGGER: Final = logging.getLogger("engine.values")
+KEYS_PER_TURN: Final = 2000
+"""What is encoded or combined before the loop gets its turn."""
+MOST_ROUNDS: Final = 20
+"""How often one update reads again, because others raised the fence meanwhile."""
+K = TypeVar("K")
+V = TypeVar("V")
+P = TypeVar("P")
+
+
+class ValuesReader(Generic[K, V]):
+    """Reads a map: what is stored, that is, what is committed and what the transaction that is being committed has written."""
+
+    def __init__(self, store: ValueStore) -> None:
+        self._store = store
+
+    async def get(self, key: K, default: V | None = None) -> V | None:
+        """Return the value of a key, else the default."""
+        return (await self.get_many([key])).get(key, default)
+
+    async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        """Return the values of those keys that have one."""
+        wanted = list(keys)
+        _, rows = await self._store.look(await _in_turns(self._store.form.keys, wanted))
+        there = [(key, row.value) for key, row in zip(wanted, rows, strict=True) if row is not None and row.value is not None]
+        return dict(zip([key for key, _ in there], await _in_turns(self._store.form.read, [raw for _, raw in there]), strict=True))
+
+    async def items(self) -> AsyncIterator[tuple[K, V]]:
+        """Yield each key with its value, in no order; a change made meanwhile is seen or not. A key may come in another of its forms."""
+        form = self._store.form
+        async for rows in self._store.rows():
+            for (key, _), value in zip(rows, form.read([raw for _, raw in rows]), strict=True):
+                if value is not None:
+                    yield form.key(key), value  # type: ignore[misc]
+
+    async def txid(self) -> int:
+        """Return the newest transaction that has written here, 0 before the first."""
+        fence = await self._store.fence()
+        return 0 if fence is None else fence.attempt.txid
+
+
+class OpenValues(ValuesReader[K, V]):
+    """A map that one task writes: once for each batch, in its commit phase."""
+
+    def __init__(self, store: ValueStore, context: TaskContext, where: str) -> None:
+        super().__init__(store)
+        self._context = context
+        self._where = where
+        self._patience = Patience(context.config.state_timeout_secs)
+        self._done = TransactionAttempt(0, 0)
+        """The last that was updated."""
+
+    async def update(
+        self,
+        attempt: TransactionAttempt,
+        changes: Mapping[K, P],
+        combine: Callable[[V | None, P], V],
+        *,
+        kind: ValueKind = "transactional",
+    ) -> dict[K, V]:
+        """Make `combine(stored, change)` the value of each key, once for each txid (TX-8); return the new values, by key.
+
+        To be called once for each batch, with no changes too: it keeps older attempts off the map. What is stored is None where there is
+        nothing, and is without this txid. `kind` is that of the map for ever. Raises StateFenced where a later attempt has written,
+        ValuesMismatch where no try would do better, StateUnavailable after `state_timeout_secs` without the database.
+        """
+        if attempt == self._done:
+            raise updated_twice(self._where, attempt)
+        context = self._context
+        writer = Writer(self._where, kind, context.topology_name, context.component_id, context.task_index)
+        update = _Update(self._store, attempt, writer, changes, combine)
+        await update.encode_keys()
+        is_known = self._done.txid > 0
+        values = await self._patience.with_(lambda: update.once(is_known))
+        self._done = attempt
+        return values
+
+    async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
+        wanted = list(keys)
+        return await self._patience.with_(lambda: super(OpenValues, self).get_many(wanted))
+
+    async def close(self) -> None:
+        """Let go of the database; the engine calls it."""
+        await self._store.close()
+
+
+class _Update(Generic[K, V, P]):
+    """One update; what it does may be repeated from the start."""
+
+    def __init__(
+        self,
+        store: ValueStore,
+        attempt: TransactionAttempt,
+        writer: Writer,
+        changes: Mapping[K, P],
+        combine: Callable[[V | None, P], V],
+    ) -> None:
+        self._store, self._attempt, self._writer, self._combine = store, attempt, writer, combine
+        self._keys = list(changes)
+        self._changes = list(changes.values())
+        self._raw_keys: list[Raw] = []
+
+    async def encode_keys(self) -> None:
+        self._raw_keys = await _in_turns(self._store.form.keys, self._keys)
+
+    async def once(self, is_known: bool) -> dict[K, V]:
+        """Read, combine and write, again while others come between. `is_known`: the map was there before."""
+        store = self._store
+        for _ in range(MOST_ROUNDS):
+            fence, rows = await store.look(self._raw_keys)
+            step = next_step(self._writer, self._attempt, fence)
+            if fence is None:
+                if is_known:
+                    raise vanished(self._writer.where)
+                await self._create()
+            elif step is Step.UNDO:
+                await store.undo(fence, self._attempt, self._writer)
+            else:
+                values, changes = await self._combined(rows)
+                if await store.write(fence, self._attempt, changes, self._writer):
+                    return values
+        raise StateUnavailable(f"{self._writer.where}: others write to it again and again", hint="Run each topology in one process.")
+
+    async def _create(self) -> None:
+        await self._store.create(self._writer)
+        if self._attempt.txid > 1:
+            LOGGER.warning("%s is new, at %s of its topology: what came before is not in it", self._writer.where, self._attempt)
+
+    async def _combined(self, rows: Sequence[StoredRow | None]) -> tuple[dict[K, V], Changes]:
+        """The new values of all keys, and what is to be written."""
+        found: dict[K, V] = {}
+        changed = Changes([], [], [])
+        for first in range(0, len(rows), KEYS_PER_TURN):
+            part = slice(first, first + KEYS_PER_TURN)
+            some = self._part(rows[part], self._keys[part], self._raw_keys[part], self._changes[part])
+            for column, more in zip(changed, some[1], strict=True):
+                column.extend(more)
+            found.update(some[0])
+            if first + KEYS_PER_TURN < len(rows):
+                await asyncio.sleep(0)
+        return found, changed
+
+    def _part(self, rows: Sequence[StoredRow | None], keys: list[K], raw_keys: list[Raw], changes: list[P]) -> tuple[dict[K, V], Changes]:
+        txid, form, combine = self._attempt.txid, self._store.form, self._combine
+        found: dict[K, V] = {}
+        if self._writer.kind == "transactional" and (done := [at for at, row in enumerate(rows) if row is not None and row.txid == txid]):
+            values = form.read([row.value for row in rows if row is not None and row.txid == txid])
+            found = {keys[at]: value for at, value in zip(done, values, strict=True)}
+            left = [at for at, row in enumerate(rows) if row is None or row.txid != txid]
+            rows, keys = [rows[at] for at in left], [keys[at] for at in left]
+            raw_keys, changes = [raw_keys[at] for at in left], [changes[at] for at in left]
+        old = [None if row is None else row.previous if row.txid == txid else row.value for row in rows]
+        new = [combine(stored, change) for stored, change in zip(form.read(old), changes, strict=True)]
+        found.update(zip(keys, new, strict=True))
+        return found, Changes(raw_keys, form.values(new, keys), old)
+
+
+async def _in_turns(work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
+    """Do work on items, some at a time."""
+    done: list[Any] = []
+    for first in range(0, len(items), KEYS_PER_TURN):
+        done += work(items[first : first + KEYS_PER_TURN])
+        if first + KEYS_PER_TURN < len(items):
+            await asyncio.sleep(0)
+    return done

@@ -1,0 +1,177 @@
+"""Where values are kept: what a user says of a map, as a hashable description that tasks open and other programs read."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
+
+from engine.errors import StateError, UsageError
+from engine.names import did_you_mean
+from engine.topology import TaskContext
+from engine.topology.values import shorten
+from engine.transactional.values.memory import MemoryStore, MemoryTable
+from engine.transactional.values.opened import OpenValues, ValuesReader
+from engine.transactional.values.store import ValueStore
+
+EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0 or postgresql://user:password@host:5432/database"
+LONGEST_NAME: Final = 48
+
+
+class ValueMap(ABC):
+    """A map of values by name, in some database: a Resource, which `self.resources.opened` opens for a task."""
+
+    name: str
+
+    async def open(self, context: TaskContext) -> OpenValues[Any, Any]:
+        """Open it for a task: the engine calls it. Raises StateError at once where the database cannot be reached, or refuses."""
+        return OpenValues(await self.store(make=True), context, str(self))
+
+    @asynccontextmanager
+    async def reader(self) -> AsyncIterator[ValuesReader[Any, Any]]:
+        """Open it to read, in any program: `async with values.reader() as words: await words.get("storm")`."""
+        store = await self.store(make=False)
+        try:
+            yield ValuesReader(store)
+        finally:
+            await store.close()
+
+    @abstractmethod
+    async def store(self, *, make: bool) -> ValueStore:
+        """Return the map in its database, which is reached; `make`: it may be prepared for values."""
+
+    @abstractmethod
+    def __str__(self) -> str: ...
+
+
+@dataclass(frozen=True, eq=False)
+class MemoryValues(ValueMap):
+    """A map in memory: of this very description, for as long as that lives. For tests and first runs."""
+
+    name: str = "values"
+    _table: MemoryTable = field(default_factory=MemoryTable, repr=False)
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    async def store(self, *, make: bool) -> ValueStore:
+        return MemoryStore(self._table)
+
+    def __str__(self) -> str:
+        return f"the map {self.name!r} in memory"
+
+
+@dataclass(frozen=True)
+class SqliteValues(ValueMap):
+    """A map in a SQLite file, which holds maps of values alone: a table of that name, with `key` and `value`."""
+
+    path: str | Path
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    async def store(self, *, make: bool) -> ValueStore:
+        from engine.transactional.values.sqlite import check_there, sqlite_store  # each loads what it needs when it is used
+
+        path = Path(self.path)
+        if not make:
+            check_there(path)
+        return await sqlite_store(path, self.name)
+
+    def __str__(self) -> str:
+        return f"the map {self.name!r} in {str(self.path)!r}"
+
+
+@dataclass(frozen=True)
+class RedisValues(ValueMap):
+    """A map in Redis, by a URL as that of a state: the hash `{prefix/name}:values`, each field a key."""
+
+    url: str = field(repr=False)
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    async def store(self, *, make: bool) -> ValueStore:
+        try:
+            from engine.transactional.values.redis import redis_store
+        except ModuleNotFoundError as error:
+            raise _missing("redis", "RedisValues needs the client of Redis, which is not installed", error) from error
+        return await redis_store(self.url, self.name)
+
+    def __str__(self) -> str:
+        return f"the map {self.name!r} at {_shown(self.url)}"
+
+
+@dataclass(frozen=True)
+class PostgresValues(ValueMap):
+    """A map in PostgreSQL: a table of that name in the first schema of the user's search path, with `key` as text and `value` as jsonb."""
+
+    url: str = field(repr=False)
+    name: str
+
+    def __post_init__(self) -> None:
+        check_name(self.name)
+
+    async def store(self, *, make: bool) -> ValueStore:
+        try:
+            from engine.transactional.values.postgres import postgres_store
+        except ModuleNotFoundError as error:
+            raise _missing("asyncpg", "PostgresValues needs asyncpg, which is not installed", error, extra="postgres") from error
+        return await postgres_store(self.url, self.name, make=make)
+
+    def __str__(self) -> str:
+        return f"the map {self.name!r} at {_shown(self.url)}"
+
+
+def values_at(url: str, name: str) -> ValueMap:
+    """Return the map of this name in the database of a URL.
+
+    >>> values_at("sqlite:///counts.db", "words")
+    SqliteValues(path=PosixPath('counts.db'), name='words')
+    """
+    parts = urlsplit(url)
+    if url == "memory://":
+        return MemoryValues(name)
+    if parts.scheme == "sqlite":
+        path = unquote(parts.path).removeprefix("/")
+        if parts.netloc or not path or parts.query or parts.fragment:
+            raise StateError(f"{url!r} names no file", hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/counts.db")
+        return SqliteValues(Path(path), name)
+    if parts.scheme in ("redis", "rediss"):
+        return RedisValues(url, name)
+    if parts.scheme in ("postgresql", "postgres"):
+        return PostgresValues(url, name)
+    close = did_you_mean(parts.scheme, ["memory", "sqlite", "redis", "rediss", "postgresql"])
+    raise StateError(f"values cannot be kept at {parts.scheme}://", hint=f"{close} They can at {EXAMPLES}.".strip())
+
+
+def check_name(name: object) -> None:
+    """Raise UsageError unless this can be the name of a map in every database."""
+    if isinstance(name, str) and name.isascii() and 0 < len(name) <= LONGEST_NAME and name[0].isalpha():
+        plain = name.replace("_", "").replace("-", "")
+        if plain.isalnum() and not name.lower().startswith(("sqlite", "stormcell", "pg_")):
+            return
+    raise UsageError(
+        f"{shorten(name)} is no name of a map of values",
+        hint=f"Take up to {LONGEST_NAME} letters, digits, _ and -, the first a letter; not sqlite…, stormcell… or pg_….",
+    )
+
+
+def _shown(url: str) -> str:
+    """A URL without what is secret."""
+    try:
+        parts = urlsplit(url)
+        host = f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"
+    except ValueError:
+        return "a URL that is not clear"
+    return f"{parts.scheme}://{host}{parts.path}"
+
+
+def _missing(package: str, text: str, error: ModuleNotFoundError, extra: str | None = None) -> Exception:
+    if (error.name or "").partition(".")[0] != package:
+        return error
+    return StateError(text, hint=f"pip install 'stormcell[{extra or package}]'")

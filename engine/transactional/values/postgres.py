@@ -1,0 +1,156 @@
+"""Values in PostgreSQL: a table for each map, `key` as text and `value` as jsonb.
+
+A batch is one statement, which locks the map's fence, compares it, and writes: however long this process is stopped, it holds no lock.
+Whoever raises the fence waits for statements that are under way, and they are without effect after it.
+"""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.values.fence import Fence, Writer, fence_of
+from engine.transactional.values.forms import TextForm
+from engine.transactional.values.postgres_link import PostgresLink
+from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+
+ROWS_PER_READ: Final = 5000
+_LOCK: Final = 0x73746F726D
+"""An advisory lock, of who makes tables."""
+_TABLES: Final = f"""
+SELECT pg_advisory_xact_lock({_LOCK});
+CREATE TABLE IF NOT EXISTS stormcell_maps (map text PRIMARY KEY, kind text NOT NULL, topology text NOT NULL, component text NOT NULL,
+    txid bigint NOT NULL, attempt bigint NOT NULL);
+CREATE TABLE IF NOT EXISTS stormcell_journal (map text NOT NULL, task int NOT NULL, txid bigint NOT NULL, keys text[] NOT NULL,
+    PRIMARY KEY (map, task))
+"""
+"""`stormcell_maps`: the fence of each map. `stormcell_journal`: the keys that a task wrote in a txid (opaque values)."""
+_THERE: Final = "SELECT to_regclass('stormcell_maps') IS NOT NULL"
+_FENCE: Final = "SELECT kind, topology, component, txid, attempt FROM stormcell_maps WHERE map = $1"
+_RAISE: Final = """
+UPDATE stormcell_maps SET component = $4, txid = $2, attempt = $3
+    WHERE map = $1 AND ((txid, attempt, component) = ($2, $3, $4) OR (txid, attempt) = ($5, $6)) RETURNING 1
+"""
+_SHARE: Final = """
+SELECT 1 FROM stormcell_maps WHERE map = $1 AND component = $4 AND (txid, attempt) = ($2, $3) AND (txid, attempt) = ($5, $6) FOR SHARE
+"""
+_PUT: Final = """
+    INSERT INTO "{table}" AS stored (key, value, txid) SELECT key, value, $2 FROM unnest($7::text[], $8::jsonb[]) AS new (key, value)
+    WHERE EXISTS (SELECT FROM fence) ON CONFLICT (key) DO UPDATE SET value = excluded.value, txid = $2 WHERE stored.txid < $2
+"""
+_PUT_OPAQUE: Final = """
+    INSERT INTO "{table}" (key, value, txid, attempt, previous)
+    SELECT key, value, $2, $3, previous FROM unnest($7::text[], $8::jsonb[], $9::jsonb[]) AS new (key, value, previous)
+    WHERE EXISTS (SELECT FROM fence) ON CONFLICT (key) DO UPDATE
+    SET value = excluded.value, txid = $2, attempt = $3, previous = excluded.previous
+"""
+_NOTE: Final = """
+    INSERT INTO stormcell_journal SELECT $1, $10, $2, $7 WHERE EXISTS (SELECT FROM fence)
+    ON CONFLICT (map, task) DO UPDATE SET txid = $2, keys = $7
+"""
+_BACK: Final = """
+UPDATE "{table}" AS stored SET value = previous, txid = $2 - 1 FROM stormcell_journal AS journal, unnest(journal.keys) AS written
+    WHERE journal.map = $1 AND journal.txid = $2 AND stored.key = written AND stored.txid = $2
+"""
+_GONE: Final = """
+DELETE FROM "{table}" AS stored USING stormcell_journal AS journal, unnest(journal.keys) AS written
+    WHERE journal.map = $1 AND journal.txid = $2 AND stored.key = written AND stored.value IS NULL AND stored.txid = $2 - 1
+"""
+
+
+class PostgresStore(ValueStore):
+    """One map."""
+
+    def __init__(self, link: PostgresLink, name: str) -> None:
+        self._link = link
+        self._name = name
+        self._is_there = False
+        self.form = TextForm()
+
+    async def open(self, *, make: bool) -> None:
+        """Connect, and make our own tables where they are not there."""
+        await self._link.open()
+        if make and not await self._has_tables():
+            async with self._link.transaction() as connection:
+                await connection.execute(_TABLES)
+
+    async def _has_tables(self) -> bool:
+        if not self._is_there:
+            [[self._is_there]] = await self._link.fetch(_THERE)
+        return self._is_there
+
+    async def fence(self) -> Fence | None:
+        found = await self._link.fetch(_FENCE, self._name) if await self._has_tables() else []
+        return fence_of(*found[0]) if found else None
+
+    async def create(self, writer: Writer) -> None:
+        async with self._link.transaction() as connection:
+            await connection.execute(_TABLES)
+            if not await connection.fetch(_FENCE, self._name):
+                columns = 'key text COLLATE "C" PRIMARY KEY, value jsonb, txid bigint NOT NULL, attempt bigint, previous jsonb'
+                await connection.execute(f'CREATE TABLE "{self._name}" ({columns}) WITH (fillfactor = 70)')
+                given = (self._name, writer.kind, writer.topology)
+                await connection.execute("INSERT INTO stormcell_maps VALUES ($1, $2, $3, '', 0, 0)", *given)
+
+    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
+        fence = await self.fence()
+        if fence is None or not keys:
+            return fence, [None] * len(keys)
+        statement = f'SELECT key, txid, value, previous FROM "{self._name}" WHERE key = ANY($1::text[])'
+        found = {key: StoredRow(*row) for key, *row in await self._link.fetch(statement, keys)}
+        return fence, [found.get(key) for key in keys]
+
+    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
+        name, txid = self._name, attempt.txid
+        async with self._link.transaction() as connection:
+            # Each statement sees what was committed before it, and so the second what those wrote that the first has waited for.
+            found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
+            if not found or fence_of(*found[0]) != seen:
+                return
+            await connection.execute(_BACK.format(table=name), name, txid)
+            await connection.execute(_GONE.format(table=name), name, txid)
+            await connection.execute("DELETE FROM stormcell_journal WHERE map = $1", name)
+            raised = "UPDATE stormcell_maps SET component = $2, attempt = $3 WHERE map = $1"
+            await connection.execute(raised, name, writer.component, attempt.attempt_id)
+
+    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+        fence = _SHARE if seen.attempt == attempt else _RAISE
+        given: list[Any] = [self._name, *attempt, writer.component, *seen.attempt]
+        return bool(await self._link.fetch(self._statement(fence, writer, changes, given), *given))
+
+    def _statement(self, fence: str, writer: Writer, changes: Changes, given: list[Any]) -> str:
+        """One statement; what it is given is put behind what is there."""
+        if writer.kind == "opaque":
+            given += [changes.keys, changes.values, changes.previous, writer.task_index]
+            put = f"put AS ({_PUT_OPAQUE.format(table=self._name)}), note AS ({_NOTE})"
+        elif changes.keys:
+            given += [changes.keys, changes.values]
+            put = f"put AS ({_PUT.format(table=self._name)})"
+        else:
+            put = "put AS (SELECT)"
+        return f"WITH fence AS ({fence}), {put} SELECT FROM fence"
+
+    async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
+        if await self.fence() is None:
+            return
+        after: str | None = None
+        while True:
+            where = f'SELECT key, value FROM "{self._name}" WHERE key > $1 OR $1 IS NULL ORDER BY key LIMIT {ROWS_PER_READ}'
+            some = [(row[0], row[1]) for row in await self._link.fetch(where, after)]
+            yield some
+            if len(some) < ROWS_PER_READ:
+                return
+            after = some[-1][0]
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def postgres_store(url: str, name: str, *, make: bool) -> PostgresStore:
+    """Return the map of this name in the database of a URL; raise StateError."""
+    store = PostgresStore(PostgresLink(url), name)
+    try:
+        await store.open(make=make)
+    except BaseException:
+        await store.close()
+        raise
+    return store

@@ -1,0 +1,165 @@
+"""Values in Redis: one hash for each map, `{prefix/name}:values`, so that `HGET` reads a value: "12:57", its txid and itself, as JSON.
+
+Behind the value of an opaque map stand what it was before and the attempt, each on a line of its own. A batch is written by scripts of up
+to KEYS_PER_PART keys, each one atomic step that compares the fence; a larger one is whole for readers when its last part is there. A part
+notes its keys in the same step, and whoever replays the txid first puts back what the parts have written.
+"""
+
+from collections.abc import AsyncIterator, Iterator, Sequence
+from typing import Any, Final
+
+from engine.errors import StateError
+from engine.state import codec_named
+from engine.state.redis.link import RedisLink, address_of
+from engine.state.redis.names import values_root
+from engine.state.redis.scripts import SCAN, Arg
+from engine.state.redis.topology import check_server
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.values.fence import Fence, Writer
+from engine.transactional.values.forms import TextForm
+from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
+from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.values import ValuesMismatch
+
+KEYS_PER_PART: Final = 5000
+CHARACTERS_PER_PART: Final = 1024 * 1024
+"""No script writes much more at once, but one value: nobody else is served meanwhile."""
+FIELDS_PER_SCAN: Final = 1000
+
+
+class RedisStore(ValueStore):
+    """One map."""
+
+    def __init__(self, link: RedisLink, name: str) -> None:
+        self._link = link
+        root = values_root(link.address.prefix, name)
+        self._fence, self._values = f"{root}:fence", f"{root}:values"
+        self._journal, self._undo = f"{root}:journal", f"{root}:undo"
+        self._codec = codec_named("msgpack")
+        self.form = TextForm()
+
+    async def fence(self) -> Fence | None:
+        return (await self.look([]))[0]
+
+    async def create(self, writer: Writer) -> None:
+        if not await self._link.run(CREATE, [self._fence, self._values], [writer.kind, writer.topology]):
+            raise ValuesMismatch(f"{writer.where}: {self._values} is there without its fence", hint="Give the map another name.")
+
+    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
+        fence: Fence | None = None
+        rows: list[StoredRow | None] = []
+        for first in range(0, len(keys) or 1, KEYS_PER_PART):
+            packed = self._codec.encode(list(keys[first : first + KEYS_PER_PART]))
+            found = await self._link.run(LOOK, [self._fence, self._values, self._undo], [packed])
+            if not first:
+                fence = self._fence_of(found[0], is_undoing=bool(found[1]))
+            if fence is None:
+                return None, [None] * len(keys)
+            cells = self._unpacked(found[2])
+            rows += _opaque_rows(cells) if fence.kind == "opaque" else _transactional_rows(cells)
+        return fence, rows
+
+    def _fence_of(self, packed: bytes, *, is_undoing: bool) -> Fence | None:
+        kind, topology, component, txid, attempt_id = self._unpacked(packed)
+        return Fence(kind, topology, component, TransactionAttempt(int(txid), int(attempt_id)), is_undoing) if kind else None
+
+    def _unpacked(self, packed: bytes) -> Any:
+        try:
+            found = self._codec.decode(packed)
+        except ValueError as error:
+            raise StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Somebody else wrote it.") from None
+        return list(found.values()) if type(found) is dict else found  # Lua writes an empty list as a map
+
+    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
+        args: list[Arg] = [*map(str, seen.attempt), str(attempt.attempt_id), writer.component]
+        if not await self._link.run(UNDO, [self._fence, self._journal, self._undo], args):
+            return
+        mine: list[Arg] = [str(seen.attempt.txid), str(attempt.attempt_id)]
+        while await self._link.run(UNDO_PART, [self._fence, self._values, self._undo], mine):
+            pass  # a part at a time, so that others are served in between
+
+    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+        names = [self._fence, self._values, self._journal, self._undo]
+        fences: list[Arg] = [*map(str, seen.attempt), *map(str, attempt), writer.component]
+        is_opaque = writer.kind == "opaque"
+        cells = _opaque_cells(attempt, changes) if is_opaque else [f"{attempt.txid}:{value or 'null'}" for value in changes.values]
+        for part in _parts(cells):
+            keys = changes.keys[part]
+            packed = self._codec.encode([each for row in zip(keys, cells[part], strict=True) for each in row])
+            journal = self._codec.encode(keys) if is_opaque and keys else b""
+            if not await self._link.run(WRITE, names, [*fences, packed, journal]):
+                return False
+        return True
+
+    async def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
+        fence = await self.fence()
+        cursor, seen = b"0", set[str]()
+        while fence is not None:
+            cursor, packed = await self._link.run(SCAN, [self._values], [cursor, FIELDS_PER_SCAN])
+            found = self._unpacked(packed)
+            read = _opaque_rows if fence.kind == "opaque" else _transactional_rows
+            some = [(key, row.value) for key, row in zip(found[::2], read(found[1::2]), strict=True) if row is not None and key not in seen]
+            yield some
+            if cursor == b"0":
+                return
+            seen.update([key for key, _ in some])  # a scan may give a field twice
+
+    async def close(self) -> None:
+        await self._link.close()
+
+
+async def redis_store(url: str, name: str) -> RedisStore:
+    """Return the map of this name in the database of a URL; raise StateError."""
+    try:
+        address = address_of(url)
+    except StateError as error:
+        raise StateError(error.message.replace("state_provider", "RedisValues"), hint=error.hint) from None
+    link = RedisLink(address)
+    try:
+        await check_server(link)
+    except BaseException:
+        await link.close()
+        raise
+    return RedisStore(link, name)
+
+
+def _transactional_rows(cells: Sequence[Any]) -> list[StoredRow | None]:
+    rows: list[StoredRow | None] = []
+    for cell in cells:
+        if cell:
+            txid, _, value = cell.partition(":")
+            rows.append(StoredRow(int(txid), None if value == "null" else value, None))
+        else:
+            rows.append(None)
+    return rows
+
+
+def _opaque_rows(cells: Sequence[Any]) -> list[StoredRow | None]:
+    rows: list[StoredRow | None] = []
+    for cell in cells:
+        if cell:
+            newest, previous, _ = cell.split("\n")
+            txid, _, value = newest.partition(":")
+            rows.append(StoredRow(int(txid), None if value == "null" else value, previous or None))
+        else:
+            rows.append(None)
+    return rows
+
+
+def _opaque_cells(attempt: TransactionAttempt, changes: Changes) -> list[str]:
+    txid, attempt_id = attempt
+    pairs = zip(changes.values, changes.previous, strict=True)
+    return [f"{txid}:{value or 'null'}\n{previous or ''}\n{attempt_id}" for value, previous in pairs]
+
+
+def _parts(cells: Sequence[str]) -> Iterator[slice]:
+    """Slices of bounded size, at least one, which may be empty."""
+    waiting = [slice(first, first + KEYS_PER_PART) for first in reversed(range(0, len(cells) or 1, KEYS_PER_PART))]
+    while waiting:
+        part = waiting.pop()
+        some = cells[part]
+        if len(some) > 1 and sum(map(len, some)) > CHARACTERS_PER_PART:
+            middle = part.start + len(some) // 2
+            waiting += [slice(middle, part.start + len(some)), slice(part.start, middle)]
+        else:
+            yield part

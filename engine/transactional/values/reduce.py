@@ -1,0 +1,167 @@
+"""The ready committers: reduce a batch to one partial result for each key, then combine those with what is stored (TX-10)."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
+
+from engine.errors import UsageError
+from engine.topology import Tuple, Values
+from engine.topology.stream import OutputFields
+from engine.transactional.batch_bolt import Committer
+from engine.transactional.values.opened import OpenValues
+from engine.transactional.values.places import ValueMap
+from engine.transactional.values.values import ValueKind
+
+K = TypeVar("K")
+P = TypeVar("P")
+V = TypeVar("V")
+
+KindChoice: TypeAlias = Literal["auto", "transactional", "opaque"]
+ALL: Final = "all"
+"""The key of what is reduced without one."""
+
+
+class ReducingCommitter(Committer, Generic[K, P, V]):
+    """Reduces each batch into a map: `fold` makes one partial result of the tuples of a key, `combine` puts it to what is stored.
+
+    With output fields, (key, new value) of each key of the batch are emitted once they are stored.
+
+    >>> from engine.transactional.values import SqliteValues
+    >>> class Longest(ReducingCommitter[str, str, str]):
+    ...     values = SqliteValues("words.db", "longest")
+    ...     keyed_by = ("letter",)
+    ...     def fold(self, partial, tup):
+    ...         return max(partial or "", tup["word"], key=len)
+    ...     def combine(self, stored, partial):
+    ...         return max(stored or "", partial, key=len)
+    """
+
+    values: ValueMap
+    """Where the results are kept. No other committer writes there."""
+    keyed_by: tuple[str, ...] | None = None
+    """The fields that the fields grouping in front of it groups by: its tasks have no key in common. None: it has one task only."""
+    kind: KindChoice = "auto"
+    """`auto`: opaque values behind a source whose replays may differ, else transactional ones. A map keeps one kind for ever."""
+    partials: dict[K, P]
+    """What the batch comes to, by key."""
+
+    _map: OpenValues[K, V]
+
+    async def prepare(self) -> None:
+        self.partials = {}
+        if self.kind == "transactional" and self.replays_differ:
+            raise UsageError(
+                f"{type(self).__name__}: transactional values behind a source whose replays may differ would be wrong",
+                hint='Say kind="opaque", or take a transactional spout.',
+            )
+        self._map = await self.resources.opened(self.values)
+
+    @property
+    def values_kind(self) -> ValueKind:
+        """Which kind of values it keeps behind the source that it has."""
+        if self.kind == "auto":
+            return "opaque" if self.replays_differ else "transactional"
+        return self.kind
+
+    def key(self, tup: Tuple) -> K:
+        """Return the key that a tuple counts for: the value of its one field of `keyed_by`, or a tuple of several; `"all"` without."""
+        names = self.keyed_by
+        if names is None:
+            return ALL  # type: ignore[return-value]
+        return tup[names[0]] if len(names) == 1 else tuple([tup[name] for name in names])  # type: ignore[return-value]
+
+    def fold(self, partial: P | None, tup: Tuple) -> P:
+        """Return the partial result of a key with one more tuple of the batch; None: this is the first."""
+        raise NotImplementedError(f"{type(self).__name__}: override fold(partial, tup)")
+
+    def combine(self, stored: V | None, partial: P) -> V:
+        """Return the new value of a key; None: nothing is stored."""
+        raise NotImplementedError(f"{type(self).__name__}: override combine(stored, partial)")
+
+    def execute(self, tup: Tuple) -> None:
+        partials, key = self.partials, self.key(tup)
+        partials[key] = self.fold(partials.get(key), tup)
+
+    async def finish_batch(self) -> None:
+        new = await self._map.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
+        if self.output_fields is not None and (rows := self.rows(new)):
+            self.collector.emit_many(rows)
+
+    def rows(self, new: dict[K, V]) -> Sequence[Values]:
+        """Return what is emitted of the new values: by default (key, value) of each."""
+        return list(new.items())
+
+
+@dataclass(frozen=True)
+class ReduceInto:
+    """A ready ReducingCommitter, for `set_bolt`: values by key, with one function for the tuples of a batch and for what is stored.
+
+    `key`: the field or fields of the key, by which a fields grouping must stand in front of it; None: one value, under the key "all", by
+    one task. `value`: the field that is reduced; None: each tuple counts 1. `initial`: what stands for a key of which nothing is stored.
+
+    >>> from engine.transactional.values import SqliteValues
+    >>> ReduceInto(SqliteValues("counts.db", "words"), key="word").create().keyed_by
+    ('word',)
+    """
+
+    values: ValueMap
+    key: str | tuple[str, ...] | None = None
+    reduce: Callable[[Any, Any], Any] | None = None
+    """Associative. None adds."""
+    value: str | None = None
+    initial: Any = None
+    output_fields: OutputFields = None
+    kind: KindChoice = "auto"
+
+    def create(self) -> ReducingCommitter[Any, Any, Any]:
+        """Return a new committer."""
+        made: _Reducing
+        if self.value is None:
+            if self.reduce is not None:
+                raise UsageError("ReduceInto(reduce=...) has nothing to reduce", hint='Name the field: value="amount".')
+            made = _Counting()
+        else:
+            made = _Reducing()
+            made.field = self.value
+        made.values = self.values
+        made.keyed_by = (self.key,) if isinstance(self.key, str) else self.key
+        made.name = self.key if isinstance(self.key, str) else None
+        made.initial = self.initial
+        made.kind = self.kind
+        made.output_fields = self.output_fields
+        if self.reduce is not None:
+            made.reduce = self.reduce
+        return made
+
+
+def _add(left: Any, right: Any) -> Any:
+    return left + right
+
+
+class _Reducing(ReducingCommitter[Any, Any, Any]):
+    """Reduces a field."""
+
+    output_fields: OutputFields = None
+    name: str | None
+    """The one field of the key."""
+    field: str
+    initial: Any
+    reduce: Callable[[Any, Any], Any] = staticmethod(_add)
+
+    def execute(self, tup: Tuple) -> None:
+        partials = self.partials
+        key = tup[self.name] if self.name is not None else self.key(tup)
+        partials[key] = self.reduce(partials[key], tup[self.field]) if key in partials else tup[self.field]
+
+    def combine(self, stored: Any, partial: Any) -> Any:
+        before = self.initial if stored is None else stored
+        return partial if before is None else self.reduce(before, partial)
+
+
+class _Counting(_Reducing):
+    """Counts."""
+
+    def execute(self, tup: Tuple) -> None:
+        partials = self.partials
+        key = tup[self.name] if self.name is not None else self.key(tup)
+        partials[key] = partials.get(key, 0) + 1

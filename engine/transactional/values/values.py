@@ -1,0 +1,97 @@
+"""The rule of TX-8 for one value: what becomes of it when an attempt wants to change it.
+
+| stored txid | `TransactionalValue` | `OpaqueValue` |
+|---|---|---|
+| older than ours | changed | changed; what it was becomes `previous` |
+| ours | kept as it is: this batch is in it already | changed anew, from `previous`: the batch may differ |
+| ours, of a later attempt | kept as it is | refused: StateFenced |
+| newer than ours | `ValuesMismatch` | `ValuesMismatch` |
+
+None as a value is as good as no value.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Literal, TypeAlias, TypeVar
+
+from engine.errors import FatalError, StateError, StateFenced
+from engine.transactional.attempt import TransactionAttempt
+
+V = TypeVar("V")
+
+ValueKind: TypeAlias = Literal["transactional", "opaque"]
+"""Which rule a map's values follow."""
+
+
+class ValuesMismatch(StateError, FatalError):
+    """Stored values and this topology do not fit: their txid is newer, their kind or their owner another. No try would do better."""
+
+
+def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int) -> ValuesMismatch:
+    """Return the error for an attempt that is older than what is stored."""
+    return ValuesMismatch(
+        f"{where} holds transaction {stored_txid}, and this is {attempt}: the state of the coordinator is older than the values",
+        hint="Is its state_provider memory://, was it restored, reset or changed? Go on with the newest state, or give the map a new name.",
+    )
+
+
+def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -> StateFenced:
+    """Return the error for an attempt when a later one has written."""
+    later = TransactionAttempt(attempt.txid, stored_attempt_id)
+    return StateFenced(
+        f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has",
+        hint="Where no other process runs this topology, this is harmless: the batch was replayed meanwhile.",
+    )
+
+
+@dataclass(frozen=True)
+class TransactionalValue(Generic[V]):
+    """A value and the txid that made it; for sources that give the same tuples for the same txid.
+
+    >>> count = TransactionalValue(3, 10).apply(TransactionAttempt(4, 1), lambda old: (old or 0) + 5)
+    >>> count, count.apply(TransactionAttempt(4, 2), lambda old: (old or 0) + 5)
+    (TransactionalValue(txid=4, value=15), TransactionalValue(txid=4, value=15))
+    """
+
+    txid: int = 0
+    """0: there is no value yet."""
+    value: V | None = None
+
+    def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "TransactionalValue[V]":
+        """Return what is to be stored when this attempt makes `change(old)` of the value."""
+        if self.txid > attempt.txid:
+            raise older_transaction("the value", attempt, self.txid)
+        return self if self.txid == attempt.txid else TransactionalValue(attempt.txid, change(self.value))
+
+    def put(self, attempt: TransactionAttempt, value: V) -> "TransactionalValue[V]":
+        """Return what is to be stored when this attempt sets the value."""
+        return self.apply(attempt, lambda old: value)
+
+
+@dataclass(frozen=True)
+class OpaqueValue(Generic[V]):
+    """A value, the attempt that made it, and what it was before that txid; for any source (TX-7).
+
+    >>> first = OpaqueValue(3, 1, 10).apply(TransactionAttempt(4, 2), lambda old: (old or 0) + 5)
+    >>> first, first.apply(TransactionAttempt(4, 3), lambda old: (old or 0) + 6).value
+    (OpaqueValue(txid=4, attempt_id=2, value=15, previous=10), 16)
+    """
+
+    txid: int = 0
+    """0: there is no value yet."""
+    attempt_id: int = 0
+    value: V | None = None
+    previous: V | None = None
+
+    def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "OpaqueValue[V]":
+        """Return what is to be stored when this attempt makes `change(old)` of the value, old being without this txid."""
+        if self.txid > attempt.txid:
+            raise older_transaction("the value", attempt, self.txid)
+        if self.txid == attempt.txid and self.attempt_id > attempt.attempt_id:
+            raise overtaken("the value", attempt, self.attempt_id)
+        old = self.previous if self.txid == attempt.txid else self.value
+        return OpaqueValue(*attempt, change(old), old)
+
+    def put(self, attempt: TransactionAttempt, value: V) -> "OpaqueValue[V]":
+        """Return what is to be stored when this attempt sets the value."""
+        return self.apply(attempt, lambda old: value)

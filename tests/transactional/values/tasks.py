@@ -1,0 +1,49 @@
+"""What the tests of values share: tasks without an engine, and shorthand for attempts."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+from engine.config import Config
+from engine.topology import TaskContext
+from engine.transactional import TransactionAttempt
+from engine.transactional.values import OpenValues, ValueMap
+
+
+@dataclass
+class Task:
+    """As much of a TaskContext as a map asks for."""
+
+    component_id: str = "count"
+    task_index: int = 0
+    tasks: int = 1
+    topology_name: str = "words"
+    config: Config = field(default_factory=lambda: Config(state_timeout_secs=5.0))
+
+
+def context(**place: Any) -> TaskContext:
+    return cast(TaskContext, Task(**place))
+
+
+@asynccontextmanager
+async def opened(values: ValueMap, **place: Any) -> AsyncIterator[OpenValues[Any, Any]]:
+    found = await values.open(context(**place))
+    try:
+        yield found
+    finally:
+        await found.close()
+
+
+async def stored(values: ValueMap) -> dict[Any, Any]:
+    """All that a reader finds."""
+    async with values.reader() as reader:
+        return {key: value async for key, value in reader.items()}
+
+
+def attempt(txid: int, attempt_id: int) -> TransactionAttempt:
+    return TransactionAttempt(txid, attempt_id)
+
+
+def add(stored: int | None, partial: int) -> int:
+    return (stored or 0) + partial

@@ -1,0 +1,174 @@
+"""The reducing committers, driven by hand."""
+
+import operator
+from heapq import nlargest
+from typing import Any
+
+import pytest
+
+from engine.errors import UsageError
+from engine.topology import BoltBase, Fields, Tuple
+from engine.transactional import Resource, TransactionAttempt
+from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
+from engine.transactional.values.reduce import ALL
+from tests.transactional.values.conftest import NewMap
+from tests.transactional.values.tasks import context, stored
+
+
+class HeldResources:
+    """The resources of one task."""
+
+    def __init__(self, **place: Any) -> None:
+        self.context = context(**place)
+        self.open: dict[Any, Any] = {}
+
+    async def opened(self, resource: Resource[Any]) -> Any:
+        if resource not in self.open:
+            self.open[resource] = await resource.open(self.context)
+        return self.open[resource]
+
+    async def close(self) -> None:
+        for each in self.open.values():
+            await each.close()
+
+
+class Emitted:
+    """A collector that keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.rows: list[Any] = []
+
+    def emit_many(self, rows: Any, stream: str = "default") -> None:
+        self.rows += rows
+
+
+async def batch(
+    made: ReducingCommitter[Any, Any, Any], resources: HeldResources, attempt: tuple[int, int], rows: list[dict[str, Any]]
+) -> list[Any]:
+    """Play one batch through one instance; return what it emitted."""
+    emitted = Emitted()
+    made.attempt, made.collector, made.resources = TransactionAttempt(*attempt), emitted, resources  # type: ignore[assignment]
+    await made.prepare()
+    for row in rows:
+        made.execute(row)  # type: ignore[arg-type]
+    await made.finish_batch()
+    return emitted.rows
+
+
+def words(text: str) -> list[dict[str, Any]]:
+    return [{"word": word, "length": len(word)} for word in text.split()]
+
+
+@pytest.mark.guarantee("TX-10")
+async def test_word_counts(new_map: NewMap) -> None:
+    values, resources = new_map("words"), HeldResources()
+    count = ReduceInto(values, key="word")
+    assert await batch(count.create(), resources, (1, 1), words("a b a")) == []
+    await batch(count.create(), resources, (2, 2), words("a c"))
+    await batch(count.create(), resources, (2, 3), words("a c"))
+    await batch(count.create(), resources, (3, 4), [])
+    await resources.close()
+    assert await stored(values) == {"a": 3, "b": 1, "c": 1}
+
+
+@pytest.mark.guarantee("TX-10")
+async def test_a_global_count_that_is_emitted(new_map: NewMap) -> None:
+    values, resources = new_map("total"), HeldResources()
+    count = ReduceInto(values, output_fields=("key", "count"))
+    assert await batch(count.create(), resources, (1, 1), words("a b a")) == [(ALL, 3)]
+    assert await batch(count.create(), resources, (2, 2), words("a")) == [(ALL, 4)]
+    assert await batch(count.create(), resources, (2, 3), words("a")) == [(ALL, 4)]
+    assert await batch(count.create(), resources, (3, 4), []) == []
+    await resources.close()
+
+
+async def test_a_field_is_reduced_with_an_initial_value(new_map: NewMap) -> None:
+    values, resources = new_map("longest"), HeldResources()
+    longest = ReduceInto(values, key=("word",), reduce=max, value="length", initial=2)
+    await batch(longest.create(), resources, (1, 1), words("a bbb bbb"))
+    total = ReduceInto(new_map("total"), reduce=operator.add, value="length")
+    await batch(total.create(), resources, (1, 1), words("a bbb bbb"))
+    await batch(total.create(), resources, (2, 2), words("cc"))
+    await resources.close()
+    assert await stored(values) == {"a": 2, "bbb": 3}
+    assert await stored(new_map("total")) == {ALL: 9}
+
+
+@pytest.mark.guarantee("TX-10")
+async def test_top_n_is_a_few_lines(new_map: NewMap) -> None:
+    class Top(ReducingCommitter[str, dict[str, int], dict[str, int]]):
+        values = new_map("top")
+        output_fields = Fields("word", "count")
+
+        def fold(self, partial: dict[str, int] | None, tup: Tuple) -> dict[str, int]:
+            return {**(partial or {}), tup["word"]: tup["count"]}
+
+        def combine(self, stored: dict[str, int] | None, partial: dict[str, int]) -> dict[str, int]:
+            return dict(nlargest(2, {**(stored or {}), **partial}.items(), key=lambda item: item[1]))
+
+        def rows(self, new: dict[str, dict[str, int]]) -> list[Any]:
+            return list(new[ALL].items()) if new else []
+
+    resources = HeldResources()
+    assert await batch(Top(), resources, (1, 1), [{"word": w, "count": n} for w, n in zip("abc", (3, 9, 5), strict=True)]) == [
+        ("b", 9),
+        ("c", 5),
+    ]
+    assert await batch(Top(), resources, (2, 2), [{"word": "a", "count": 7}]) == [("b", 9), ("a", 7)]
+    await resources.close()
+
+
+@pytest.mark.guarantee("TX-8")
+async def test_behind_an_opaque_spout_its_values_are_opaque(new_map: NewMap) -> None:
+    values, resources = new_map("words"), HeldResources()
+
+    def made() -> ReducingCommitter[Any, Any, Any]:
+        count = ReduceInto(values, key="word").create()
+        count.replays_differ = True
+        return count
+
+    await batch(made(), resources, (1, 1), words("a b a"))
+    await batch(made(), resources, (2, 2), words("a b"))
+    await batch(made(), resources, (2, 3), words("a a a"))
+    await resources.close()
+    assert await stored(values) == {"a": 5, "b": 1}
+
+
+async def test_transactional_values_behind_an_opaque_spout_are_refused() -> None:
+    count = ReduceInto(MemoryValues(), key="word", kind="transactional").create()
+    count.replays_differ = True
+    with pytest.raises(UsageError, match="would be wrong"):
+        await batch(count, HeldResources(), (1, 1), [])
+
+
+async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:
+    """Of a committer that the user writes whole."""
+    first, second = new_map("words"), MemoryValues("lengths")
+    resources = HeldResources()
+    for attempt in (TransactionAttempt(1, 1), TransactionAttempt(1, 2)):
+        counts, lengths = await resources.opened(first), await resources.opened(second)
+        await counts.update(attempt, {"a": 1}, lambda old, new: (old or 0) + new)
+        await lengths.update(attempt, {1: 1}, lambda old, new: (old or 0) + new)
+    await resources.close()
+    assert (await stored(first), await stored(second)) == ({"a": 1}, {1: 1})
+
+
+def test_what_a_builder_asks_of_a_committer() -> None:
+    made = ReduceInto(MemoryValues(), key=("word", "lang")).create()
+    assert isinstance(made, BoltBase)
+    assert (made.is_committer, made.keyed_by, made.kind) == (True, ("word", "lang"), "auto")
+    assert ReduceInto(MemoryValues()).create().keyed_by is None
+    assert made.key({"word": "a", "lang": "en"}) == ("a", "en")  # type: ignore[arg-type]
+
+
+def test_a_reduce_without_a_field_is_refused() -> None:
+    with pytest.raises(UsageError, match="nothing to reduce"):
+        ReduceInto(MemoryValues(), key="word", reduce=max).create()
+
+
+def test_descriptions_are_equal_where_they_mean_the_same(new_map: NewMap) -> None:
+    one, other = new_map("words"), new_map("words")
+    assert one == other
+    assert len({one, other, new_map("lines")}) == 2
+    assert isinstance(one, ValueMap)
+    assert OpaqueValue() == OpaqueValue()
