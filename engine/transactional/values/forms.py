@@ -18,6 +18,8 @@ INT64: Final = range(-(2**63), 2**63)
 MOST_BITS: Final = 2048
 """Of an int that is written as digits; beyond it costs too much to read."""
 MOST_JSON_DEPTH: Final = 32
+SEPARATOR: Final = "\x1f"
+"""In no key of a text column, and in no JSON: many of them make one text, which costs a client less than a list."""
 PACKED: Final = "=~"
 """Begins a key of a text column that is written as MessagePack, in hexadecimal digits."""
 PACKED_NAME: Final = "$msgpack"
@@ -31,6 +33,8 @@ class PackedForm:
         self._codec = codec_named("msgpack")
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
+        if set(map(type, keys)) == {str} and self._are_plain(keys):  # type: ignore[arg-type]
+            return list(keys)
         return [self._key(key) for key in keys]
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
@@ -57,6 +61,10 @@ class PackedForm:
         except ValueError as error:
             raise StateError(f"{whose} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
 
+    def _are_plain(self, keys: Sequence[str]) -> bool:
+        """Tell whether texts are stored as they are."""
+        raise NotImplementedError
+
     def _stored_key(self, key: Any) -> Raw:
         raise NotImplementedError
 
@@ -73,8 +81,14 @@ class PlainForm(PackedForm):
     def read(self, raws: Sequence[Raw]) -> list[Any]:
         return [self._unpacked(raw) if type(raw) is bytes else raw for raw in raws]
 
+    def _are_plain(self, keys: Sequence[str]) -> bool:
+        return True
+
     def _stored_key(self, key: Any) -> Raw:
         return key
+
+    def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
+        return list(values) if are_int64(values) else super().values(values, keys)
 
     def _value(self, value: object) -> Raw:
         return value if type(value) in (int, str, float, bool) else self._packed(value)
@@ -91,13 +105,14 @@ class SqliteForm(PackedForm):
             return list(raws)
         return [self._unpacked(raw) if type(raw) is bytes else raw for raw in raws]
 
+    def _are_plain(self, keys: Sequence[str]) -> bool:
+        return is_text("".join(keys))
+
     def _stored_key(self, key: Any) -> Raw:
         return self._value(key)
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
-        if are_int64(values):
-            return list(values)
-        return super().values(values, keys)
+        return list(values) if are_int64(values) else super().values(values, keys)
 
     def _value(self, value: Any) -> Raw:
         kind = type(value)
@@ -120,12 +135,9 @@ class TextForm(PackedForm):
     ['7', '"x"', '[1, null]', '{"$msgpack": "810102"}']
     """
 
-    def keys(self, keys: Sequence[object]) -> list[Raw]:
-        if set(map(type, keys)) == {str}:
-            joined = "\n".join(keys)  # type: ignore[arg-type]
-            if "\0" not in joined and not joined.startswith("=") and "\n=" not in joined and is_text(joined):
-                return list(keys)
-        return super().keys(keys)
+    def _are_plain(self, keys: Sequence[str]) -> bool:
+        joined = "\n" + "\n".join(keys)
+        return "\n=" not in joined and is_plain(joined)
 
     def key(self, raw: Raw) -> object:
         if not raw.startswith("="):
@@ -136,9 +148,7 @@ class TextForm(PackedForm):
             raise StateError(f"the key {raw!r} cannot be read", hint="Somebody else wrote it.") from None
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
-        if are_int64(values):
-            return list(map(str, values))
-        return super().values(values, keys)
+        return list(map(str, values)) if are_int64(values) else super().values(values, keys)
 
     def read(self, raws: Sequence[Raw]) -> list[Any]:
         text = "[" + ",".join(["null" if raw is None else raw for raw in raws]) + "]"
@@ -154,7 +164,7 @@ class TextForm(PackedForm):
         return self._unpacked(bytes.fromhex(value[PACKED_NAME])) if value.keys() == {PACKED_NAME} else value
 
     def _stored_key(self, key: Any) -> Raw:
-        if type(key) is str and not key.startswith("=") and "\0" not in key and is_text(key):
+        if type(key) is str and not key.startswith("=") and is_plain(key):
             return key
         if type(key) is int and key.bit_length() <= MOST_BITS:
             return f"={key}"
@@ -168,6 +178,11 @@ class TextForm(PackedForm):
 def are_int64(values: Sequence[Any]) -> bool:
     """Tell whether all are ints of 64 bits: most maps are counts."""
     return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
+
+
+def is_plain(text: str) -> bool:
+    """Tell whether a text can be a key by itself: PostgreSQL keeps no zeros, and SEPARATOR is ours."""
+    return "\0" not in text and SEPARATOR not in text and is_text(text)
 
 
 def is_text(text: str) -> bool:

@@ -3,11 +3,20 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, may_write
 from engine.transactional.values.forms import PlainForm
-from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order
+
+
+class StoredRow(NamedTuple):
+    """What is stored of one key."""
+
+    txid: int
+    value: Raw
+    previous: Raw
 
 
 class MemoryTable:
@@ -34,9 +43,10 @@ class MemoryStore(ValueStore):
         if self._table.fence is None:
             self._table.fence = Fence(writer.kind, writer.topology)
 
-    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
-        table = self._table
-        return table.fence, [table.rows.get(key) for key in keys]
+    async def look(self, keys: Sequence[Raw]) -> Found:
+        rows = self._table.rows
+        found = [(key, *rows[key]) for key in keys if key in rows]
+        return in_order(self._table.fence, keys, list(zip(*found, strict=True)) or [[], [], [], []])
 
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
         table = self._table

@@ -10,7 +10,7 @@ from engine.state import Patience
 from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Step, Writer, next_step, updated_twice, vanished
-from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore
 from engine.transactional.values.values import ValueKind
 
 LOGGER: Final = logging.getLogger("engine.values")
@@ -36,9 +36,9 @@ class ValuesReader(Generic[K, V]):
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of those keys that have one."""
         wanted = list(keys)
-        _, rows = await self._store.look(await _in_turns(self._store.form.keys, wanted))
-        there = [(key, row.value) for key, row in zip(wanted, rows, strict=True) if row is not None and row.value is not None]
-        return dict(zip([key for key, _ in there], await _in_turns(self._store.form.read, [raw for _, raw in there]), strict=True))
+        found = await self._store.look(await _in_turns(self._store.form.keys, wanted))
+        values = await _in_turns(self._store.form.read, found.values)
+        return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
     async def items(self) -> AsyncIterator[tuple[K, V]]:
         """Yield each key with its value, in no order; a change made meanwhile is seen or not. A key may come in another of its forms."""
@@ -122,7 +122,8 @@ class _Update(Generic[K, V, P]):
         """Read, combine and write, again while others come between. `is_known`: the map was there before."""
         store = self._store
         for _ in range(MOST_ROUNDS):
-            fence, rows = await store.look(self._raw_keys)
+            found = await store.look(self._raw_keys)
+            fence = found.fence
             step = next_step(self._writer, self._attempt, fence)
             if fence is None:
                 if is_known:
@@ -131,7 +132,7 @@ class _Update(Generic[K, V, P]):
             elif step is Step.UNDO:
                 await store.undo(fence, self._attempt, self._writer)
             else:
-                values, changes = await self._combined(rows)
+                values, changes = await self._combined(found)
                 if await store.write(fence, self._attempt, changes, self._writer):
                     return values
         raise StateUnavailable(f"{self._writer.where}: others write to it again and again", hint="Run each topology in one process.")
@@ -141,33 +142,33 @@ class _Update(Generic[K, V, P]):
         if self._attempt.txid > 1:
             LOGGER.warning("%s is new, at %s of its topology: what came before is not in it", self._writer.where, self._attempt)
 
-    async def _combined(self, rows: Sequence[StoredRow | None]) -> tuple[dict[K, V], Changes]:
+    async def _combined(self, found: Found) -> tuple[dict[K, V], Changes]:
         """The new values of all keys, and what is to be written."""
-        found: dict[K, V] = {}
-        changed = Changes([], [], [])
-        for first in range(0, len(rows), KEYS_PER_TURN):
-            part = slice(first, first + KEYS_PER_TURN)
-            some = self._part(rows[part], self._keys[part], self._raw_keys[part], self._changes[part])
-            for column, more in zip(changed, some[1], strict=True):
-                column.extend(more)
-            found.update(some[0])
-            if first + KEYS_PER_TURN < len(rows):
-                await asyncio.sleep(0)
-        return found, changed
+        txid = self._attempt.txid
+        done = [at for at, stored in enumerate(found.txids) if stored == txid]
+        if not done:
+            return await self._changed(self._keys, self._changes, Changes(self._raw_keys, [], found.values))
+        if self._writer.kind == "opaque":
+            without = [old if stored == txid else value for stored, value, old in zip(*found[1:], strict=True)]
+            return await self._changed(self._keys, self._changes, Changes(self._raw_keys, [], without))
+        kept = await _in_turns(self._store.form.read, [found.values[at] for at in done])
+        left = [at for at, stored in enumerate(found.txids) if stored != txid]
+        changed = Changes([self._raw_keys[at] for at in left], [], [found.values[at] for at in left])
+        values, _ = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
+        return dict(zip([self._keys[at] for at in done], kept, strict=True)) | values, changed
 
-    def _part(self, rows: Sequence[StoredRow | None], keys: list[K], raw_keys: list[Raw], changes: list[P]) -> tuple[dict[K, V], Changes]:
-        txid, form, combine = self._attempt.txid, self._store.form, self._combine
-        found: dict[K, V] = {}
-        if self._writer.kind == "transactional" and (done := [at for at, row in enumerate(rows) if row is not None and row.txid == txid]):
-            values = form.read([row.value for row in rows if row is not None and row.txid == txid])
-            found = {keys[at]: value for at, value in zip(done, values, strict=True)}
-            left = [at for at, row in enumerate(rows) if row is None or row.txid != txid]
-            rows, keys = [rows[at] for at in left], [keys[at] for at in left]
-            raw_keys, changes = [raw_keys[at] for at in left], [changes[at] for at in left]
-        old = [None if row is None else row.previous if row.txid == txid else row.value for row in rows]
-        new = [combine(stored, change) for stored, change in zip(form.read(old), changes, strict=True)]
-        found.update(zip(keys, new, strict=True))
-        return found, Changes(raw_keys, form.values(new, keys), old)
+    async def _changed(self, keys: list[K], changes: list[P], changed: Changes) -> tuple[dict[K, V], Changes]:
+        """Combine what each key had with its change: its new value, also encoded."""
+        form, combine = self._store.form, self._combine
+        values: dict[K, V] = {}
+        for first in range(0, len(keys), KEYS_PER_TURN):
+            part = slice(first, first + KEYS_PER_TURN)
+            new = [combine(old, change) for old, change in zip(form.read(changed.previous[part]), changes[part], strict=True)]
+            values.update(zip(keys[part], new, strict=True))
+            changed.values.extend(form.values(new, keys[part]))
+            if first + KEYS_PER_TURN < len(keys):
+                await asyncio.sleep(0)
+        return values, changed
 
 
 async def _in_turns(work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:

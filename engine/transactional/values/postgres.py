@@ -9,9 +9,9 @@ from typing import Any, Final
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.forms import TextForm
+from engine.transactional.values.forms import SEPARATOR, TextForm
 from engine.transactional.values.postgres_link import PostgresLink
-from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_READ: Final = 5000
 _LOCK: Final = 0x73746F726D
@@ -20,8 +20,9 @@ _TABLES: Final = f"""
 SELECT pg_advisory_xact_lock({_LOCK});
 CREATE TABLE IF NOT EXISTS stormcell_maps (map text PRIMARY KEY, kind text NOT NULL, topology text NOT NULL, component text NOT NULL,
     txid bigint NOT NULL, attempt bigint NOT NULL);
-CREATE TABLE IF NOT EXISTS stormcell_journal (map text NOT NULL, task int NOT NULL, txid bigint NOT NULL, keys text[] NOT NULL,
-    PRIMARY KEY (map, task))
+CREATE TABLE IF NOT EXISTS stormcell_journal (map text NOT NULL, task int NOT NULL, txid bigint NOT NULL, keys text NOT NULL,
+    PRIMARY KEY (map, task));
+ALTER TABLE stormcell_journal ALTER keys SET STORAGE EXTERNAL
 """
 """`stormcell_maps`: the fence of each map. `stormcell_journal`: the keys that a task wrote in a txid (opaque values)."""
 _THERE: Final = "SELECT to_regclass('stormcell_maps') IS NOT NULL"
@@ -33,13 +34,18 @@ UPDATE stormcell_maps SET component = $4, txid = $2, attempt = $3
 _SHARE: Final = """
 SELECT 1 FROM stormcell_maps WHERE map = $1 AND component = $4 AND (txid, attempt) = ($2, $3) AND (txid, attempt) = ($5, $6) FOR SHARE
 """
-_PUT: Final = """
-    INSERT INTO "{table}" AS stored (key, value, txid) SELECT key, value, $2 FROM unnest($7::text[], $8::jsonb[]) AS new (key, value)
+_LIST: Final = "(string_to_array({text}, E'\\x1f'))[2:]"
+"""What `_text` has put together."""
+_NULLS: Final = "(string_to_array({text}, E'\\x1f', ''))[2:]"
+_PUT: Final = f"""
+    INSERT INTO "{{table}}" AS stored (key, value, txid) SELECT key, value::jsonb, $2
+    FROM (SELECT unnest({_LIST.format(text="$7::text")}) AS key, unnest({_NULLS.format(text="$8::text")}) AS value ORDER BY 1) AS new
     WHERE EXISTS (SELECT FROM fence) ON CONFLICT (key) DO UPDATE SET value = excluded.value, txid = $2 WHERE stored.txid < $2
 """
-_PUT_OPAQUE: Final = """
-    INSERT INTO "{table}" (key, value, txid, attempt, previous)
-    SELECT key, value, $2, $3, previous FROM unnest($7::text[], $8::jsonb[], $9::jsonb[]) AS new (key, value, previous)
+_PUT_OPAQUE: Final = f"""
+    INSERT INTO "{{table}}" (key, value, txid, attempt, previous) SELECT key, value::jsonb, $2, $3, previous::jsonb
+    FROM (SELECT unnest({_LIST.format(text="$7::text")}) AS key, unnest({_NULLS.format(text="$8::text")}) AS value,
+        unnest({_NULLS.format(text="$9::text")}) AS previous ORDER BY 1) AS new
     WHERE EXISTS (SELECT FROM fence) ON CONFLICT (key) DO UPDATE
     SET value = excluded.value, txid = $2, attempt = $3, previous = excluded.previous
 """
@@ -47,14 +53,16 @@ _NOTE: Final = """
     INSERT INTO stormcell_journal SELECT $1, $10, $2, $7 WHERE EXISTS (SELECT FROM fence)
     ON CONFLICT (map, task) DO UPDATE SET txid = $2, keys = $7
 """
-_BACK: Final = """
-UPDATE "{table}" AS stored SET value = previous, txid = $2 - 1 FROM stormcell_journal AS journal, unnest(journal.keys) AS written
-    WHERE journal.map = $1 AND journal.txid = $2 AND stored.key = written AND stored.txid = $2
+_LOOK: Final = f"""
+SELECT string_agg(key, E'\\x1f'), string_agg(txid::text, E'\\x1f'), string_agg(coalesce(value::text, ''), E'\\x1f'),
+    string_agg(coalesce(previous::text, ''), E'\\x1f') FROM "{{table}}" WHERE key = ANY({_LIST.format(text="$1::text")})
 """
-_GONE: Final = """
-DELETE FROM "{table}" AS stored USING stormcell_journal AS journal, unnest(journal.keys) AS written
-    WHERE journal.map = $1 AND journal.txid = $2 AND stored.key = written AND stored.value IS NULL AND stored.txid = $2 - 1
+_WRITTEN: Final = f"""
+    stormcell_journal AS journal, unnest({_LIST.format(text="journal.keys")}) AS written
+    WHERE journal.map = $1 AND journal.txid = $2 AND stored.key = written
 """
+_BACK: Final = f'UPDATE "{{table}}" AS stored SET value = previous, txid = $2 - 1 FROM {_WRITTEN} AND stored.txid = $2'
+_GONE: Final = f'DELETE FROM "{{table}}" AS stored USING {_WRITTEN} AND stored.value IS NULL AND stored.txid = $2 - 1'
 
 
 class PostgresStore(ValueStore):
@@ -91,13 +99,15 @@ class PostgresStore(ValueStore):
                 given = (self._name, writer.kind, writer.topology)
                 await connection.execute("INSERT INTO stormcell_maps VALUES ($1, $2, $3, '', 0, 0)", *given)
 
-    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
+    async def look(self, keys: Sequence[Raw]) -> Found:
         fence = await self.fence()
         if fence is None or not keys:
-            return fence, [None] * len(keys)
-        statement = f'SELECT key, txid, value, previous FROM "{self._name}" WHERE key = ANY($1::text[])'
-        found = {key: StoredRow(*row) for key, *row in await self._link.fetch(statement, keys)}
-        return fence, [found.get(key) for key in keys]
+            return nothing(fence, keys)
+        [found] = await self._link.fetch(_LOOK.format(table=self._name), _text(keys))
+        if found[0] is None:
+            return nothing(fence, keys)
+        there, txids, values, previous = (column.split(SEPARATOR) for column in found)
+        return in_order(fence, keys, [there, list(map(int, txids)), _nulls(values), _nulls(previous)])
 
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
         name, txid = self._name, attempt.txid
@@ -120,10 +130,10 @@ class PostgresStore(ValueStore):
     def _statement(self, fence: str, writer: Writer, changes: Changes, given: list[Any]) -> str:
         """One statement; what it is given is put behind what is there."""
         if writer.kind == "opaque":
-            given += [changes.keys, changes.values, changes.previous, writer.task_index]
+            given += [_text(changes.keys), _text(changes.values), _text(changes.previous), writer.task_index]
             put = f"put AS ({_PUT_OPAQUE.format(table=self._name)}), note AS ({_NOTE})"
         elif changes.keys:
-            given += [changes.keys, changes.values]
+            given += [_text(changes.keys), _text(changes.values)]
             put = f"put AS ({_PUT.format(table=self._name)})"
         else:
             put = "put AS (SELECT)"
@@ -154,3 +164,13 @@ async def postgres_store(url: str, name: str, *, make: bool) -> PostgresStore:
         await store.close()
         raise
     return store
+
+
+def _text(items: Sequence[Raw]) -> str:
+    """Many as one text, which begins with a separator where there are any; None as nothing."""
+    listed = ["" if item is None else item for item in items] if None in items else items
+    return SEPARATOR + SEPARATOR.join(listed) if items else ""
+
+
+def _nulls(texts: list[str]) -> list[Raw]:
+    return [text or None for text in texts] if "" in texts else texts

@@ -18,7 +18,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer
 from engine.transactional.values.forms import TextForm
 from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
-from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore, nothing
 from engine.transactional.values.values import ValuesMismatch
 
 KEYS_PER_PART: Final = 5000
@@ -45,19 +45,19 @@ class RedisStore(ValueStore):
         if not await self._link.run(CREATE, [self._fence, self._values], [writer.kind, writer.topology]):
             raise ValuesMismatch(f"{writer.where}: {self._values} is there without its fence", hint="Give the map another name.")
 
-    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
+    async def look(self, keys: Sequence[Raw]) -> Found:
         fence: Fence | None = None
-        rows: list[StoredRow | None] = []
+        columns: tuple[list[Any], ...] = ([], [], [])
         for first in range(0, len(keys) or 1, KEYS_PER_PART):
             packed = self._codec.encode(list(keys[first : first + KEYS_PER_PART]))
             found = await self._link.run(LOOK, [self._fence, self._values, self._undo], [packed])
             if not first:
                 fence = self._fence_of(found[0], is_undoing=bool(found[1]))
             if fence is None:
-                return None, [None] * len(keys)
-            cells = self._unpacked(found[2])
-            rows += _opaque_rows(cells) if fence.kind == "opaque" else _transactional_rows(cells)
-        return fence, rows
+                return nothing(None, keys)
+            for column, more in zip(columns, _columns(self._unpacked(found[2]), fence), strict=True):
+                column += more
+        return Found(fence, *columns)
 
     def _fence_of(self, packed: bytes, *, is_undoing: bool) -> Fence | None:
         kind, topology, component, txid, attempt_id = self._unpacked(packed)
@@ -97,8 +97,8 @@ class RedisStore(ValueStore):
         while fence is not None:
             cursor, packed = await self._link.run(SCAN, [self._values], [cursor, FIELDS_PER_SCAN])
             found = self._unpacked(packed)
-            read = _opaque_rows if fence.kind == "opaque" else _transactional_rows
-            some = [(key, row.value) for key, row in zip(found[::2], read(found[1::2]), strict=True) if row is not None and key not in seen]
+            _, values, _ = _columns(found[1::2], fence)
+            some = [(key, value) for key, value in zip(found[::2], values, strict=True) if key not in seen]
             yield some
             if cursor == b"0":
                 return
@@ -123,27 +123,25 @@ async def redis_store(url: str, name: str) -> RedisStore:
     return RedisStore(link, name)
 
 
-def _transactional_rows(cells: Sequence[Any]) -> list[StoredRow | None]:
-    rows: list[StoredRow | None] = []
-    for cell in cells:
-        if cell:
-            txid, _, value = cell.partition(":")
-            rows.append(StoredRow(int(txid), None if value == "null" else value, None))
-        else:
-            rows.append(None)
-    return rows
+def _columns(cells: Sequence[Any], fence: Fence) -> tuple[list[int], list[Raw], list[Raw]]:
+    """Txids, values and previous ones of cells; of a cell that is not there 0, None, None."""
+    if not all(cells):
+        cells = [cell or _ABSENT[fence.kind] for cell in cells]
+    if not cells:
+        return [], [], []
+    if fence.kind == "transactional":
+        heads, tails = zip(*[cell.split(":", 1) for cell in cells], strict=True)
+        return list(map(int, heads)), _nulls_apart(tails, "null"), [None] * len(cells)
+    heads, tails = zip(*[cell.split(":", 1) for cell in cells], strict=True)
+    values, previous, _ = zip(*[tail.split("\n") for tail in tails], strict=True)
+    return list(map(int, heads)), _nulls_apart(values, "null"), _nulls_apart(previous, "")
 
 
-def _opaque_rows(cells: Sequence[Any]) -> list[StoredRow | None]:
-    rows: list[StoredRow | None] = []
-    for cell in cells:
-        if cell:
-            newest, previous, _ = cell.split("\n")
-            txid, _, value = newest.partition(":")
-            rows.append(StoredRow(int(txid), None if value == "null" else value, previous or None))
-        else:
-            rows.append(None)
-    return rows
+_ABSENT: Final = {"transactional": "0:null", "opaque": "0:null\n\n0"}
+
+
+def _nulls_apart(texts: Sequence[str], null: str) -> list[Raw]:
+    return [None if text == null else text for text in texts] if null in texts else list(texts)
 
 
 def _opaque_cells(attempt: TransactionAttempt, changes: Changes) -> list[str]:

@@ -17,7 +17,7 @@ from engine.state.sqlite.file import Schema, SqliteFile
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of, may_write
 from engine.transactional.values.forms import SqliteForm
-from engine.transactional.values.store import Changes, Raw, StoredRow, ValueStore
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_STATEMENT: Final = 500
 ROWS_PER_READ: Final = 2000
@@ -63,17 +63,17 @@ class SqliteStore(ValueStore):
 
         await self._file.write(make)
 
-    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
-        def read(connection: sqlite3.Connection) -> tuple[Fence | None, list[StoredRow | None]]:
+    async def look(self, keys: Sequence[Raw]) -> Found:
+        def read(connection: sqlite3.Connection) -> tuple[Fence | None, list[tuple[Raw, ...]]]:
             fence = self._fence(connection)
-            found: dict[Raw, StoredRow] = {}
+            rows: list[tuple[Raw, ...]] = []
             for first in range(0, len(keys) if fence is not None else 0, ROWS_PER_STATEMENT):
                 some = keys[first : first + ROWS_PER_STATEMENT]
-                for key, *row in connection.execute(_selection(self._name, len(some)), some).fetchall():
-                    found[key] = StoredRow(*row)
-            return fence, [found.get(key) for key in keys]
+                rows += connection.execute(_selection(self._name, len(some)), some).fetchall()
+            return fence, rows
 
-        return await self._file.write_once(read)
+        fence, rows = await self._file.write_once(read)
+        return in_order(fence, keys, list(zip(*rows, strict=True))) if rows else nothing(fence, keys)
 
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
         def put_back(connection: sqlite3.Connection) -> None:

@@ -27,12 +27,32 @@ class Form(Protocol):
         """Return the value of each stored form; raise StateError where one cannot be read."""
 
 
-class StoredRow(NamedTuple):
-    """What is stored of one key. A value that is not None belongs to txid; `previous` is from before it (opaque values)."""
+class Found(NamedTuple):
+    """What is stored of some keys: the fence, as of before, and three columns in the order of the keys."""
 
-    txid: int
-    value: Raw
-    previous: Raw
+    fence: Fence | None
+    txids: list[int]
+    """Of which transaction the value is; 0 where nothing is stored."""
+    values: list[Raw]
+    previous: list[Raw]
+    """What the value was before its transaction (opaque values)."""
+
+
+def nothing(fence: Fence | None, keys: Sequence[Raw]) -> Found:
+    """Return that nothing is stored."""
+    return Found(fence, [0] * len(keys), [None] * len(keys), [None] * len(keys))
+
+
+def in_order(fence: Fence | None, keys: Sequence[Raw], found: Sequence[Sequence[Any]]) -> Found:
+    """Return what is stored of keys, from four columns in any order: those keys that are there, txids, values, previous."""
+    place = dict(zip(found[0], range(len(found[0])), strict=True))
+    if len(place) == len(keys):
+        order = [place[key] for key in keys]
+        return Found(fence, *([column[at] for at in order] for column in found[1:]))
+    absent = len(found[0])
+    places = [place.get(key, absent) for key in keys]
+    txids, values, previous = ([*column, none] for column, none in zip(found[1:], (0, None, None), strict=True))
+    return Found(fence, [txids[at] for at in places], [values[at] for at in places], [previous[at] for at in places])
 
 
 class Changes(NamedTuple):
@@ -60,7 +80,7 @@ class ValueStore(ABC):
         """Make the map, empty; harmless where another was faster."""
 
     @abstractmethod
-    async def look(self, keys: Sequence[Raw]) -> tuple[Fence | None, list[StoredRow | None]]:
+    async def look(self, keys: Sequence[Raw]) -> Found:
         """Return the fence, and what is stored of each key, as of then or later."""
 
     @abstractmethod
