@@ -1,0 +1,208 @@
+"""What defines a batch, in order and by what the emitters tell: where each begins, what is saved, what a replay must be (TX-7, TX-9)."""
+
+import random
+from typing import Any
+
+import pytest
+
+from engine.errors import EngineBug, FatalError
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batches import WHOLE, Batches, Record, Share
+from engine.transactional.transactional_state import entries_of, record_of
+
+
+def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
+    return TransactionAttempt(txid, attempt_id)
+
+
+def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None) -> Batches:
+    return Batches(record or Record(), emitters=emitters, replays_differ=replays_differ)
+
+
+def processed(batches: Batches, txid: int, shares: dict[int | str, Share], attempt_id: int = 1) -> None:
+    """One emitter emits these of a txid, and it is processed."""
+    batches.order(attempt(txid, attempt_id), None)
+    batches.take(txid, 1, shares)
+    batches.settle(txid)
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitters_have_told() -> None:
+    batches = opened(emitters=2)
+    for txid in (1, 2):
+        batches.begin(txid, ["a", "b"])
+    assert batches.order(attempt(1), None).positions == {}
+    batches.take(1, 7, {"a": Share(10, 5, 1)})
+    assert batches.order(attempt(2), attempt(1)).positions is None
+    batches.take(1, 8, {"b": Share(20, 5, 1)})
+
+    order = batches.order(attempt(2), attempt(1))
+
+    assert (order.positions, order.previous, order.committed, order.metadata) == ({"a": 10, "b": 20}, attempt(1), 0, ["a", "b"])
+
+
+@pytest.mark.guarantee("TX-7")
+def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
+    batches = opened(replays_differ=True)
+    for txid in (1, 2):
+        batches.begin(txid, ["a"])
+    processed(batches, 1, {"a": Share(10, 5, 1)})
+    assert batches.order(attempt(2), attempt(1)).positions == {"a": 10}
+
+    batches.order(attempt(1, 2), None)
+
+    assert batches.order(attempt(2, 3), attempt(1, 2)).positions is None
+    assert batches.positions == {"a": 10}, "the source is told what is known"
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_it_ended() -> None:
+    batches = opened()
+    for txid, shares in ((1, {"a": Share(10, 1, 1), "b": Share(5, 1, 1)}), (2, {"b": Share(6, 1, 1)})):
+        batches.begin(txid, list(shares))
+        processed(batches, txid, dict(shares))
+    batches.commit(1)
+    batches.begin(3, ["a", "b"])
+
+    assert batches.order(attempt(3), attempt(2)).positions == {"a": 10, "b": 6}
+    batches.commit(2)
+    assert batches.committed_record == Record(2, ["b"], {"a": 10, "b": 6})
+
+
+@pytest.mark.guarantee("TX-7")
+@pytest.mark.parametrize("replays_differ", [False, True])
+def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(replays_differ: bool) -> None:
+    batches = opened(replays_differ=replays_differ)
+    batches.begin(1, ["a"])
+    processed(batches, 1, {"a": Share(10, 5, 1)})
+
+    assert batches.order(attempt(1, 2), None).shares == ({} if replays_differ else {"a": 10})
+
+
+@pytest.mark.guarantee("TX-7")
+@pytest.mark.parametrize(
+    ("again", "words"),
+    [
+        ({"a": Share(10, 4, 1)}, "5 tuples the first time, now 4"),
+        ({"a": Share(10, 5, 2)}, "5 tuples the first time, now 5, others"),
+        ({"b": Share(10, 5, 1)}, "5 tuples the first time, now no such partition"),
+    ],
+)
+def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: dict[int | str, Share], words: str) -> None:
+    batches = opened()
+    batches.begin(1, ["a"])
+    processed(batches, 1, {"a": Share(10, 5, 1)})
+    with pytest.raises(FatalError, match=words):
+        processed(batches, 1, again, 2)
+
+    opaque = opened(replays_differ=True)
+    opaque.begin(1, ["a"])
+    processed(opaque, 1, {"a": Share(10, 5, 1)})
+    processed(opaque, 1, again, 2)
+    assert opaque.record(1).next_shares == again
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None:
+    batches = opened()
+    batches.begin(1, None)
+    processed(batches, 1, {WHOLE: Share(None, 5, None)})
+    processed(batches, 1, {WHOLE: Share(None, 5, 3)}, 2)
+    with pytest.raises(FatalError, match="txid 1 was emitted again"):
+        processed(batches, 1, {WHOLE: Share(None, 6, None)}, 3)
+
+
+@pytest.mark.guarantee("TX-7")
+def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which() -> None:
+    batches = opened(emitters=2)
+    batches.begin(1, 9)
+    for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
+        batches.order(attempt(1, attempt_id), None)
+        for task, tuples, digest in told:
+            batches.take(1, task, {WHOLE: Share(None, tuples, digest)})
+        batches.settle(1)
+
+    assert batches.record(1).next_shares == {WHOLE: Share(None, 7, 9)}
+    batches.commit(1)
+    assert batches.committed_record == Record(1, 9, {})
+
+
+def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_left_out() -> None:
+    batches = opened(emitters=2)
+    batches.begin(1, ["a"])
+    batches.take(1, 1, {"a": Share(1, 1, 1)})
+    with pytest.raises(EngineBug, match="not all have emitted"):
+        batches.settle(1)
+    with pytest.raises(EngineBug, match="left out"):
+        batches.begin(3, ["a"])
+
+
+@pytest.mark.guarantee("TX-9")
+@pytest.mark.parametrize("replays_differ", [False, True])
+def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_differ: bool) -> None:
+    batches = opened(replays_differ=replays_differ)
+    for txid in (1, 2):
+        batches.begin(txid, ["a"])
+        processed(batches, txid, {"a": Share([txid], txid, 2**64 - txid)})
+    batches.commit(1)
+    record = batches.record(2)
+
+    read = record_of(entries_of(record, partitioned=True), "t", partitioned=True)
+
+    assert read == record
+    again = opened(replays_differ=replays_differ, record=read)
+    assert again.begin_stored(2)
+    order = again.order(attempt(2, 9), None)
+    assert (order.metadata, order.committed, order.positions) == (["a"], 1, {"a": [1]})
+    assert order.shares == ({} if replays_differ else {"a": [2]})
+    assert not again.begin_stored(3)
+
+
+@pytest.mark.guarantee("TX-9")
+def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
+    assert not opened(record=Record(4, None, {})).begin_stored(5)
+    assert not opened(record=Record(4, None, {}, ["a"], {})).begin_stored(6)
+    assert opened(record=Record(4, None, {}, ["a"], {})).begin_stored(5)
+
+
+@pytest.mark.guarantee("TX-7", "TX-9")
+@pytest.mark.parametrize("seed", range(40))
+def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -> None:
+    """The model: every batch there ever was, in a list; where one begins is found by going back."""
+    draws = random.Random(seed)
+    replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
+    batches = opened(replays_differ=replays_differ)
+    every: list[dict[str, Any]] = []
+    live: list[bool] = []
+    committed = 0
+
+    def ends(upto: int) -> dict[str, Any]:
+        return {partition: end for batch in every[:upto] for partition, end in batch.items()}
+
+    for number in range(400):
+        if len(every) - committed < most_open and draws.random() < 0.4:
+            batches.begin(len(every) + 1, draws.sample("abc", draws.randint(0, 3)))
+            every.append({})
+            live.append(False)
+        if len(every) == committed:
+            continue
+        txid = draws.randint(committed + 1, len(every))
+        order = batches.order(attempt(txid, number), None)
+        live[txid - 1] = False
+        known = all(live[committed : txid - 1])
+        assert order.positions == (ends(txid - 1) if known else None)
+        if not known or draws.random() < 0.2:
+            continue
+        before = every[txid - 1]
+        emitted = before if before and not replays_differ else {partition: [txid, number] for partition in order.metadata}
+        assert replays_differ or order.shares == before
+        batches.take(txid, 1, {partition: Share(end, 1, 1) for partition, end in emitted.items()})
+        batches.settle(txid)
+        every[txid - 1], live[txid - 1] = emitted, True
+        if live[committed] and draws.random() < 0.5:
+            record = batches.record(committed + 1)
+            assert {p: share.metadata for p, share in (record.next_shares or {}).items()} == every[committed]
+            committed += 1
+            batches.commit(committed)
+            assert dict(batches.committed_record.positions) == ends(committed)
+    assert committed

@@ -1,0 +1,220 @@
+"""The machine of transactions as a table, and along random ways against a model of flags (TX-1, TX-2, TX-3)."""
+
+import random
+from dataclasses import dataclass
+from itertools import product
+from typing import Final
+
+import pytest
+
+from engine.errors import EngineBug
+from engine.transactional.attempt import TransactionAttempt, first_attempt_id
+from engine.transactional.machine import TABLE, Event, Machine, Phase, Step
+
+WAYS: Final = {
+    Phase.PROCESSING: (),
+    Phase.SAVING: (Event.PROCESSED,),
+    Phase.COMMITTING: (Event.PROCESSED, Event.SAVED),
+}
+"""How the oldest transaction comes into a phase."""
+AFTER: Final = {
+    (Phase.PROCESSING, Event.PROCESSED): (Phase.SAVING, ["save 1"]),
+    (Phase.PROCESSING, Event.FAILED): (Phase.PROCESSING, ["process 1", "process 2"]),
+    (Phase.SAVING, Event.SAVED): (Phase.COMMITTING, ["commit 1"]),
+    (Phase.SAVING, Event.FAILED): (Phase.PROCESSING, ["process 1", "process 2"]),
+    (Phase.COMMITTING, Event.COMMITTED): (Phase.COMMITTED, ["committed 1"]),
+    (Phase.COMMITTING, Event.FAILED): (Phase.PROCESSING, ["process 1", "process 2"]),
+}
+"""What an event of the oldest of two does; any other does nothing."""
+
+
+def told(steps: list[Step]) -> list[str]:
+    return [f"{step.kind} {step.transaction.txid}" for step in steps]
+
+
+def two_open(phase: Phase) -> Machine:
+    """Txid 1 in a phase, and txid 2 behind it in processing."""
+    machine = Machine(committed=0, last_attempt_id=0)
+    oldest = machine.begin().transaction
+    machine.begin()
+    for event in WAYS[phase]:
+        machine.on(oldest.attempt, event)
+    assert oldest.phase is phase
+    return machine
+
+
+@pytest.mark.guarantee("TX-2", "TX-3")
+@pytest.mark.parametrize(("phase", "event"), list(product(WAYS, Event)), ids=lambda each: each.name)
+def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_nothing(phase: Phase, event: Event) -> None:
+    machine = two_open(phase)
+    oldest, behind = machine.open.values()
+    before = (oldest.attempt, behind.attempt)
+
+    steps = machine.on(oldest.attempt, event)
+
+    after, expected = AFTER.get((phase, event), (phase, []))
+    assert (oldest.phase, told(steps)) == (after, expected)
+    assert machine.committed == (1 if after is Phase.COMMITTED else 0)
+    assert (1 in machine.open) == (after is not Phase.COMMITTED)
+    replayed = event is Event.FAILED
+    assert ((oldest.attempt, behind.attempt) != before) is replayed
+
+
+@pytest.mark.guarantee("TX-2")
+@pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
+def test_one_that_is_processed_waits_for_those_before_it_and_nothing_else_moves_it_but_a_failure(event: Event) -> None:
+    machine = two_open(Phase.PROCESSING)
+    waiting = machine.open[2]
+    machine.on(waiting.attempt, Event.PROCESSED)
+    assert waiting.phase is Phase.PROCESSED
+    if event is Event.TURN:  # the machine's own; nobody else gives it
+        return
+
+    steps = machine.on(waiting.attempt, event)
+
+    assert told(steps) == (["process 2"] if event is Event.FAILED else [])
+    assert waiting.phase is (Phase.PROCESSING if event is Event.FAILED else Phase.PROCESSED)
+
+
+@pytest.mark.guarantee("TX-2")
+def test_the_next_begins_its_commit_phase_when_the_one_before_is_committed_and_not_sooner() -> None:
+    machine = two_open(Phase.COMMITTING)
+    oldest, behind = machine.open.values()
+    assert told(machine.on(behind.attempt, Event.PROCESSED)) == []
+
+    assert told(machine.on(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
+    assert behind.phase is Phase.SAVING
+
+
+@pytest.mark.guarantee("TX-3")
+def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_order() -> None:
+    machine = Machine(committed=6, last_attempt_id=first_attempt_id(2))
+    transactions = [machine.begin().transaction for _ in range(4)]
+    before = [transaction.attempt for transaction in transactions]
+    machine.on(transactions[3].attempt, Event.PROCESSED)
+
+    steps = machine.on(transactions[1].attempt, Event.FAILED)
+
+    assert told(steps) == ["process 8", "process 9", "process 10"]
+    after = [transaction.attempt for transaction in transactions]
+    assert after == [before[0], *(TransactionAttempt(txid, first_attempt_id(2) + number) for txid, number in ((8, 5), (9, 6), (10, 7)))]
+    assert [transaction.failures for transaction in transactions] == [0, 1, 0, 0]
+    assert transactions[3].phase is Phase.PROCESSING
+
+
+@pytest.mark.guarantee("TX-3")
+@pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
+def test_nothing_that_is_told_of_an_old_attempt_has_an_effect(event: Event) -> None:
+    machine = two_open(Phase.SAVING)
+    old = machine.open[1].attempt
+    machine.on(old, Event.FAILED)
+
+    assert machine.on(old, event) == []
+    assert machine.on(TransactionAttempt(99, 1), event) == []
+    assert [transaction.phase for transaction in machine.open.values()] == [Phase.PROCESSING] * 2
+
+
+@pytest.mark.guarantee("TX-1")
+def test_attempt_ids_of_a_later_coordinator_are_greater_than_all_of_an_earlier() -> None:
+    first, second = (Machine(committed=0, last_attempt_id=first_attempt_id(epoch)) for epoch in (1, 2))
+    old = first.begin().transaction
+    for _ in range(1000):
+        first.on(old.attempt, Event.FAILED)
+
+    new = second.begin().transaction.attempt
+    assert (new.txid, new.epoch, new.number) == (1, 2, 1)
+    assert new > old.attempt
+    assert old.attempt.number == 1001
+
+
+def test_an_attempt_that_is_not_open_is_named() -> None:
+    machine = two_open(Phase.PROCESSING)
+    assert machine.transaction(machine.open[1].attempt) is machine.open[1]
+    with pytest.raises(EngineBug, match="not open"):
+        machine.transaction(TransactionAttempt(1, 99))
+
+
+def test_every_phase_of_the_table_can_be_reached_and_all_but_the_last_left() -> None:
+    assert {phase for phase, _ in TABLE} | {Phase.COMMITTED} == {Phase.PROCESSING, *TABLE.values()} == set(Phase)
+    assert set(AFTER) < set(TABLE) == {*AFTER, (Phase.PROCESSED, Event.TURN), (Phase.PROCESSED, Event.FAILED)}
+
+
+# Along random ways, against flags.
+
+
+@dataclass
+class Flags:
+    """What a txid has been told in its newest attempt."""
+
+    attempt_id: int
+    processed: bool = False
+    saving: bool = False
+    saved: bool = False
+
+
+class FlagModel:
+    """The same decisions, made anew from flags after every event."""
+
+    def __init__(self) -> None:
+        self.committed = self.last_id = 0
+        self.open: list[Flags] = []
+
+    def begin(self) -> list[str]:
+        self.open.append(Flags(self.new_id()))
+        return [f"process {self.committed + len(self.open)}"]
+
+    def new_id(self) -> int:
+        self.last_id += 1
+        return self.last_id
+
+    def on(self, txid: int, attempt_id: int, event: Event) -> list[str]:
+        place = txid - self.committed - 1
+        if not 0 <= place < len(self.open) or self.open[place].attempt_id != attempt_id:
+            return []
+        if event is Event.FAILED:
+            self.open[place:] = [Flags(self.new_id()) for _ in self.open[place:]]
+            return [f"process {txid + number}" for number in range(len(self.open) - place)]
+        flags, steps = self.open[place], []
+        if event is Event.PROCESSED:
+            flags.processed = True
+        elif event is Event.SAVED and flags.saving and not flags.saved:
+            flags.saved = True
+            steps.append(f"commit {txid}")
+        elif event is Event.COMMITTED and flags.saved:
+            self.open.pop(0)
+            self.committed = txid
+            steps.append(f"committed {txid}")
+        if self.open and self.open[0].processed and not self.open[0].saving:
+            self.open[0].saving = True
+            steps.append(f"save {self.committed + 1}")
+        return steps
+
+
+@pytest.mark.guarantee("TX-2", "TX-3")
+@pytest.mark.parametrize("seed", range(60))
+def test_along_any_way_it_decides_as_a_model_of_flags(seed: int) -> None:
+    draws = random.Random(seed)
+    machine, model = Machine(committed=0, last_attempt_id=0), FlagModel()
+    told_of: list[TransactionAttempt] = []
+    most_open, troubles = draws.randint(1, 8), draws.choice([0.0, 0.05, 0.3])
+    order: list[int] = []
+    for _ in range(1500):
+        if len(machine.open) < most_open and (not machine.open or draws.random() < 0.3):
+            steps, expected = [machine.begin()], model.begin()
+        else:
+            live = [transaction.attempt for transaction in machine.open.values()]
+            attempt = draws.choice(told_of if draws.random() < 0.1 else live)
+            event = Event.FAILED if draws.random() < troubles else draws.choice([Event.PROCESSED, Event.SAVED, Event.COMMITTED])
+            steps, expected = machine.on(attempt, event), model.on(*attempt, event)
+        assert told(steps) == expected
+        told_of += [step.transaction.attempt for step in steps if step.kind == "process"]
+        order += [step.transaction.txid for step in steps if step.kind == "committed"]
+        assert machine.committed == model.committed
+        assert [tuple(each.attempt) for each in machine.open.values()] == [
+            (model.committed + 1 + place, flags.attempt_id) for place, flags in enumerate(model.open)
+        ]
+        in_commit = [each.txid for each in machine.open.values() if each.phase in (Phase.SAVING, Phase.COMMITTING)]
+        assert in_commit in ([], [machine.committed + 1])
+    assert order == list(range(1, len(order) + 1))
+    assert order
+    assert len({attempt.attempt_id for attempt in told_of}) == len(told_of)
