@@ -1,0 +1,197 @@
+"""Sources of batches in memory: for tests, examples and benchmarks (TX-10)."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from engine.errors import FatalError, UsageError
+from engine.names import DEFAULT_STREAM
+from engine.topology import OutputFields, SpoutExhausted, Values, declare_streams
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import BatchCollector
+from engine.transactional.spouts import (
+    OpaqueEmitter,
+    OpaquePartitionedTransactionalSpout,
+    Partition,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+    PartitionedTransactionalSpout,
+)
+
+Rows: TypeAlias = Sequence[Values]
+"""The tuples of one partition, in order."""
+Range: TypeAlias = list[int]
+"""Metadata: the first row of a batch, and the one behind its last."""
+
+
+class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
+    """Emits rows that are in memory, from each partition up to `take` in a batch; the run is complete when all are emitted.
+
+    `data` maps the names of partitions to lists of tuples; or it is a list of such lists, named 0, 1, 2, …; or a list of tuples, which is
+    the one partition 0. It must not change, but for rows that are appended.
+
+    >>> MemoryTransactionalSpout([("to",), ("be",)], "word", take=1000).data
+    {0: [('to',), ('be',)]}
+    """
+
+    def __init__(self, data: Mapping[Any, Rows] | Sequence[Rows] | Rows, fields: OutputFields, take: int) -> None:
+        self.data = _partitions_of(data, fields, f"{type(self).__name__}(data)")
+        self.output_fields = fields
+        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+
+    def coordinator(self) -> PartitionedCoordinator:
+        return _PlanningCoordinator(self.data, self.take)
+
+    def emitter(self) -> PartitionedEmitter[Range]:
+        return _Emitter(self.data, self.take)
+
+
+class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
+    """The same, except that a replay emits what there is then: rows may be changed behind what is committed, and a partition taken out
+    of `data`, a dict, and put back.
+
+    The run is complete when all rows of all partitions that it began with are committed.
+    """
+
+    def __init__(self, data: dict[Partition, Rows], fields: OutputFields, take: int) -> None:
+        what = f"{type(self).__name__}(data)"
+        if not isinstance(data, dict):
+            raise UsageError(f"{what}: it is a {type(data).__name__}", hint="Pass a dict: partition -> list of tuples.")
+        self.data: dict[Partition, Rows] = data
+        _partitions_of(data, fields, what)
+        self.output_fields = fields
+        self.take = _checked_take(take, f"{type(self).__name__}(take)")
+
+    def coordinator(self) -> PartitionedCoordinator:
+        return _LookingCoordinator(self.data)
+
+    def emitter(self) -> OpaqueEmitter[int | None]:
+        return _OpaqueEmitter(self.data, self.take)
+
+
+class _PlanningCoordinator(PartitionedCoordinator):
+    """Knows where each batch ends when it is begun: they are emitted to the last row, and none is begun behind it."""
+
+    def __init__(self, data: Mapping[Partition, Rows], take: int) -> None:
+        self._data = data
+        self._take = take
+        self._begun: dict[Partition, int] | None = None
+        """By partition, the row behind the last one of the newest batch."""
+
+    def is_ready(self) -> bool:
+        if self._begun is None:
+            self._begun = {partition: _end_of(self.positions.get(partition)) for partition in self._data}
+        if all(self._begun[partition] >= len(rows) for partition, rows in self._data.items()):
+            raise SpoutExhausted
+        return True
+
+    def partitions(self) -> Sequence[Partition]:
+        assert self._begun is not None
+        for partition, rows in self._data.items():
+            self._begun[partition] = max(self._begun[partition], min(self._begun[partition] + self._take, len(rows)))
+        return list(self._data)
+
+
+class _Emitter(PartitionedEmitter[Range]):
+    def __init__(self, data: Mapping[Partition, Rows], take: int) -> None:
+        self._data = data
+        self._take = take
+
+    def emit_partition_batch_new(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Range | None
+    ) -> Range:
+        start, rows = _end_of(previous), self._data[partition]
+        end = max(start, min(start + self._take, len(rows)))
+        collector.emit_many(rows[start:end])
+        return [start, end]
+
+    def emit_partition_batch(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, metadata: Range) -> None:
+        start, end = metadata
+        rows = self._data.get(partition, ())
+        if end > len(rows):
+            raise FatalError(
+                f"batch {attempt} holds the rows {start:,} to {end:,} of partition {partition!r}, which has {len(rows):,} now",
+                hint="Pass the data that the earlier run had, or give the topology another id.",
+            )
+        collector.emit_many(rows[start:end])
+
+
+class _LookingCoordinator(PartitionedCoordinator):
+    """Begins batches until the newest of each partition ended with its last row: what is under way may yet come out otherwise."""
+
+    def __init__(self, data: Mapping[Partition, Rows]) -> None:
+        self._data = data
+        self._partitions = list(data)
+
+    def is_ready(self) -> bool:
+        if all(p in self._data and (self.positions.get(p) or 0) >= len(self._data[p]) for p in self._partitions):
+            raise SpoutExhausted
+        return any((self.positions.get(p) or 0) < len(self._data.get(p, ())) for p in self._partitions)
+
+    def partitions(self) -> Sequence[Partition]:
+        return self._partitions
+
+
+class _OpaqueEmitter(OpaqueEmitter[int | None]):
+    def __init__(self, data: Mapping[Partition, Rows], take: int) -> None:
+        self._data = data
+        self._take = take
+
+    def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: int | None
+    ) -> int | None:
+        rows = self._data.get(partition)
+        if rows is None:
+            return previous
+        start = previous or 0
+        end = max(start, min(start + self._take, len(rows)))
+        collector.emit_many(rows[start:end])
+        return end
+
+
+def _end_of(metadata: Range | None) -> int:
+    return 0 if metadata is None else metadata[1]
+
+
+def _checked_take(take: object, what: str) -> int:
+    if not isinstance(take, int) or isinstance(take, bool) or take < 1:
+        raise UsageError(f"{what} is {take!r}", hint="Say how many tuples of each partition a batch may have: 1 or more.")
+    return take
+
+
+def _partitions_of(data: object, fields: OutputFields, what: str) -> dict[Partition, Rows]:
+    """Return the rows by partition; raise UsageError for what is none."""
+    declared = declare_streams(fields).get(DEFAULT_STREAM)
+    if declared is None:
+        raise UsageError(f"{what}: its fields are {fields!r}, without a stream {DEFAULT_STREAM!r}", hint='Name them: Fields("word").')
+    partitions = _named(data, what)
+    for partition, rows in partitions.items():
+        if not isinstance(partition, (int, str)) or isinstance(partition, bool) or partition == "":
+            raise UsageError(f"{what}: {partition!r} is no name of a partition", hint="Name it by an int or a str.")
+        if not _is_sequence(rows):
+            raise UsageError(f"{what}: partition {partition!r} is {rows!r}, not a list of tuples", hint=_HINT)
+        for number, row in enumerate(rows):
+            if not isinstance(row, tuple) or len(row) != len(declared.names):
+                names = ", ".join(declared.names)
+                raise UsageError(f"{what}: row {number} of partition {partition!r} is {row!r}, and the fields are ({names})", hint=_HINT)
+    return partitions
+
+
+def _named(data: object, what: str) -> dict[Any, Any]:
+    if isinstance(data, Mapping):
+        return dict(data)
+    if not _is_sequence(data):
+        raise UsageError(f"{what}: it is {data!r} ({type(data).__name__})", hint=_HINT)
+    assert isinstance(data, Sequence)
+    if all(isinstance(each, tuple) for each in data):
+        return {0: data}
+    for number, rows in enumerate(data):
+        if isinstance(rows, tuple):
+            raise UsageError(f"{what}: element {number} is the tuple {rows!r}, and others are lists", hint=_HINT)
+    return dict(enumerate(data))
+
+
+def _is_sequence(rows: object) -> bool:
+    return isinstance(rows, Sequence) and not isinstance(rows, (str, bytes, bytearray))
+
+
+_HINT = 'A row is a tuple with a value for each field, ("word",); a partition is a list of rows; several are a list, or a dict, of them.'
