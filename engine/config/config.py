@@ -76,7 +76,8 @@ class Config:
     )
     state_provider: str = setting(
         "memory://",
-        help="Where stateful bolts keep their state: memory://, sqlite:///path, redis://host:port/db, or package.module:function.",
+        help="Where stateful bolts keep their state: memory://, sqlite:///path, redis://host:port/db, package.module:function; "
+        "of a transactional topology also zookeeper://host:port/path.",
     )
     state_codec: Literal["msgpack", "pickle"] = setting(
         "msgpack", help="How keys and values are stored. pickle takes any object, and runs code when it reads one."

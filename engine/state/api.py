@@ -4,7 +4,7 @@ A provider is three small things; layers, codec, cache and key groups are the en
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
@@ -162,8 +162,18 @@ class Ledger(ABC):
 class StateProvider(ABC):
     """Keeps the state of one topology. `engine.testing.StateProviderSuite` says whether one does it right.
 
-    `open` comes first, `close` last, both once; in between, stores and ledgers are used side by side.
+    `open` comes first, `close` last, both once; in between, stores and ledgers are used side by side. Before `open` may come `stand_by`.
     """
+
+    async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
+        """Wait until no process runs the topology, and keep others that stand by from it; `open` comes next.
+
+        `on_waiting` is told once which process runs it, "" where that is not known. Raised or cancelled, nothing is left to close.
+        """
+        raise StateError(
+            f"{type(self).__name__} cannot tell whether another process runs the topology",
+            hint="Leave standby off. A provider offers it by stand_by(): see engine/state/api.py.",
+        )
 
     @abstractmethod
     async def open(self, topology_name: str) -> None:

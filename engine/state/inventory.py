@@ -25,6 +25,14 @@ class StoredTopology(ABC):
     async def entries(self, ledger: str) -> dict[str, object]:
         """Return all entries of a ledger, none where there is no such ledger."""
 
+    async def epoch(self, ledger: str) -> int | None:
+        """Return how often a ledger was claimed; None where that cannot be told."""
+        return None
+
+    async def holder(self) -> str | None:
+        """Return which process runs the topology now: who it is or "some", "" where none does; None where that cannot be told."""
+        return None
+
     @abstractmethod
     async def components(self) -> list[str]:
         """Return the components of which anything is stored, sorted."""

@@ -10,7 +10,7 @@ from engine.errors import StateError
 from engine.names import did_you_mean
 from engine.state.api import StateProvider
 
-EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, or yours: package.module:function?url"
+EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeeper://host:2181/path, or yours: package.module:function?url"
 
 
 def _memory(url: str) -> StateProvider:
@@ -46,7 +46,26 @@ def _redis(url: str) -> StateProvider:
     return redis_provider(url)
 
 
-SCHEMES: Final[Mapping[str, Callable[[str], StateProvider]]] = {"memory": _memory, "sqlite": _sqlite, "redis": _redis, "rediss": _redis}
+def _zookeeper(url: str) -> StateProvider:
+    """`zookeeper://[user:password@]host[:port][,host[:port]][/path][?lease_secs=...]`."""
+    try:
+        from engine.state.zookeeper.provider import zookeeper_provider
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != "kazoo":
+            raise
+        raise StateError(
+            "zookeeper:// needs the client of ZooKeeper, which is not installed", hint="pip install 'stormcell[zookeeper]'"
+        ) from error
+    return zookeeper_provider(url)
+
+
+SCHEMES: Final[Mapping[str, Callable[[str], StateProvider]]] = {
+    "memory": _memory,
+    "sqlite": _sqlite,
+    "redis": _redis,
+    "rediss": _redis,
+    "zookeeper": _zookeeper,
+}
 
 
 def provider_of(url: str) -> StateProvider:

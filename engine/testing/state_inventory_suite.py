@@ -7,7 +7,7 @@ from typing import Any
 
 from engine.errors import StateError
 from engine.state import Row, StagedDelta, StateInventory, StoredTopology, TaskDelta
-from engine.testing.state_store_suite import TOPOLOGY, StateStoreSuite, Test, blobs, chunks, of_durable_ones, on_a_loop
+from engine.testing.state_store_suite import TOPOLOGY, StateStoreSuite, Test, blobs, chunks, of_durable_ones, on_a_loop, with_rows
 
 MANY_ROWS = 25_000
 OTHER = "another: topology/ü"
@@ -50,10 +50,12 @@ class StateInventorySuite(StateStoreSuite):
         return self.provider(folder).inventory()
 
     async def filled(self, folder: Path, topology: str = TOPOLOGY) -> None:
-        """Rows, two tasks' deltas and a ledger."""
+        """A ledger; where the provider has them, rows and two tasks' deltas."""
         async with self.opened(folder, topology) as provider:
             await provider.ledger("one").claim()
             await provider.ledger("one").write({"txid": 7, "of": topology})
+            if not self.keeps_rows:
+                return
             store = await self.task(provider)
             await store.fold(chunks([Row(0, b"a", b"1"), Row(3, b"b", b"22")]), 0)
             await store.stage(1, 4, blobs(b"x", b"yy"))
@@ -66,6 +68,23 @@ class StateInventorySuite(StateStoreSuite):
         await self.filled(tmp_path, OTHER)
         assert await self.inventory(tmp_path).topologies() == sorted([TOPOLOGY, OTHER])
 
+    @with_inventory
+    async def test_an_inventory_shows_ledgers(self, tmp_path: Path) -> None:
+        await self.filled(tmp_path)
+        async with self.opened(tmp_path) as provider:
+            ledger = provider.ledger("one")
+            epoch = await ledger.claim()
+            async with self.inventory(tmp_path).look(TOPOLOGY) as stored:
+                assert await stored.entries("one") == {"txid": 7, "of": TOPOLOGY}
+                assert await stored.entries("never there") == {}
+                assert (await stored.epoch("one"), await stored.epoch("never there")) in [(epoch, 0), (None, None)]
+                assert await stored.holder() != ""
+            await ledger.write({"txid": 8})
+        async with self.inventory(tmp_path).look(TOPOLOGY) as stored:
+            assert await stored.entries("one") == {"txid": 8, "of": TOPOLOGY}
+            assert await stored.holder() in ("", None)
+
+    @with_rows
     @with_inventory
     async def test_an_inventory_shows_what_is_stored(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
@@ -94,6 +113,7 @@ class StateInventorySuite(StateStoreSuite):
             assert await stored.present("count", [(0, b"a")]) == 0
         assert await self.inventory(tmp_path).topologies() == [TOPOLOGY]
 
+    @with_rows
     @with_inventory
     async def test_looking_takes_nothing_from_a_run(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
@@ -114,6 +134,7 @@ class StateInventorySuite(StateStoreSuite):
                 assert (await rows_in(stored), await stored.deltas("count")) == ({(0, b"a"): b"2"}, [])
             assert await ledger.read() == {"txid": 2}
 
+    @with_rows
     @with_inventory
     async def test_many_rows_in_chunks(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
@@ -127,6 +148,7 @@ class StateInventorySuite(StateStoreSuite):
             assert max(chunk_sizes) < MANY_ROWS / 4
             assert await rows_in(stored) == {row[:2]: row.value for row in rows}
 
+    @with_rows
     @with_inventory
     async def test_a_component_is_removed(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
@@ -148,17 +170,20 @@ class StateInventorySuite(StateStoreSuite):
         await self.filled(tmp_path, OTHER)
         async with self.opened(tmp_path) as provider:
             await provider.ledger("one").claim()
-            assert await removed(provider.inventory().remove(None)) == 3
+            assert await removed(provider.inventory().remove(None)) == (3 if self.keeps_rows else 0)
         assert await self.inventory(tmp_path).topologies() == [OTHER]
         async with self.opened(tmp_path) as provider:
             assert await provider.ledger("one").read() == {}
             await provider.ledger("one").claim()
+            if not self.keeps_rows:
+                return
             store = await self.task(provider)
             await store.stage(0, 1, blobs(b"new"))
             assert await store.deltas() == [StagedDelta(0, 1, (b"new",))]
         async with self.opened(tmp_path, OTHER) as provider:
             assert len(await self.rows(provider)) == 2
 
+    @with_rows
     @with_inventory
     async def test_a_removal_of_many_rows_goes_in_steps(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:

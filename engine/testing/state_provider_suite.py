@@ -6,8 +6,8 @@
 
 Each call of `provider(folder)` gives a new, unopened provider; with the same folder, one that finds what another has left there. A store
 on a server takes the folder's name as the name of what it keeps. `durable = False` where nothing outlives the provider; then what a
-store must keep is not asked of it; nor is what tools see, where it offers no `inventory()`. It needs pytest to run, and imports nothing
-of it.
+store must keep is not asked of it; nor is what tools see, where it offers no `inventory()`. `keeps_rows = False` where it keeps ledgers
+alone, so is no place for stateful bolts. It needs pytest to run, and imports nothing of it.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from typing import Any, Final
 from engine.errors import StateError, StateFenced
 from engine.state import KeyValueState, LayeredState, Row, StatePlace, StateProvider, codec_named, fold_what_counts
 from engine.testing.state_inventory_suite import StateInventorySuite
-from engine.testing.state_store_suite import TOPOLOGY, blobs, chunks, of_durable_ones, on_a_loop, raised
+from engine.testing.state_store_suite import TOPOLOGY, blobs, chunks, of_durable_ones, on_a_loop, raised, with_rows
 
 MANY_KEYS: Final = 100_000
 COUNTS: Final[Callable[[int, int], bool]] = lambda txid, round_: True  # noqa: E731
@@ -73,10 +73,9 @@ class StateProviderSuite(StateInventorySuite):
     @on_a_loop
     async def test_of_two_processes_one_is_refused_or_fenced(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as first:
-            ledger, store = first.ledger("one"), await self.task(first)
+            ledger = first.ledger("one")
             epoch = await ledger.claim()
             await ledger.write({"by": "first"})
-            await store.fold(chunks([Row(0, b"a", b"first")]), 0)
             second = self.provider(tmp_path)
             try:
                 await second.open(TOPOLOGY)
@@ -90,6 +89,26 @@ class StateProviderSuite(StateInventorySuite):
                 assert await second.ledger("one").read() == {"by": "first"}
                 await second.ledger("one").write({"by": "second"})
                 assert await ledger.read() == {"by": "second"}
+            finally:
+                await second.close()
+
+    @with_rows
+    @of_durable_ones
+    @on_a_loop
+    async def test_who_is_overtaken_stages_and_folds_no_more(self, tmp_path: Path) -> None:
+        async with self.opened(tmp_path) as first:
+            store = await self.task(first)
+            await first.ledger("one").claim()
+            await store.fold(chunks([Row(0, b"a", b"first")]), 0)
+            second = self.provider(tmp_path)
+            try:
+                await second.open(TOPOLOGY)
+            except StateError:
+                await second.close()
+                await store.fold(chunks([Row(0, b"a", b"first again")]), 1)
+                return
+            try:
+                await second.ledger("one").claim()
                 await (await self.task(second)).fold(chunks([Row(0, b"a", b"second")]), 1)
                 await raised(StateFenced, store.fold(chunks([Row(0, b"a", b"the fenced one")]), 0))
                 await raised(StateFenced, store.stage(7, 7, blobs(b"the fenced one")))
@@ -108,6 +127,7 @@ class StateProviderSuite(StateInventorySuite):
         await state.load(committed_txid, COUNTS)
         return state
 
+    @with_rows
     @on_a_loop
     async def test_a_state_has_what_was_committed(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
@@ -124,6 +144,7 @@ class StateProviderSuite(StateInventorySuite):
             assert dict(state.items()) == {"last": 2, ("txid", 2): [2]}
             assert (state.get("last"), state.get(("txid", 1), "gone")) == (2, "gone")
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_state_that_was_killed_is_as_of_the_last_commit(self, tmp_path: Path) -> None:
@@ -148,6 +169,7 @@ class StateProviderSuite(StateInventorySuite):
             assert dict(state.items()) == {"kept": 2, "back": 2}
             assert await (await provider.store("count", 0, range(16))).deltas() == []
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_many_changed_keys_in_one_delta(self, tmp_path: Path) -> None:
@@ -166,6 +188,7 @@ class StateProviderSuite(StateInventorySuite):
             assert dict(state.items()) == found
         assert found == {f"key {number}": number for number in range(1, MANY_KEYS, 2)}
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_keys_move_with_their_slots_where_the_parallelism_changes(self, tmp_path: Path) -> None:

@@ -40,6 +40,20 @@ def of_durable_ones(test: Test) -> Test:
     return run
 
 
+def with_rows(test: Test) -> Test:
+    """Skip a test of rows and deltas where the provider keeps ledgers alone."""
+
+    @functools.wraps(test)
+    def run(self: Any, tmp_path: Path) -> None:
+        if not self.keeps_rows:
+            from unittest import SkipTest
+
+            raise SkipTest("this provider says that it keeps ledgers alone (keeps_rows = False)")
+        test(self, tmp_path)
+
+    return run
+
+
 async def blobs(*parts: bytes) -> AsyncIterator[bytes]:
     """The blobs of a delta."""
     for part in parts:
@@ -72,6 +86,7 @@ class StateStoreSuite:
     """The tests of staging and folding."""
 
     durable: ClassVar[bool] = True
+    keeps_rows: ClassVar[bool] = True
 
     def provider(self, folder: Path) -> StateProvider:
         """Return a new provider whose state is, or will be, in this folder."""
@@ -112,6 +127,7 @@ class StateStoreSuite:
 
     # Staging
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_staged_delta_is_there_after_a_reopen(self, tmp_path: Path) -> None:
@@ -121,6 +137,7 @@ class StateStoreSuite:
             [delta] = await (await self.task(provider)).deltas()
         assert (delta.txid, delta.round, delta.blobs) == (0, 1, (b"first", b"\x00\xff", b""))
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_staging_again_replaces(self, tmp_path: Path) -> None:
@@ -131,6 +148,7 @@ class StateStoreSuite:
             [delta] = await store.deltas()
         assert delta.blobs == (b"d",)
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_deltas_come_by_txid_and_round(self, tmp_path: Path) -> None:
@@ -141,6 +159,7 @@ class StateStoreSuite:
             deltas = await store.deltas()
         assert [(delta.txid, delta.round) for delta in deltas] == [(0, 100), (2, 9), (2, 11), (10, 12)]
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_stage_that_breaks_off_replaces_nothing(self, tmp_path: Path) -> None:
@@ -157,6 +176,7 @@ class StateStoreSuite:
         assert [delta.blobs for delta in deltas if delta.round == 1] in ([(b"whole", b"delta")], [])
         assert not [delta for delta in deltas if delta.round == 2], "a part of a delta is no delta"
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_drop_takes_later_txids_alone(self, tmp_path: Path) -> None:
@@ -168,6 +188,7 @@ class StateStoreSuite:
             await store.drop(1)
             assert [delta.txid for delta in await store.deltas()] == [1]
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_deltas_of_tasks_components_and_topologies_are_apart(self, tmp_path: Path) -> None:
@@ -185,6 +206,7 @@ class StateStoreSuite:
 
     # Folding
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_folded_rows_replace_and_delete(self, tmp_path: Path) -> None:
@@ -196,6 +218,7 @@ class StateStoreSuite:
         async with self.opened(tmp_path) as provider:
             assert await self.rows(provider) == {(0, b"a"): b"2", (0, b"b"): b""}
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_fold_drops_the_deltas_that_it_stands_for(self, tmp_path: Path) -> None:
@@ -208,6 +231,7 @@ class StateStoreSuite:
             assert [delta.txid for delta in await store.deltas()] == [2]
             assert [delta.txid for delta in await other.deltas()] == [0, 1, 2]
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_fold_that_breaks_off_is_done_again(self, tmp_path: Path) -> None:
@@ -225,6 +249,7 @@ class StateStoreSuite:
             assert await self.rows(provider) == {(row.slot, row.key): row.value for row in rows if row.value is not None}
             assert await (await self.task(provider)).deltas() == []
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_delta_that_comes_after_its_fold_is_let_go_of(self, tmp_path: Path) -> None:
@@ -236,6 +261,7 @@ class StateStoreSuite:
             await store.stage(6, 7, blobs(b"in time"))
             assert len(await store.deltas()) == 1
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_a_task_finds_the_rows_of_its_slots_alone(self, tmp_path: Path) -> None:
@@ -253,6 +279,7 @@ class StateStoreSuite:
         async with self.opened(tmp_path, "another topology") as provider:
             assert await self.rows(provider) == {}
 
+    @with_rows
     @of_durable_ones
     @on_a_loop
     async def test_keys_and_values_are_any_bytes(self, tmp_path: Path) -> None:

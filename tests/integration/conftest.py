@@ -8,6 +8,9 @@ import pytest
 from tests.servers.left_open import nothing_left_open
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
+from tests.servers.zookeeper_fixtures import new_zookeeper, own_zookeeper, zookeeper
+
+__all__ = ["new_zookeeper", "own_zookeeper", "zookeeper"]
 
 __all__ = ["nothing_left_open"]
 

@@ -1,0 +1,171 @@
+"""A ledger in ZooKeeper: a node that says who owns it, and below it a node with the entries, made by that owner.
+
+`…/ledger:name` holds the name of its one child, `epoch-token`, which nobody else has had or will have. A claim makes a new child with the
+entries of the old one and removes that one, in one transaction. So whoever claimed before has nothing left to write to.
+
+A write names the version of the child that it changes. One that was given up, and is done after all, later, has the version of its time:
+it counts once, or not at all.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple, cast
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.randomness import RunRandom
+from engine.state.api import Ledger
+from engine.state.codec import MessagePack, Unencodable
+from engine.state.zookeeper.topology import ZooKeeperTopology
+
+MOST_BYTES: Final = 1_000_000
+"""A server takes 1 MB in a request, unless its jute.maxbuffer says otherwise; what is more cuts the connection."""
+TRIES: Final = 20
+
+
+class _Stored(NamedTuple):
+    """A ledger as it is found."""
+
+    owner: str
+    """The name of the child; "" where there is none."""
+    owner_version: int
+    value: bytes
+    version: int
+
+    @property
+    def epoch(self) -> int:
+        """Which claim it was that made the child."""
+        return int(self.owner.partition("-")[0] or 0)
+
+
+class ZooKeeperLedger(Ledger):
+    """One ledger."""
+
+    def __init__(self, topology: ZooKeeperTopology, name: str) -> None:
+        self._topology = topology
+        self._link = topology.link
+        self._path = topology.paths.ledger(name)
+        self._name = name
+        self._codec = MessagePack()
+        self._lock = asyncio.Lock()
+        self._own: str | None = None
+        """The path of the child that a claim of ours made."""
+        self._known: tuple[bytes, int] | None = None
+        """Its value and version; None where a write may or may not have been done."""
+
+    # Claiming
+
+    async def claim(self) -> int:
+        async with self._lock:
+            self._own = self._known = None
+            for _ in range(TRIES):
+                stored = await self._stored()
+                child = f"{stored.epoch + 1}-{RunRandom().seed:016x}"
+                try:
+                    await self._link.transaction(lambda steps: self._take(steps, stored, child))  # noqa: B023 - in this turn
+                except (NoNodeError, NodeExistsError, BadVersionError):
+                    continue  # somebody has claimed, or the owner has written, since
+                self._own = f"{self._path}/{child}"
+                await self._topology.begin()
+                return stored.epoch + 1
+        raise StateUnavailable(
+            f"{self._link}: other processes claim this topology again and again", hint="Run each topology in one process."
+        )
+
+    def _take(self, steps: TransactionRequest, stored: _Stored, child: str) -> None:
+        if stored.owner:
+            steps.set_data(self._path, child.encode(), stored.owner_version)
+            steps.delete(f"{self._path}/{stored.owner}", stored.version)
+        else:
+            steps.create(self._path, child.encode())
+        steps.create(f"{self._path}/{child}", stored.value)
+
+    async def _stored(self) -> _Stored:
+        """Owner and entries, of one moment or, where they change meanwhile, of two: then a claim by them comes to nothing."""
+        for _ in range(TRIES):
+            try:
+                owner, owner_version = await self._link.get(self._path)
+            except NoNodeError:
+                return _Stored("", -1, self._encode({}), -1)
+            name = owner.decode("utf-8", "replace")
+            if not name.partition("-")[0].isdigit():
+                raise StateError(f"{self._link}: {self._path} cannot be read: {owner[:40]!r}", hint="Somebody else wrote it.")
+            try:
+                value, version = await self._link.get(f"{self._path}/{name}")
+            except NoNodeError:
+                continue  # somebody has claimed since
+            return _Stored(name, owner_version, value, version)
+        raise StateUnavailable(f"{self._link}: {self._path} changes faster than it can be read", hint="Try again.")
+
+    async def epoch(self) -> int:
+        """Return the newest epoch; 0 where nobody has claimed it."""
+        return (await self._stored()).epoch
+
+    # Entries
+
+    async def read(self) -> dict[str, object]:
+        return self._decode((await self._stored()).value)
+
+    async def write(self, changes: Mapping[str, object]) -> None:
+        async with self._lock:
+            for _ in range(TRIES):
+                if await self._is_written(changes):
+                    return
+        raise StateUnavailable(f"{self._link}: {self._path} changes again and again", hint="Run each topology in one process.")
+
+    async def _is_written(self, changes: Mapping[str, object]) -> bool:
+        """Write, once; False where an earlier try has come through since its version was known."""
+        was_known = self._known is not None
+        value, version = self._known or await self._look_at_own()
+        entries = {**self._decode(value), **changes}
+        wanted = self._encode({name: each for name, each in entries.items() if each is not None})
+        if wanted == value and not was_known:
+            self._known = value, version  # the earlier try was this one
+            return True
+        own, self._known = self._own_path, None
+        try:
+            stat = await self._link.call(lambda: self._link.client.set_async(own, wanted, version))
+        except BadVersionError:
+            return False
+        except NoNodeError:
+            raise self._fenced() from None
+        self._known = wanted, stat.version
+        return True
+
+    async def _look_at_own(self) -> tuple[bytes, int]:
+        try:
+            return await self._link.get(self._own_path)
+        except NoNodeError:
+            raise self._fenced() from None
+
+    @property
+    def _own_path(self) -> str:
+        if self._own is None:
+            raise StateFenced(f"{self._link}: the ledger {self._name!r} was not claimed", hint="Call claim() first.")
+        return self._own
+
+    def _fenced(self) -> StateFenced:
+        return StateFenced(f"{self._link}: another process has taken this topology over", hint="Run each topology in one process.")
+
+    def _encode(self, entries: Mapping[str, object]) -> bytes:
+        try:
+            encoded = self._codec.encode(entries)
+        except Unencodable as error:
+            raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
+        if len(encoded) > MOST_BYTES:
+            raise StateError(
+                f"{self._link}: the ledger {self._name!r} would be {len(encoded):,} bytes, and ZooKeeper takes {MOST_BYTES:,} at most",
+                hint="Keep it in sqlite:///path or redis://host:port/db, or have less to keep.",
+            )
+        return encoded
+
+    def _decode(self, value: bytes) -> dict[str, object]:
+        try:
+            found: dict[str, object] = {**cast(Any, self._codec.decode(value))}
+        except (TypeError, ValueError) as error:
+            raise StateError(
+                f"{self._link}: {self._path} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged."
+            ) from None
+        return found

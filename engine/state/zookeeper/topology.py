@@ -1,0 +1,137 @@
+"""One topology's part of a ZooKeeper: its format, and the node that is there while a process runs it.
+
+That node is ephemeral: ZooKeeper removes it `lease_secs` after it last heard of its process, or at once where that one ends cleanly.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable
+from typing import Final
+
+from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
+
+from engine.errors import StateError, StateUnavailable
+from engine.state.lease import this_process
+from engine.state.zookeeper.link import ZooKeeperLink, tell
+from engine.state.zookeeper.names import NodePaths
+
+FORMAT: Final = 1
+"""Of the nodes; kept in the topology's own."""
+TRIES: Final = 20
+PAUSE_SECS: Final = 0.5
+"""Between two tries of who stands by, while ZooKeeper cannot be reached."""
+LOGGER: Final = logging.getLogger("engine.state")
+
+
+class ZooKeeperTopology:
+    """What the ledgers of one provider share."""
+
+    def __init__(self, link: ZooKeeperLink, paths: NodePaths) -> None:
+        self.link: Final = link
+        self.paths: Final = paths
+        self._runs = False
+        link.on_connected = self._be_there_again
+
+    async def check_format(self) -> bool:
+        """Tell whether anything is stored; raise StateError where it is of a newer format."""
+        try:
+            stored, _ = await self.link.get(self.paths.topology)
+        except NoNodeError:
+            return False
+        if not stored.isdigit():
+            raise StateError(
+                f"{self.link}: {self.paths.topology} is none of ours: {stored[:40]!r}", hint="Choose another path in the zookeeper:// URL."
+            )
+        if int(stored) > FORMAT:
+            raise StateError(
+                f"{self.link}: the state was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
+                hint="Install that version; nothing was changed.",
+            )
+        return True
+
+    async def make(self) -> None:
+        """Have a node for the topology."""
+        if not await self.check_format():
+            await self.link.make(self.paths.topology, str(FORMAT).encode())
+
+    async def remove(self) -> None:
+        """Remove all that is stored of the topology, in one step. Raise StateUnavailable where somebody makes more of it meanwhile."""
+        client, root = self.link.client, self.paths.topology
+        for _ in range(TRIES):
+            try:
+                nodes = [f"{root}/{name}" for name in await self.link.call(lambda: client.get_children_async(root))]
+                below = [f"{node}/{name}" for node in nodes for name in await self._children(node)]
+                await self.link.transaction(lambda steps: [steps.delete(path) for path in (*below, *nodes, root)])  # noqa: B023
+            except (NoNodeError, NotEmptyError):
+                if await self.link.call(lambda: client.exists_async(root)) is not None:
+                    continue
+            return
+        raise StateUnavailable(f"{self.link}: another process writes what is removed", hint="End that one, and try again.")
+
+    async def _children(self, path: str) -> list[str]:
+        found: list[str] = await self.link.call(lambda: self.link.client.get_children_async(path))
+        return found
+
+    # Who runs it
+
+    async def holder(self) -> str | None:
+        """Return which process runs the topology; None where none does."""
+        try:
+            return (await self.link.get(self.paths.owner))[0].decode("utf-8", "replace")
+        except NoNodeError:
+            return None
+
+    async def begin(self) -> None:
+        """Say that this process runs the topology, whoever has said so before."""
+        if self._runs:
+            return
+        for _ in range(TRIES):
+            try:
+                await self.link.transaction(lambda steps: (steps.delete(self.paths.owner), self._create(steps.create)))
+            except NoNodeError:
+                if not await self._is_first():
+                    continue
+            self._runs = True
+            return
+        raise StateUnavailable(f"{self.link}: other processes take this topology again and again", hint="Run each topology in one process.")
+
+    async def wait(self, on_waiting: Callable[[str], None]) -> None:
+        """Wait until no process runs the topology, then say that this one does; `on_waiting` is told once which one does."""
+        asked = False
+        while not self._runs:
+            try:
+                if await self._is_first():
+                    self._runs = True
+                    return
+                gone = asyncio.Event()
+                loop = asyncio.get_running_loop()
+                seen = await self.link.call(
+                    lambda: self.link.client.exists_async(self.paths.owner, lambda event: tell(loop, gone.set))  # noqa: B023 - in this turn
+                )
+                if seen is None:
+                    continue
+                if seen.ephemeralOwner == self.link.session:  # a try that was given up came through
+                    self._runs = True
+                    return
+                if not asked:
+                    asked = True
+                    on_waiting(await self.holder() or "")
+                await gone.wait()
+            except StateUnavailable as error:
+                LOGGER.info("%s. Waiting on.", error.message)
+                await asyncio.sleep(PAUSE_SECS)
+
+    async def _is_first(self) -> bool:
+        try:
+            await self.link.call(lambda: self._create(self.link.client.create_async))
+        except NodeExistsError:
+            return False
+        return True
+
+    def _create(self, create: Callable[..., object]) -> object:
+        return create(self.paths.owner, this_process().encode(), ephemeral=True)
+
+    def _be_there_again(self) -> None:
+        """The connection is there again, maybe in another session: without our node. Where another has taken over, its node stays."""
+        if self._runs:
+            self._create(self.link.client.create_async)
