@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
@@ -11,9 +11,9 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import CommitFailedError, IllegalGenerationError, KafkaError, RebalanceInProgressError, UnknownMemberIdError
 from aiokafka.structs import OffsetAndMetadata
 
-from engine.kafka.offset_manager import Commit, PartitionId
+from engine.kafka.offset_manager import PartitionId
 from engine.kafka.partitions import Membership
-from engine.kafka.spout_config import KafkaSpoutConfig
+from engine.kafka.reach import Reached
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
 """A commit that is not answered by then is given up; what it says is committed with the next one."""
@@ -32,6 +32,50 @@ OnRevoked = Callable[[], Coroutine[Any, Any, None]]
 OnAssigned = Callable[[Collection[PartitionId], Membership | None], None]
 
 
+class ConsumerSettings(Reached, Protocol):
+    """What of a spout's settings its consumer is made of."""
+
+    @property
+    def topics(self) -> str | Sequence[str]: ...
+    @property
+    def pattern(self) -> str | None: ...
+    @property
+    def topic_timeout_secs(self) -> float: ...
+    @property
+    def group(self) -> str | None: ...
+    @property
+    def membership(self) -> Literal["group", "assign"]: ...
+    @property
+    def assignor(self) -> str: ...
+    @property
+    def isolation_level(self) -> str: ...
+    @property
+    def session_timeout_ms(self) -> int: ...
+    @property
+    def rebalance_timeout_ms(self) -> int: ...
+    @property
+    def heartbeat_interval_ms(self) -> int: ...
+    @property
+    def request_timeout_ms(self) -> int: ...
+    @property
+    def fetch_min_bytes(self) -> int: ...
+    @property
+    def fetch_max_bytes(self) -> int: ...
+    @property
+    def fetch_max_wait_ms(self) -> int: ...
+    @property
+    def max_partition_fetch_bytes(self) -> int: ...
+
+
+class Committable(Protocol):
+    """What is committed of one partition."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def metadata(self) -> str: ...
+
+
 class ConsumerLink:
     """One consumer of a group, or of partitions of its own. Raises what aiokafka raises; `client_errors` knows what it means.
 
@@ -39,7 +83,7 @@ class ConsumerLink:
     """
 
     def __init__(
-        self, config: KafkaSpoutConfig, client_id: str, instance_id: str | None, on_revoked: OnRevoked, on_assigned: OnAssigned
+        self, config: ConsumerSettings, client_id: str, instance_id: str | None, on_revoked: OnRevoked, on_assigned: OnAssigned
     ) -> None:
         self._config = config
         self._assignor: Any = type("OwnAssignor", (_ASSIGNORS[config.assignor],), {})  # aiokafka keeps what is sticky in the class
@@ -249,7 +293,7 @@ class ConsumerLink:
 
     # Offsets
 
-    async def commit(self, commits: Mapping[PartitionId, Commit], membership: Membership | None) -> None:
+    async def commit(self, commits: Mapping[PartitionId, Committable], membership: Membership | None) -> None:
         """Commit as the member that we were when these were decided; CommitFailedError where we are it no more; nothing without a group.
 
         `consumer.commit` would look at the generation before it waits for the coordinator, and leaves a request behind that is cancelled.

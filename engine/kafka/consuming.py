@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol
 from aiokafka import errors
 
 from engine.errors import FatalError
-from engine.kafka import reach, start_positions
+from engine.kafka import connecting, reach, start_positions
 from engine.kafka.committing import Committing
 from engine.kafka.consumer_link import Batches, ConsumerLink
 from engine.kafka.offset_manager import OffsetManager, PartitionId
@@ -24,8 +24,6 @@ from engine.topology import TaskContext
 _POLL_SECS: Final = 0.5
 _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 4.0
-_CONNECT_SECS: Final = 5.0
-"""What the first try to connect may take; each next one may take twice as long."""
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
@@ -118,25 +116,10 @@ class Consuming:
                 )
 
     async def _connect(self) -> ConsumerLink:
-        patience, limit = Patience(self._host.report), _CONNECT_SECS
         instance = self._config.group_instance_id
-        while True:
-            link: ConsumerLink | None = None
-            try:
-                link = ConsumerLink(
-                    self._config, self._client_id, f"{instance}-{self._task_index}" if instance else None, self._revoked, self._assigned
-                )
-                async with asyncio.timeout(limit):
-                    await link.start()
-                return link
-            except BaseException as error:
-                if link is not None:
-                    await link.stop()
-                if not isinstance(error, Exception):
-                    raise
-                real = await reach.real_error(error, self._config)
-                await patience.bear(real, f"a connection to {', '.join(self._config.brokers)}")
-            limit *= 2
+        instance = f"{instance}-{self._task_index}" if instance else None
+        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
+        return await connecting.connect(make, self._config, self._host.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
         """Return the offset that the next record of a partition will get, None while that is not known."""

@@ -124,51 +124,19 @@ class KafkaSpoutConfig:
 
     def _faults(self) -> Iterator[str]:
         yield from connection_faults(self, _REFUSED)
-        yield from self._source_faults()
-        yield from self._output_faults()
+        yield from source_faults(self)
+        if self.membership == "group" and self.group is None:
+            yield "group is missing. Write group='word-count', or membership='assign' to read without a group."
+        if self.membership == "assign" and (self.group_instance_id or self.pattern):
+            yield "group_instance_id and pattern are for membership='group'."
+        yield from output_faults(self)
         yield from self._give_up_faults()
-        if self.start == "timestamp" and self.start_timestamp_ms is None:
-            yield "start='timestamp' needs start_timestamp_ms."
-        if self.start != "timestamp" and self.start_timestamp_ms is not None:
-            yield f"start_timestamp_ms is for start='timestamp', not {self.start!r}."
+        yield from start_faults(self)
         if self.revoke_drain_ms >= self.rebalance_timeout_ms:
             yield f"revoke_drain_ms={self.revoke_drain_ms:g} must be below rebalance_timeout_ms={self.rebalance_timeout_ms}."
         if self.heartbeat_interval_ms * 3 > self.session_timeout_ms:
             heartbeat, session = self.heartbeat_interval_ms, self.session_timeout_ms
             yield f"heartbeat_interval_ms={heartbeat} must be at most a third of session_timeout_ms={session}."
-
-    def _source_faults(self) -> Iterator[str]:
-        if not isinstance(cast(object, self.topics), Iterable):
-            yield f"topics must be names, not {self.topics!r}."
-            keep(self, "topics", ())
-            return
-        topics = (self.topics,) if isinstance(self.topics, str) else tuple(self.topics)
-        keep(self, "topics", topics)
-        if not all(isinstance(cast(object, topic), str) and topic for topic in topics):
-            yield f"topics must be names, not {self.topics!r}."
-        else:
-            yield from (f"topic {topic!r} can be no topic's name. {_OF_A_NAME}" for topic in topics if not _NAME.fullmatch(topic))
-        if bool(topics) == bool(self.pattern):
-            yield "give either topics or a pattern." if topics else "topics is missing. Write topics='lines', or pattern='lines-.*'."
-        if self.pattern is not None:
-            try:
-                re.compile(self.pattern)
-            except re.error as error:
-                yield f"pattern {self.pattern!r} is no regular expression: {error}."
-        if self.membership == "group" and self.group is None:
-            yield "group is missing. Write group='word-count', or membership='assign' to read without a group."
-        if self.membership == "assign" and (self.group_instance_id or self.pattern):
-            yield "group_instance_id and pattern are for membership='group'."
-
-    def _output_faults(self) -> Iterator[str]:
-        if not callable(cast(object, self.translator)):
-            yield f"translator must be a function of a record, not {self.translator!r}."
-        elif any(is_lazy(self.translator) for is_lazy in _LAZY):
-            yield f"translator {self.translator!r} must return values. Write it with def, without await and yield; a bolt may await."
-        try:
-            declare_streams(self.fields)
-        except UsageError as error:
-            yield f"fields: {error.message}. {error.hint or ''}"
 
     def _give_up_faults(self) -> Iterator[str]:
         if self.on_give_up is None and self.dead_letter_topic is not None:
@@ -184,3 +152,44 @@ class KafkaSpoutConfig:
             yield "max_retries is missing: without it nothing is ever given up."
         if self.dead_letter_topic is not None and self.dead_letter_topic in self.topics:
             yield f"dead_letter_topic {self.dead_letter_topic!r} is one of the topics: its records would come back for ever."
+
+
+def source_faults(made: Any) -> Iterator[str]:
+    """Yield what is wrong with topics and pattern of settings that are being made; bring them to normal form."""
+    if not isinstance(cast(object, made.topics), Iterable):
+        yield f"topics must be names, not {made.topics!r}."
+        keep(made, "topics", ())
+        return
+    topics = (made.topics,) if isinstance(made.topics, str) else tuple(made.topics)
+    keep(made, "topics", topics)
+    if not all(isinstance(cast(object, topic), str) and topic for topic in topics):
+        yield f"topics must be names, not {made.topics!r}."
+    else:
+        yield from (f"topic {topic!r} can be no topic's name. {_OF_A_NAME}" for topic in topics if not _NAME.fullmatch(topic))
+    if bool(topics) == bool(made.pattern):
+        yield "give either topics or a pattern." if topics else "topics is missing. Write topics='lines', or pattern='lines-.*'."
+    if made.pattern is not None:
+        try:
+            re.compile(made.pattern)
+        except re.error as error:
+            yield f"pattern {made.pattern!r} is no regular expression: {error}."
+
+
+def start_faults(made: Any) -> Iterator[str]:
+    """Yield what is wrong with where reading begins."""
+    if made.start == "timestamp" and made.start_timestamp_ms is None:
+        yield "start='timestamp' needs start_timestamp_ms."
+    if made.start != "timestamp" and made.start_timestamp_ms is not None:
+        yield f"start_timestamp_ms is for start='timestamp', not {made.start!r}."
+
+
+def output_faults(made: Any) -> Iterator[str]:
+    """Yield what is wrong with translator and fields."""
+    if not callable(cast(object, made.translator)):
+        yield f"translator must be a function of a record, not {made.translator!r}."
+    elif any(is_lazy(made.translator) for is_lazy in _LAZY):
+        yield f"translator {made.translator!r} must return values. Write it with def, without await and yield; a bolt may await."
+    try:
+        declare_streams(made.fields)
+    except UsageError as error:
+        yield f"fields: {error.message}. {error.hint or ''}"

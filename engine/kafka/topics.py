@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from engine.errors import FatalError
-from engine.kafka.consumer_link import ConsumerLink
+from engine.kafka.consumer_link import ConsumerLink, ConsumerSettings
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble
@@ -15,7 +15,7 @@ _LOOK_SECS: Final = 0.5
 """Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
 
 
-async def find_topics(link: ConsumerLink, config: KafkaSpoutConfig, report: Callable[[BaseException], None]) -> None:
+async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Callable[[BaseException], None]) -> None:
     """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
     if config.pattern is not None:
         if link.is_missing_topics:

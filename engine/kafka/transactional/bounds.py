@@ -1,0 +1,71 @@
+"""Offsets as the leaders of partitions tell them; a leader that does not answer holds up none of the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final, TypeAlias
+
+from engine.kafka import client_errors
+from engine.kafka.offset_manager import PartitionId
+from engine.kafka.transactional.partition_link import PartitionLink
+from engine.kafka.trouble import KafkaTrouble, Report
+
+Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
+
+_PATIENCE_SECS: Final = 2.0
+"""What a leader gets to answer before the others go on without it. Its answer counts whenever it comes."""
+
+
+class Bounds:
+    """What was told so far, by partition. `ask` is one of the link's questions; `doing` says for errors what it is."""
+
+    def __init__(self, link: PartitionLink, ask: Ask, report: Report, doing: str) -> None:
+        self.known: dict[PartitionId, int] = {}
+        self._link, self._ask, self._report, self._doing = link, ask, report, doing
+        self._asking: dict[int, asyncio.Task[Mapping[PartitionId, int]]] = {}
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def learn(self, partitions: Collection[PartitionId]) -> None:
+        """Ask each leader, and wait for those that owed no answer before; raises FatalError where one refuses for good."""
+        self._collect()
+        await self._find_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
+        by_leader: dict[int, list[PartitionId]] = {}
+        for one in partitions:
+            leader = self._link.leader_of(one)
+            if leader is not None and leader not in self._asking:
+                by_leader.setdefault(leader, []).append(one)
+        if not by_leader:
+            return
+        for leader, its in by_leader.items():
+            self._asking[leader] = asyncio.ensure_future(self._ask(its))
+        await asyncio.wait([self._asking[leader] for leader in by_leader], timeout=_PATIENCE_SECS)
+        self._collect()
+
+    async def _find_leaders(self, topics: Collection[str]) -> None:
+        """Ask the brokers who leads these; what is not answered in time is not waited for again."""
+        if topics and self._looking is None:
+            self._looking = asyncio.ensure_future(self._link.look_for(topics))
+            await asyncio.wait((self._looking,), timeout=_PATIENCE_SECS)
+        if self._looking is not None and self._looking.done():
+            self._looking = None
+
+    def _collect(self) -> None:
+        for leader, task in list(self._asking.items()):
+            if not task.done():
+                continue
+            del self._asking[leader]
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is None:
+                self.known.update(task.result())
+            elif not client_errors.passes(error):
+                raise client_errors.fatal(error, self._doing)
+            else:
+                self._report(KafkaTrouble(f"{self._doing} failed: {client_errors.describe(error)}", hint="It is tried again."))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        tasks: list[asyncio.Task[Any]] = [*self._asking.values(), *([self._looking] if self._looking else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._asking.clear()

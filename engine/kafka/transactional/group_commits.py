@@ -1,0 +1,69 @@
+"""Commits of what transactions have read, in a group that only tools look at."""
+
+import asyncio
+from typing import Final
+
+from engine.kafka import acked_set, client_errors
+from engine.kafka.cluster_link import MOST_METADATA_BYTES, CommittedOffset
+from engine.kafka.offset_manager import PartitionId
+from engine.kafka.transactional.partition_link import PartitionLink
+from engine.kafka.trouble import KafkaTrouble, Report
+
+_PAUSE_SECS: Final = 1.0
+"""Between two commits: a lag is looked at by people."""
+_END_SECS: Final = 2.0
+
+
+class GroupCommits:
+    """Commits the newest ends of committed transactions, in the background. Nothing waits for it, and nothing is read back."""
+
+    def __init__(self, link: PartitionLink, group: str, topology: str, report: Report) -> None:
+        self._link, self._group, self._topology, self._report = link, group, topology, report
+        self._ends: dict[int, dict[PartitionId, int]] = {}
+        """By txid."""
+        self._due: dict[PartitionId, int] = {}
+        self._wake = asyncio.Event()
+
+    def note(self, txid: int, partition: PartitionId, end: int) -> None:
+        """Note where a batch ended; its newest attempt counts."""
+        self._ends.setdefault(txid, {})[partition] = end
+
+    def commit(self, txid: int) -> None:
+        """Commit what a batch has read, soon."""
+        self._due.update(self._ends.get(txid, {}))
+        if self._due:
+            self._wake.set()
+
+    def forget_before(self, txid: int) -> None:
+        """These are committed."""
+        for old in [one for one in self._ends if one < txid]:
+            del self._ends[old]
+
+    async def keep(self) -> None:
+        """Commit for ever."""
+        while True:
+            await self._wake.wait()
+            self._wake.clear()
+            await self._commit()
+            await asyncio.sleep(_PAUSE_SECS)
+
+    async def close(self) -> None:
+        """Commit what is due, within a bound."""
+        if self._due:
+            await self._commit(_END_SECS)
+
+    async def _commit(self, most_secs: float | None = None) -> None:
+        due, self._due = self._due, {}
+        commits = {one: CommittedOffset(end, self._metadata(end)) for one, end in due.items()}
+        try:
+            async with asyncio.timeout(most_secs):
+                await self._link.commit(commits, None)
+        except Exception as error:
+            if not client_errors.passes(error):
+                raise client_errors.fatal(error, f"a commit of group {self._group!r}") from error
+            self._due = due | self._due
+            hint = "Only the group's lag is late; transactions do not depend on it."
+            self._report(KafkaTrouble(f"a commit of group {self._group!r} failed: {client_errors.describe(error)}", hint=hint))
+
+    def _metadata(self, offset: int) -> str:
+        return acked_set.encode(self._topology, offset, (), MOST_METADATA_BYTES)[0]

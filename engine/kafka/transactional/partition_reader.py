@@ -1,0 +1,120 @@
+"""The consumer of one emitter task: reads pieces of partitions, one partition at a time, and reads ahead of the next ones."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+from engine.kafka import client_errors, connecting
+from engine.kafka.offset_manager import PartitionId
+from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
+from engine.kafka.transactional.partition_link import PartitionLink
+from engine.kafka.trouble import KafkaTrouble, Report
+from engine.kafka.undecodable import told
+
+_MOST_TRIES: Final = 5
+"""Of a record whose checksum is wrong: it may have been damaged on its way."""
+
+
+class OffsetLost(Exception):
+    """The broker does not have the offset that was to be read next."""
+
+    def __init__(self, partition: PartitionId, offset: int) -> None:
+        super().__init__(f"{partition}: offset {offset} is not there")
+        self.partition = partition
+        self.offset = offset
+
+
+class PartitionReader:
+    """A partition is begun where it was not read before, or stands elsewhere; else its records come from the buffer."""
+
+    def __init__(self, config: KafkaBatchSpoutConfig, client_id: str, report: Report) -> None:
+        self._config, self._client_id, self._report = config, client_id, report
+        self._assigned: set[PartitionId] = set()
+        self._begun: set[PartitionId] = set()
+        self._tries: dict[PartitionId, int] = {}
+
+    async def open(self) -> None:
+        """Connect, however long that takes."""
+        make = lambda: PartitionLink(self._config, self._client_id)  # noqa: E731 - a short one
+        self.link = await connecting.connect(make, self._config, self._report)
+        try:
+            self._assign(await self.link.find_partitions())
+        except errors.KafkaError as error:  # each is found when it is begun
+            self._report(KafkaTrouble(f"looking for topics failed: {client_errors.describe(error)}"))
+        except BaseException:
+            await self.link.stop()
+            raise
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self.link.stop()
+
+    def begin(self, partition: PartitionId, offset: int) -> None:
+        """Have the next records be those from this offset on."""
+        if partition not in self._assigned:
+            self._assign([partition])
+        if partition not in self._begun or self.link.position(partition) != offset:
+            self._begun.add(partition)
+            self.link.begin(partition, offset)
+
+    def _assign(self, more: Sequence[PartitionId]) -> None:
+        """Have all partitions of the topics, so that few assignments change; what is not read is paused."""
+        for topic in {one.topic for one in more}:
+            self._assigned.update(self.link.partitions_of(topic))
+        self._assigned.update(more)
+        if self._assigned:
+            self.link.assign(sorted(self._assigned), self._begun)
+
+    def position(self, partition: PartitionId) -> int:
+        """Return where the next records will stand."""
+        position = self.link.position(partition)
+        assert position is not None  # it is begun
+        return position
+
+    async def take(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
+        """Return what has come, without waiting; raises OffsetLost, or FatalError for what no other try would read.
+
+        What passes by itself is reported, and nothing has come.
+        """
+        position = self.position(partition)
+        try:
+            records = await self.link.take(partition, most_records)
+        except errors.OffsetOutOfRangeError as error:
+            raise OffsetLost(partition, position) from error
+        except Exception as error:  # noqa: BLE001 - reported or raised
+            place = self.link.undecodable()
+            self.link.begin(partition, position)  # what was taken of the poll is gone
+            self._bear(error, partition, place)
+            return ()
+        if records:
+            self._tries.pop(partition, None)
+        else:
+            self._pass_gap(partition)
+        return records
+
+    def _pass_gap(self, partition: PartitionId) -> None:
+        """Where nothing stands before the end, the position is the end: compaction may have taken the last records."""
+        end = self.link.empty_up_to(partition)
+        if end is not None and end > self.position(partition):
+            self.link.begin(partition, end)
+
+    def _bear(self, error: Exception, partition: PartitionId, place: tuple[PartitionId, int] | None) -> None:
+        if isinstance(error, FatalError):
+            raise error
+        if place is not None:
+            tries = self._tries[partition] = self._tries.get(partition, 0) + 1
+            if not isinstance(error, errors.CorruptRecordException) or tries > _MOST_TRIES:
+                raise told(place, error, None) from error
+        elif not client_errors.passes(error):
+            raise client_errors.fatal(error, f"reading {partition}") from error
+        self._report(KafkaTrouble(f"reading {partition} failed: {client_errors.describe(error)}", hint="It is tried again."))
+
+    async def wait(self, timeout_secs: float) -> None:
+        """Wait until records come, of any partition."""
+        await self.link.wait(timeout_secs)
+
+    def has_records_of_others(self, partition: PartitionId) -> bool:
+        """Tell whether records of another partition have come already."""
+        return self.link.has_records_of_others(partition)

@@ -1,0 +1,232 @@
+"""`KafkaTransactionalSpout`'s emitter on a real broker: the same txid has the very same records (TX-7)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine.errors import FatalError
+from engine.kafka import ToStream
+from engine.kafka.transactional import KafkaTransactionalSpout
+from tests.kafka.play import commit, committed, produce
+from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
+from tests.servers.kafka_admin import create_topic, delete_topic
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = pytest.mark.guarantee("TX-7")
+
+
+def spout(kafka: str, topics: Any, **changes: Any) -> KafkaTransactionalSpout:
+    return KafkaTransactionalSpout(settings(kafka, topics, **changes))
+
+
+async def test_batches_follow_each_other_and_a_replay_is_the_same(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(25))
+    async with emitting(spout(kafka, topic, batch_records=10)) as hand:
+        name = f"{topic}-0"
+        first, second, third = [await hand.new(txid, name) for txid in (1, 2, 3)]
+        assert (first, second, third) == (list(range(10)), list(range(10, 20)), list(range(20, 25)))
+        assert await hand.again(2, name) == second
+        assert await hand.again(1, name) == first
+        assert await hand.again(2, name) == second
+        await produce(kafka, topic, range(25, 30))
+        assert await hand.again(3, name) == third
+        assert await hand.new(4, name) == list(range(25, 30))
+
+
+async def test_another_task_replays_the_same(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(2_500))
+    async with emitting(spout(kafka, topic, batch_records=2_000)) as hand:
+        one = await hand.new(1, f"{topic}-0")
+    async with emitting(spout(kafka, topic, batch_records=7)) as other:
+        other.metadata = hand.metadata
+        assert await other.again(1, f"{topic}-0") == one == list(range(2_000))
+        assert await other.until(2, f"{topic}-0", 500) == list(range(2_000, 2_500))
+
+
+async def test_a_batch_is_bounded_by_bytes(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, [f"{number:09}" for number in range(3_500)])
+    async with emitting(spout(kafka, topic, batch_bytes=10_000)) as hand:
+        assert len(await hand.new(1, f"{topic}-0")) == 2_000
+
+
+async def test_consecutive_batches_come_from_the_buffer(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(50))
+    async with emitting(spout(kafka, topic, batch_records=5)) as hand:
+        await hand.new(1, f"{topic}-0")
+        link, seeks = hand.emitter._batches.link, []
+        monkeypatch.setattr(link, "seek", lambda partition, offset: seeks.append(offset))
+        assert await hand.until(2, f"{topic}-0", 45) == list(range(5, 50))
+        assert seeks == []
+
+
+async def test_what_another_producer_aborted_is_left_out_and_markers_are_passed(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await transact(kafka, topic, range(5))
+    await transact(kafka, topic, range(100, 105), commit=False)
+    await transact(kafka, topic, range(5, 10))
+    async with emitting(spout(kafka, topic), task_index=0) as hand:
+        name = f"{topic}-0"
+        assert await hand.new(1, name) == list(range(10))
+        assert hand.range(1, name) == (0, 18, 10)
+        assert await hand.again(1, name) == list(range(10))
+        assert await hand.new(2, name) == []
+    async with emitting(spout(kafka, topic, batch_records=5)) as hand, coordinating(spout(kafka, topic)) as coordinator:
+        assert [len(await hand.new(txid, name)) for txid in (1, 2)] == [5, 5]
+        assert await hand.again(1, name) == list(range(5))
+        assert await hand.again(2, name) == list(range(5, 10))
+        await hand.until(3, name, 0)
+        await hand.new(3, name)
+        coordinator.positions = {name: hand.metadata[3, name]}
+        assert not await coordinator.is_ready()
+
+
+async def test_an_open_transaction_is_waited_for(kafka: str, new_topic: NewTopic) -> None:
+    from aiokafka import AIOKafkaProducer
+
+    topic = await new_topic(partitions=1)
+    async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
+        await producer.begin_transaction()
+        await producer.send_and_wait(topic, b"1", partition=0)
+        async with emitting(spout(kafka, topic)) as hand, coordinating(spout(kafka, topic)) as coordinator:
+            assert await hand.new(1, f"{topic}-0") == []
+            coordinator.positions = {f"{topic}-0": hand.metadata[1, f"{topic}-0"]}
+            assert not await coordinator.is_ready()
+            await producer.commit_transaction()
+            async with asyncio.timeout(10):
+                while not await coordinator.is_ready():  # noqa: ASYNC110
+                    await asyncio.sleep(0.02)
+            assert await hand.until(2, f"{topic}-0", 1) == [1]
+    async with emitting(spout(kafka, topic, isolation_level="read_uncommitted")) as hand:
+        assert await hand.new(1, f"{topic}-0") == [1]
+
+
+@pytest.mark.parametrize("is_replay", [False, True])
+async def test_records_lost_to_retention_end_the_run(kafka: str, new_topic: NewTopic, is_replay: bool) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    name = f"{topic}-0"
+    async with emitting(spout(kafka, topic, batch_records=5)) as hand:
+        await hand.new(1, name)
+    await forget_before(kafka, topic, 7)
+    async with emitting(spout(kafka, topic, batch_records=5)) as other:
+        other.metadata = hand.metadata
+        with pytest.raises(FatalError) as caught:
+            await (other.again(1, name) if is_replay else other.new(2, name))
+    needed = 0 if is_replay else 5
+    assert name in str(caught.value)
+    assert f"offset {needed}, which is not there: the broker has 7 to 20 (retention has taken it)" in str(caught.value)
+    assert "KafkaOpaqueSpout goes on" in str(caught.value)
+
+
+async def test_a_loss_inside_of_a_range_is_told_with_what_is_missing(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    async with emitting(spout(kafka, topic, batch_records=10)) as hand:
+        await hand.new(1, f"{topic}-0")
+    await forget_before(kafka, topic, 4)
+    async with emitting(spout(kafka, topic)) as other:
+        other.metadata = hand.metadata
+        with pytest.raises(FatalError, match=r"of the 10 records of offsets 0 to 10, 4 are gone: transaction 1 cannot be replayed"):
+            await other.again(1, f"{topic}-0")
+
+
+async def test_a_range_of_which_only_markers_are_lost_is_replayed(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await transact(kafka, topic, range(100, 103), commit=False)
+    await transact(kafka, topic, range(3))
+    async with emitting(spout(kafka, topic)) as hand:
+        assert await hand.new(1, f"{topic}-0") == [0, 1, 2]
+    await forget_before(kafka, topic, 4)
+    async with emitting(spout(kafka, topic)) as other:
+        other.metadata = hand.metadata
+        assert await other.again(1, f"{topic}-0") == [0, 1, 2]
+
+
+async def test_a_topic_that_was_made_anew_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20))
+    async with emitting(spout(kafka, topic)) as hand:
+        await hand.new(1, f"{topic}-0")
+    await delete_topic(kafka, topic)
+    await create_topic(kafka, topic, partitions=1)
+    await produce(kafka, topic, range(3))
+    async with emitting(spout(kafka, topic, replay_timeout_ms=500.0)) as other:
+        other.metadata = hand.metadata
+        with pytest.raises(FatalError, match=r"needs offset 20, which is not there: the broker has 0 to 3 \(was the topic made anew\?\)"):
+            await other.new(2, f"{topic}-0")
+        with pytest.raises(FatalError, match=r"of the 20 records of offsets 0 to 20, 17 are gone"):
+            await other.again(1, f"{topic}-0")
+
+
+async def test_what_the_translator_makes_goes_to_its_stream_in_order(kafka: str, new_topic: NewTopic) -> None:
+    def sorted_out(record: Any) -> Any:
+        value = int(record.value)
+        return None if value % 3 == 0 else ToStream("odd", (value,)) if value % 2 else (value,)
+
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(8))
+    source = spout(kafka, topic, translator=sorted_out, fields={"default": "value", "odd": "value"})
+    async with emitting(source) as hand:
+        assert await hand.new(1, f"{topic}-0") == [1, 2, 4, 5, 7]
+        assert hand.range(1, f"{topic}-0") == (0, 8, 8)
+        assert await hand.again(1, f"{topic}-0") == [1, 2, 4, 5, 7]
+
+
+async def test_a_record_that_cannot_be_read_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, [1, "two", 3])
+    async with emitting(spout(kafka, topic)) as hand:
+        with pytest.raises(FatalError, match=rf"the translator could not make a tuple of {topic}-0 offset 1: ValueError"):
+            await hand.new(1, f"{topic}-0")
+    async with emitting(spout(kafka, topic, on_unreadable="drop")) as hand:
+        assert await hand.new(1, f"{topic}-0") == [1, 3]
+        assert await hand.again(1, f"{topic}-0") == [1, 3]
+        assert hand.context.counts["kafka_records_dropped"] == 2
+        assert "it is dropped" in hand.reported[0]
+
+
+@pytest.mark.parametrize("start", ["latest", "timestamp"])
+async def test_the_first_transaction_begins_where_the_settings_say(kafka: str, new_topic: NewTopic, start: str) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(3))
+    options = {"start_timestamp_ms": 4_000_000_000_000} if start == "timestamp" else {}
+    async with emitting(spout(kafka, topic, start=start, **options)) as hand:
+        assert await hand.new(1, f"{topic}-0") == []
+        assert hand.range(1, f"{topic}-0") == (3, 3, 0)
+        await produce(kafka, topic, [3, 4])
+        assert await hand.until(2, f"{topic}-0", 2) == [3, 4]
+
+
+async def test_partitions_that_come_later_are_found_and_read_from_their_beginning(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    source = spout(kafka, topic, start="latest", refresh_ms=50.0)
+    async with coordinating(source) as coordinator, emitting(source) as hand:
+        assert list(coordinator.partitions()) == [f"{topic}-0"]
+        assert await hand.new(1, f"{topic}-0") == []
+        await widen(kafka, topic, 3)
+        async with asyncio.timeout(20):
+            while len(coordinator.partitions()) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        assert list(coordinator.partitions()) == [f"{topic}-{number}" for number in range(3)]
+        await produce(kafka, topic, range(5), partition=2)
+        assert await hand.new(2, f"{topic}-0") == []
+        assert await hand.until(2, f"{topic}-2", 5) == list(range(5))
+        await produce(kafka, topic, range(5, 7), partition=0)
+        assert await hand.until(3, f"{topic}-0", 2) == [5, 6]
+
+
+async def test_a_group_follows_what_is_committed(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(8))
+    await commit(kafka, f"{topic}-group", topic, 5)
+    async with emitting(spout(kafka, topic, batch_records=4, group=f"{topic}-group")) as hand:
+        assert await hand.new(1, f"{topic}-0") == [0, 1, 2, 3]
+        assert await hand.new(2, f"{topic}-0") == [4, 5, 6, 7]
+        hand.emitter.commit(hand._attempt(1))
+    found = await committed(kafka, f"{topic}-group", topic)
+    assert (found.offset, found.metadata.split(":")[:3]) == (4, ["stormcell", "1", "by-hand"])
