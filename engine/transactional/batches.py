@@ -40,10 +40,10 @@ class Order(NamedTuple):
     """Of the coordinator: of a spout with partitions, their list."""
     committed: int
     """The newest txid that is committed."""
-    previous: TransactionAttempt | None
-    """The live attempt before it; None where that txid is committed."""
-    positions: Mapping[Partition, Any] | None
-    """By partition, the metadata of the newest batch before it; None where the attempt before has not told all of it yet."""
+    positions: Mapping[Partition, Any]
+    """By partition, the metadata of the newest batch before it that has the partition, where that is known."""
+    awaited: Mapping[Partition, TransactionAttempt]
+    """By partition, the live attempt of that batch, where its emitter has not told yet."""
     shares: Mapping[Partition, Any]
     """By partition, the metadata by which this txid was emitted before; a spout whose replays differ is told none."""
 
@@ -67,6 +67,9 @@ class _Batch:
     """One open txid."""
 
     metadata: Any
+    partitions: frozenset[Partition]
+    attempt: TransactionAttempt | None = None
+    """The live one."""
     shares: dict[Partition, Share] = field(default_factory=dict)
     """As they were emitted by an attempt that all emitters have told of, or by one that is durable."""
     coming: dict[Partition, Share] = field(default_factory=dict)
@@ -77,11 +80,12 @@ class _Batch:
 class Batches:
     """The open batches of a run, in order, behind what is committed."""
 
-    def __init__(self, record: Record, *, emitters: int, replays_differ: bool) -> None:
-        """Take what was durable, how many tasks emit, and whether the spout is opaque."""
+    def __init__(self, record: Record, *, emitters: int, replays_differ: bool, partitioned: bool) -> None:
+        """Take what was durable, how many tasks emit, whether the spout is opaque, and whether it has partitions."""
         self._committed = record
         self._emitters = emitters
         self._replays_differ = replays_differ
+        self._partitioned = partitioned
         self._open: dict[int, _Batch] = {}
 
     @property
@@ -103,33 +107,42 @@ class Batches:
         if self._open or txid != record.committed + 1 or record.next_shares is None:
             return False
         shares = {} if self._replays_differ else dict(record.next_shares)
-        self._open[txid] = _Batch(record.next_metadata, shares)
+        self._open[txid] = _Batch(record.next_metadata, self._partitions_of(record.next_metadata), shares=shares)
         return True
 
     def begin(self, txid: int, metadata: Any) -> None:
         """Open a new txid."""
         if txid != self._committed.committed + len(self._open) + 1:
             raise EngineBug("a txid was left out", txid=txid, open=tuple(self._open), committed=self._committed.committed)
-        self._open[txid] = _Batch(metadata)
+        self._open[txid] = _Batch(metadata, self._partitions_of(metadata))
 
-    def order(self, attempt: TransactionAttempt, previous: TransactionAttempt | None) -> Order:
+    def _partitions_of(self, metadata: Any) -> frozenset[Partition]:
+        return frozenset(metadata) if self._partitioned else frozenset()
+
+    def order(self, attempt: TransactionAttempt) -> Order:
         """Return what the emitters are to emit for an attempt that begins; what was told of an earlier one counts no more."""
         batch = self._open[attempt.txid]
-        batch.coming, batch.repliers = {}, set()
+        batch.attempt, batch.coming, batch.repliers = attempt, {}, set()
         shares = {} if self._replays_differ else {partition: share.metadata for partition, share in batch.shares.items()}
-        positions = self._positions_before(attempt.txid)
-        return Order(attempt, batch.metadata, self._committed.committed, previous, positions, shares)
+        positions, awaited = self._positions_before(attempt.txid)
+        return Order(attempt, batch.metadata, self._committed.committed, positions, awaited, shares)
 
-    def _positions_before(self, txid: int) -> Mapping[Partition, Any] | None:
-        """Where the batch before a txid ended, if all emitters have told; an attempt that is begun anew has told nothing."""
-        found = dict(self._committed.positions)
-        for earlier, batch in self._open.items():
-            if earlier >= txid:
-                break
-            if len(batch.repliers) < self._emitters:
-                return None
-            found.update({partition: share.metadata for partition, share in batch.coming.items()})
-        return found
+    def _positions_before(self, txid: int) -> tuple[dict[Partition, Any], dict[Partition, TransactionAttempt]]:
+        """Where the partitions of a txid ended before it, and what is to tell it; an attempt that is begun anew has told nothing."""
+        positions: dict[Partition, Any] = {}
+        awaited: dict[Partition, TransactionAttempt] = {}
+        left = set(self._open[txid].partitions)
+        for batch in reversed([batch for earlier, batch in self._open.items() if earlier < txid]):
+            for partition in left & batch.partitions:
+                if partition in batch.coming:
+                    positions[partition] = batch.coming[partition].metadata
+                else:
+                    assert batch.attempt is not None
+                    awaited[partition] = batch.attempt
+            left -= batch.partitions
+        committed = self._committed.positions
+        positions.update({partition: committed[partition] for partition in left if partition in committed})
+        return positions, awaited
 
     def take(self, txid: int, task: int, shares: Shares) -> None:
         """Take in what an emitter tells of the live attempt of a txid."""

@@ -13,7 +13,7 @@ from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.batches import Batches, Order, Shares
-from engine.transactional.kinds import Answer, Outcome, replays_differ, source_of
+from engine.transactional.kinds import Answer, Outcome, has_partitions, replays_differ, source_of
 from engine.transactional.machine import Event, Machine, Phase, Step
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
@@ -52,7 +52,8 @@ class Coordinator(Spout, SpoutPortUser):
     async def open(self) -> None:
         epoch, record = await self._state.claim()
         self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
-        self._batches = Batches(record, emitters=self._emitters, replays_differ=replays_differ(self._spout))
+        differ, partitioned = replays_differ(self._spout), has_partitions(self._spout)
+        self._batches = Batches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
         self._source = source_of(self._spout)
         self._source.part.context = self.context
         self._saved = record.committed
@@ -202,8 +203,7 @@ class Coordinator(Spout, SpoutPortUser):
         for step in steps:
             transaction = step.transaction
             if step.kind == "process":
-                previous = self._opened.open.get(transaction.txid - 1)
-                order = self._batches.order(transaction.attempt, None if previous is None else previous.attempt)
+                order = self._batches.order(transaction.attempt)
                 self._send(order, TreeOf(transaction.attempt, "processing"), BATCH_STREAM)
             elif step.kind == "save":
                 self.context.create_task(self._save(transaction.attempt))

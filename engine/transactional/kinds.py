@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -194,12 +194,14 @@ class _PartitionedShare(ShareEmitter):
         """Emit of one partition, and return by which metadata."""
 
     def _previous(self, order: Order, partition: Partition) -> Any:
-        """The metadata behind which a new batch begins. Raise FailedBatch where nobody knows it yet: this task has died since."""
-        if order.positions is not None:
+        """The metadata behind which a new batch begins. Raise FailedBatch where nobody here knows it yet: this task has died since, or
+        another one emits the partition now."""
+        previous = order.awaited.get(partition)
+        if previous is None:
             return order.positions.get(partition)
-        emitted: Mapping[Partition, Any] = {} if order.previous is None else self._emitted.get(order.previous, {})
+        emitted = self._emitted.get(previous, {})
         if partition not in emitted:
-            raise FailedBatch(f"where attempt {order.previous} ended in partition {partition!r} is not known here yet")
+            raise FailedBatch(f"where attempt {previous} ended in partition {partition!r} is not known here yet")
         return emitted[partition]
 
 

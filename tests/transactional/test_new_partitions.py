@@ -1,0 +1,89 @@
+"""Partitions that come, go and move to another task while batches are under way (TX-7)."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from engine import Config, SpoutExhausted
+from engine.testing import run_topology
+from engine.transactional import (
+    BatchCollector,
+    Partition,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+    PartitionedTransactionalSpout,
+    TransactionAttempt,
+)
+from tests.transactional.test_memory_spout import Kept, topology
+
+pytestmark = pytest.mark.guarantee("TX-7")
+
+
+class Lists(PartitionedTransactionalSpout[int]):
+    """Emits one row of each partition of each list, (partition, 0), (partition, 1), …: a list for each batch."""
+
+    output_fields = "row"
+
+    def __init__(self, lists: Sequence[Sequence[str]]) -> None:
+        self.lists = lists
+
+    def coordinator(self) -> PartitionedCoordinator:
+        return ListsCoordinator(self.lists)
+
+    def emitter(self) -> PartitionedEmitter[int]:
+        return ListsEmitter()
+
+
+class ListsCoordinator(PartitionedCoordinator):
+    def __init__(self, lists: Sequence[Sequence[str]]) -> None:
+        self.left = list(lists)
+
+    def is_ready(self) -> bool:
+        if not self.left:
+            raise SpoutExhausted
+        return True
+
+    def partitions(self) -> Sequence[Partition]:
+        return self.left.pop(0)
+
+
+class ListsEmitter(PartitionedEmitter[int]):
+    def emit_partition_batch_new(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: int | None
+    ) -> int:
+        number = 0 if previous is None else previous + 1
+        collector.emit(((partition, number),))
+        return number
+
+    def emit_partition_batch(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, metadata: int) -> None:
+        collector.emit(((partition, metadata),))
+
+
+def rows_of(lists: Sequence[Sequence[str]]) -> list[list[Any]]:
+    numbers: dict[str, int] = {}
+    batches = []
+    for partitions in lists:
+        batches.append(sorted((p, numbers.get(p, 0)) for p in partitions))
+        numbers.update({p: numbers.get(p, 0) + 1 for p in partitions})
+    return batches
+
+
+COME = [["a"], ["a", "b"], ["a", "b", "c"], ["a", "b", "c", "d"]] * 2
+PAUSE = [["a", "b"], ["a"], ["b", "a"], ["a"], ["a", "b"]]
+MOVE = [["a", "b", "c"], ["b", "c"], ["a", "c"], ["c", "b", "a"], ["c"], ["b"], ["a"]]
+
+
+@pytest.mark.parametrize("pending", [1, 4, 8])
+@pytest.mark.parametrize("lists", [COME, PAUSE, MOVE], ids=["come", "pause", "move"])
+def test_each_partition_goes_on_where_it_ended(lists: Any, pending: int) -> None:
+    kept = Kept()
+    run_topology(topology(Lists(lists), kept), Config(max_spout_pending=pending))
+    assert list(kept.batches.values()) == rows_of(lists)
+
+
+@pytest.mark.parametrize("pending", [1, 4, 8])
+def test_a_partition_that_comes_costs_no_replay(pending: int) -> None:
+    kept = Kept()
+    run_topology(topology(Lists(COME), kept), Config(max_spout_pending=pending))
+    assert [attempt.number for attempt in kept.attempts] == list(range(1, 9))
