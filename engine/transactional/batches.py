@@ -1,6 +1,6 @@
 """What defines each batch: its metadata, and what the emitters have told of it (TX-7, TX-9). Plain, like the machine."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -169,11 +169,15 @@ class Batches:
         batch, committed = self._open[txid], self._committed
         return Record(committed.committed, committed.metadata, committed.positions, batch.metadata, dict(batch.shares))
 
-    def commit(self, txid: int) -> None:
-        """A txid is committed."""
+    def commit(self, txid: int, forgotten: Iterable[Partition] = ()) -> None:
+        """A txid is committed, and of partitions that are forgotten it need not be kept where they ended."""
         batch = self._open.pop(txid)
         ends = {partition: share.metadata for partition, share in batch.shares.items() if partition != WHOLE}
-        self._committed = Record(txid, batch.metadata, {**self._committed.positions, **ends})
+        positions = {**self._committed.positions, **ends}
+        for partition in forgotten:
+            if not any(partition in other.partitions for other in self._open.values()):
+                positions.pop(partition, None)
+        self._committed = Record(txid, batch.metadata, positions)
 
     @property
     def committed_record(self) -> Record:

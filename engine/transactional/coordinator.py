@@ -224,7 +224,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._do(self._opened.on(attempt, Event.SAVED))
 
     def _note_committed(self, txid: int) -> None:
-        self._batches.commit(txid)
+        self._batches.commit(txid, self._source.forgotten())
         self._failures = 0
         self._committed_batches.add()
         self._newest.set(txid)

@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Collection
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -92,6 +92,10 @@ class BatchSource(ABC):
     def _no_bool(self, given: object) -> FatalError:
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
 
+    def forgotten(self) -> Collection[Partition]:
+        """Return the partitions that never come again."""
+        return ()
+
     @abstractmethod
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
         """Tell the user's part what is known."""
@@ -124,6 +128,9 @@ class PartitionedSource(BatchSource):
     """Of a spout with partitions: the metadata of a batch is the list of them."""
 
     part: PartitionedCoordinator
+
+    def forgotten(self) -> Collection[Partition]:
+        return self.part.forgotten()
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
         self.part.positions = positions

@@ -11,7 +11,7 @@ is committed. All methods may be `def` or `async def`.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from engine.topology import OutputFields, TaskContext
@@ -107,6 +107,10 @@ class PartitionedCoordinator(_Part):
     @abstractmethod
     def partitions(self) -> Sequence[Partition] | Awaitable[Sequence[Partition]]:
         """Return the partitions of the next batch. Partition number i, as they stand here, is emitted by the task i modulo tasks."""
+
+    def forgotten(self) -> Collection[Partition]:
+        """Return partitions that never come again: where they ended is kept no longer, unless an open batch has them."""
+        return ()
 
 
 class PartitionedEmitter(_Emitter, Generic[M]):

@@ -1,6 +1,7 @@
 """Partitions that come, go and move to another task while batches are under way (TX-7)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -38,6 +39,7 @@ class Lists(PartitionedTransactionalSpout[int]):
 class ListsCoordinator(PartitionedCoordinator):
     def __init__(self, lists: Sequence[Sequence[str]]) -> None:
         self.left = list(lists)
+        self.known: set[Partition] = set()
 
     def is_ready(self) -> bool:
         if not self.left:
@@ -45,7 +47,13 @@ class ListsCoordinator(PartitionedCoordinator):
         return True
 
     def partitions(self) -> Sequence[Partition]:
-        return self.left.pop(0)
+        self.known = set(self.positions)
+        self.newest = self.left.pop(0)
+        return self.newest
+
+    def forgotten(self) -> Collection[Partition]:
+        """Those that are in no batch to come."""
+        return self.known - {partition for partitions in [self.newest, *self.left] for partition in partitions}
 
 
 class ListsEmitter(PartitionedEmitter[int]):
@@ -87,3 +95,15 @@ def test_a_partition_that_comes_costs_no_replay(pending: int) -> None:
     kept = Kept()
     run_topology(topology(Lists(COME), kept), Config(max_spout_pending=pending))
     assert [attempt.number for attempt in kept.attempts] == list(range(1, 9))
+
+
+@pytest.mark.guarantee("TX-9")
+@pytest.mark.parametrize("pending", [1, 4])
+def test_what_is_forgotten_is_kept_no_longer(tmp_path: Path, pending: int) -> None:
+    kept = Kept()
+    config = Config(max_spout_pending=pending, state_provider=f"sqlite:///{tmp_path}/state.db")
+    lists = [["a", "b"], ["a", "c"], ["a"], ["d"], ["d"], ["d"], ["d"]]
+    run_topology(topology(Lists(lists), kept), config)
+    assert list(kept.batches.values()) == rows_of(lists)
+    run_topology(topology(Lists([["a", "d"]]), kept), config)
+    assert kept.batches[8] == [("a", 0), ("d", 4)]
