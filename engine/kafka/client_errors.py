@@ -36,6 +36,8 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (WRITE, for a sink or dead letters).",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
     errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
+    errors.TransactionalIdAuthorizationFailed: "Give the user WRITE and DESCRIBE on transactional ids that begin with 'stormcell-tx:'.",
+    errors.InvalidTransactionTimeout: "Choose a transaction_timeout_ms within the brokers' transaction.max.timeout.ms.",
     errors.InvalidGroupIdError: "Choose another group.",
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
     errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",

@@ -1,10 +1,10 @@
 """From a tuple to a record that is to be written."""
 
-from collections.abc import Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, Protocol
 
 from engine.errors import FatalError, UsageError
-from engine.kafka.sink_config import KafkaSinkConfig, is_topic_name
+from engine.kafka.sink_config import Content, is_topic_name
 from engine.topology import Fields, Tuple
 
 KEY_FIELD: Final = "key"
@@ -23,10 +23,27 @@ class Outgoing(NamedTuple):
     timestamp_ms: int | None
 
 
+class RecordSettings(Protocol):
+    """What a config says of the records that are made of tuples."""
+
+    @property
+    def topic(self) -> str | Callable[[Tuple], str]: ...
+    @property
+    def key(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def value(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def headers(self) -> Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None: ...
+    @property
+    def timestamp_ms(self) -> Callable[[Tuple], int | None] | None: ...
+    @property
+    def partition(self) -> Callable[[Tuple], int | None] | None: ...
+
+
 class RecordMaker:
     """Makes records of tuples, as a config says. What it raises concerns one tuple, a FatalError all of its stream."""
 
-    def __init__(self, config: KafkaSinkConfig) -> None:
+    def __init__(self, config: RecordSettings) -> None:
         self._config = config
         self._is_plain = config.headers is None and config.timestamp_ms is None
         self._fields: Fields | None = None

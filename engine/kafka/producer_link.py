@@ -37,7 +37,7 @@ _SPOILT: Final = (
 )
 """What only concerns the producer that got it: another one, with an id of its own, goes on."""
 
-_OF_ANY_CLIENT: Final = frozenset(
+OF_ANY_CLIENT: Final = frozenset(
     {"metadata_max_age_ms", "retry_backoff_ms", "connections_max_idle_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
 )
 
@@ -58,7 +58,7 @@ def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
     except OSError as error:  # an SSLError is one
         raise FatalError(f"the certificates of KafkaSecurity cannot be used: {describe(error)}", hint="Correct its files.") from error
     return {
-        **{name: value for name, value in config.client.items() if name in _OF_ANY_CLIENT},
+        **{name: value for name, value in config.client.items() if name in OF_ANY_CLIENT},
         **security,
         "bootstrap_servers": list(config.brokers),
         "client_id": client_id,
@@ -126,8 +126,15 @@ class _Producer:
         finally:
             stopping.add_done_callback(_retrieve)
             stopping.cancel()
+            self.retrieve_outcome()
             for future in self.waiting:
                 future.cancel()
+
+    def retrieve_outcome(self) -> None:
+        """Nobody may wait for the end of a transaction that has failed before."""
+        waiter = None if self.client._txn_manager is None else self.client._txn_manager._transaction_waiter
+        if waiter is not None:
+            waiter.add_done_callback(_retrieve)
 
     async def _close_by_force(self, stopping: "asyncio.Future[None]") -> None:
         """No flush: no broker answers. `stop` goes on once its sender has ended, which the closed connections make it do."""

@@ -19,7 +19,7 @@ Partitioner: TypeAlias = Callable[[bytes | None, Sequence[int], Sequence[int]], 
 
 _TOPIC_NAME: Final = re.compile(r"(?!\.{1,2}$)[A-Za-z0-9._-]{1,249}")
 
-_REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
+REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
     "client_id": "Write client_id=... of the config.",
     "linger_ms": "Write linger_ms=... of the config.",
     "max_batch_size": "Write batch_bytes=...",
@@ -27,8 +27,8 @@ _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
     "compression_type": "Write compression=...",
     "request_timeout_ms": "Write request_timeout_ms=... of the config.",
     "partitioner": "Write partitioner=... of the config.",
-    "transactional_id": "Exactly once into Kafka is the transactional committer's (TX-10).",
-    "transaction_timeout_ms": "Exactly once into Kafka is the transactional committer's (TX-10).",
+    "transactional_id": "Exactly once into Kafka is KafkaCommitter's (TX-10).",
+    "transaction_timeout_ms": "Exactly once into Kafka is KafkaCommitter's (TX-10).",
 }
 
 
@@ -89,27 +89,15 @@ class KafkaSinkConfig:
     dead_letter_topic: str | None = setting(None, help="Where such records go, with why in their headers; too large values are cut.")
 
     def _faults(self) -> Iterator[str]:
-        yield from connection_faults(self, _REFUSED)
-        yield from self._function_faults()
+        yield from connection_faults(self, REFUSED)
+        yield from _topic_faults(self.topic)
+        yield from record_faults(self)
         yield from self._ack_faults()
         yield from self._refused_faults()
         if self.batch_bytes > self.max_record_bytes:
             yield f"batch_bytes={self.batch_bytes} must be at most max_record_bytes={self.max_record_bytes}."
         if self.linger_ms >= self.delivery_timeout_ms:
             yield f"linger_ms={self.linger_ms:g} must be below delivery_timeout_ms={self.delivery_timeout_ms}."
-
-    def _function_faults(self) -> Iterator[str]:
-        topic: object = self.topic
-        if not callable(topic) and not (isinstance(topic, str) and topic):
-            yield f"topic must be a name or a function of a tuple, not {topic!r}."
-        elif isinstance(topic, str) and not is_topic_name(topic):
-            yield f"topic {topic!r} is no name of a topic: letters, digits, '.', '_' and '-', 249 at most."
-        for name in ("key", "value", "headers", "timestamp_ms", "partition"):
-            function = getattr(self, name)
-            if function is not None and not callable(function):
-                yield f"{name} must be a function of a tuple, not {function!r}. Write {name}=lambda tup: tup[...]."
-        if self.partitioner is not None and not callable(cast(object, self.partitioner)):
-            yield f"partitioner must be a function (key, all partitions, available ones) -> partition, not {self.partitioner!r}."
 
     def _ack_faults(self) -> Iterator[str]:
         client = self.client if isinstance(cast(object, self.client), Mapping) else {}
@@ -136,3 +124,20 @@ class KafkaSinkConfig:
             "linger_ms": 0,
             **self.client,
         }
+
+
+def _topic_faults(topic: object) -> Iterator[str]:
+    if not callable(topic) and not (isinstance(topic, str) and topic):
+        yield f"topic must be a name or a function of a tuple, not {topic!r}."
+    elif isinstance(topic, str) and not is_topic_name(topic):
+        yield f"topic {topic!r} is no name of a topic: letters, digits, '.', '_' and '-', 249 at most."
+
+
+def record_faults(made: Any) -> Iterator[str]:
+    """Yield what is wrong with the functions that make a record of a tuple."""
+    for name in ("key", "value", "headers", "timestamp_ms", "partition"):
+        function = getattr(made, name)
+        if function is not None and not callable(function):
+            yield f"{name} must be a function of a tuple, not {function!r}. Write {name}=lambda tup: tup[...]."
+    if made.partitioner is not None and not callable(cast(object, made.partitioner)):
+        yield f"partitioner must be a function (key, all partitions, available ones) -> partition, not {made.partitioner!r}."

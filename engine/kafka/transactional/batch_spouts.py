@@ -50,11 +50,6 @@ class _Reading:
         if self._commits is not None:
             self._commits.forget_before(txid)
 
-    def commit(self, attempt: TransactionAttempt) -> None:
-        """Have the group's offsets follow."""
-        if self._commits is not None:
-            self._commits.commit(attempt.txid)
-
     def _note(self, attempt: TransactionAttempt, partition: PartitionId, end: int) -> None:
         if self._commits is not None:
             self._commits.note(attempt.txid, partition, end)
@@ -119,6 +114,23 @@ class KafkaOpaqueEmitter(_Reading, OpaqueEmitter[Metadata]):
         return first
 
 
+class _Following(_Reading):
+    """With a group, whose offsets follow. Without one an emitter has no part in the commit phase, and the engine sends it nothing of it."""
+
+    def commit(self, attempt: TransactionAttempt) -> None:
+        """Have the group's offsets follow."""
+        assert self._commits is not None
+        self._commits.commit(attempt.txid)
+
+
+class FollowedTransactionalEmitter(_Following, KafkaTransactionalEmitter):
+    """The emitter of a KafkaTransactionalSpout with a group."""
+
+
+class FollowedOpaqueEmitter(_Following, KafkaOpaqueEmitter):
+    """The emitter of a KafkaOpaqueSpout with a group."""
+
+
 class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
     """Reads topics; a transaction that is replayed has the very same records.
 
@@ -136,7 +148,7 @@ class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaTransactionalEmitter:
         """Return a new emitter."""
-        return KafkaTransactionalEmitter(self.config)
+        return KafkaTransactionalEmitter(self.config) if self.config.group is None else FollowedTransactionalEmitter(self.config)
 
 
 class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
@@ -152,7 +164,7 @@ class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaOpaqueEmitter:
         """Return a new emitter."""
-        return KafkaOpaqueEmitter(self.config)
+        return KafkaOpaqueEmitter(self.config) if self.config.group is None else FollowedOpaqueEmitter(self.config)
 
 
 def _checked(config: object, name: str) -> KafkaBatchSpoutConfig:

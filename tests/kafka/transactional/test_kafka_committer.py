@@ -1,0 +1,223 @@
+"""`KafkaCommitter` on a real broker: the output of each batch is in the topic exactly once (TX-8, TX-10)."""
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine.errors import FatalError, UsageError
+from engine.kafka.transactional import KafkaCommitter
+from engine.transactional import FailedBatch
+from tests.kafka.play import commit
+from tests.kafka.transactional.committing import committer_config, committing, seen, stored
+from tests.servers.kafka_admin import create_topic, fresh_name
+from tests.servers.kafka_broker import KafkaBroker
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = [pytest.mark.guarantee("TX-8"), pytest.mark.guarantee("TX-10")]
+
+
+async def test_batches_are_written_with_their_txids_and_a_replay_finds_its_own(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        await task.commit(1, "a", "b")
+        await task.commit(1, "a", "b")
+        await task.commit(2)
+        assert await stored(kafka, topic, name) == (2, 1)
+        await task.commit(2)
+        await task.commit(3, "c")
+    async with committing(committer_config(kafka, topic), name=name) as another:
+        await another.commit(3, "c")
+        await another.commit(4, "d")
+    assert await seen(kafka, topic) == ["a", "b", "c", "d"]
+    assert await stored(kafka, topic, name) == (4, 1)
+
+
+async def test_records_have_their_keys_partitions_and_headers(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=3)
+    config = committer_config(
+        kafka, topic, partition=lambda tup: int(tup[1]) % 3, headers=lambda tup: [("k", b"1")], timestamp_ms=lambda tup: 7
+    )
+    async with committing(config, name=fresh_name("words")) as task:
+        bolt = await task.instance(1, [(str(number), str(number)) for number in range(9)])
+        await bolt.finish_batch()
+    assert await seen(kafka, topic) == ["0", "3", "6", "1", "4", "7", "2", "5", "8"]
+
+
+async def test_a_large_batch_goes_out_in_parts_and_is_bounded(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=2)
+    config = committer_config(kafka, topic, batch_bytes=2_000, max_record_bytes=3_000, max_output_bytes=100_000)
+    async with committing(config, name=fresh_name("words")) as task:
+        await task.commit(1, *range(2_000))
+        assert task.context.counts["kafka_records_written"] == 2_000
+        with pytest.raises(FatalError, match=r"batch 2 \(attempt 0.2\) writes more than max_output_bytes=100000 at one task"):
+            await task.commit(2, *range(20_000))
+    assert sorted(map(int, await seen(kafka, topic))) == list(range(2_000))
+
+
+@pytest.mark.parametrize("on_refused", ["stop", "drop"])
+async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic, on_refused: str) -> None:
+    topic = await new_topic(partitions=1, settings={"max.message.bytes": "1000"})
+    name = fresh_name("words")
+    async with committing(committer_config(kafka, topic, on_refused=on_refused), name=name) as task:
+        if on_refused == "stop":
+            with pytest.raises(FatalError, match=r"is refused: .*MessageSizeTooLarge"):
+                await task.commit(1, "a", "x" * 2_000, "b")
+            assert (await seen(kafka, topic), await stored(kafka, topic, name)) == ([], None)
+        else:
+            bolt = await task.commit(1, "a", "x" * 2_000, "b")
+            assert "it is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
+            assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (1, 1))
+
+
+async def test_a_zombie_is_fenced_and_ends(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    config = committer_config(kafka, topic)
+    async with committing(config, name=name) as zombie:
+        await zombie.commit(1, "a")
+        late = await zombie.instance(2, [(None, "b")])
+        async with committing(config, name=name) as successor:
+            await successor.commit(2, "b")
+            with pytest.raises(FatalError, match=r"another process writes as task 0 of 'counts': this one was fenced at batch 2"):
+                await late.finish_batch()
+            await successor.commit(3, "c")
+    assert await seen(kafka, topic) == ["a", "b", "c"]
+
+
+async def test_an_attempt_that_is_cancelled_leaves_nothing(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
+    topic = await new_topic(partitions=1)
+    async with committing(committer_config(kafka, topic), name=fresh_name("words")) as task:
+        bolt = await task.instance(1, [(None, "a")])
+        reached, store = asyncio.Event(), task.writer.link.store
+
+        async def waits(*arguments: Any) -> None:
+            reached.set()
+            await asyncio.Event().wait()
+
+        monkeypatch.setattr(task.writer.link, "store", waits)
+        finishing = asyncio.ensure_future(bolt.finish_batch())
+        await reached.wait()
+        finishing.cancel()
+        await asyncio.wait([finishing])
+        monkeypatch.setattr(task.writer.link, "store", store)
+        await task.commit(1, "a")
+    assert await seen(kafka, topic) == ["a"]
+
+
+async def test_a_txid_that_is_older_than_what_is_stored_is_refused(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    async with committing(committer_config(kafka, topic, when_unknown="write"), name=name) as task:
+        await task.commit(7, "a")
+    async with committing(committer_config(kafka, topic), name=name) as later:
+        with pytest.raises(FatalError, match="was given transaction 1, and has stored 7 already"):
+            await later.commit(1, "b")
+    assert await seen(kafka, topic) == ["a"]
+
+
+async def test_where_no_txid_is_stored_only_the_first_transaction_is_written(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        with pytest.raises(FatalError, match=r"has stored no txid in group .*, and transaction 5 is not the first"):
+            await task.commit(5, "a")
+        await task.commit(1, "b")
+    assert await seen(kafka, topic) == ["b"]
+
+
+async def test_offsets_of_another_program_are_refused(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    await commit(kafka, f"stormcell-tx:{name}:counts:0", topic, 3, "mine")
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        with pytest.raises(FatalError, match="has offset 3 with metadata 'mine', which no committer has written"):
+            await task.commit(4, "a")
+
+
+async def test_a_txid_is_stored_again_before_it_is_forgotten(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        await task.commit(1, "a")
+        await task.writer.store_again()
+        await task.commit(2, "b")
+    assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (2, 1))
+
+
+async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    config = committer_config(kafka, topic, keyed_by="key")
+    async with committing(config, name=name, task=0, tasks=2) as first, committing(config, name=name, task=1, tasks=2) as second:
+        await first.commit(1, "a")
+        await second.commit(1, "b")
+        await first.commit(2, "c")
+    async with committing(config, name=name) as alone:
+        with pytest.raises(FatalError, match=r"has 1 tasks now, and had 2 when it wrote transaction 2, of which the part of task 1"):
+            await alone.commit(2, "c", "d")
+    async with committing(config, name=name, task=0, tasks=2) as first, committing(config, name=name, task=1, tasks=2) as second:
+        await first.commit(2, "c")
+        await second.commit(2, "d")
+    async with committing(config, name=name) as alone:
+        await alone.commit(2, "c", "d")
+        await alone.commit(3, "e")
+    assert sorted(await seen(kafka, topic)) == ["a", "b", "c", "d", "e"]
+    async with committing(config, name=name, task=1, tasks=3) as third:
+        await third.commit(4, "f")
+    assert (await stored(kafka, topic, name, 1), await stored(kafka, topic, name)) == ((4, 3), (3, 1))
+
+
+async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    config = committer_config(kafka, topic)
+    async with committing(config, name=name, task=0, tasks=2) as first, committing(config, name=name, task=1, tasks=2) as zombie:
+        await first.commit(1, "a")
+        await zombie.commit(1, "b")
+        late = await zombie.instance(2, [(None, "d")])
+        async with committing(config, name=name) as alone:
+            await alone.commit(2, "c", "d")
+            with pytest.raises(FatalError, match="fenced at batch 2"):
+                await late.finish_batch()
+    assert sorted(await seen(kafka, topic)) == ["a", "b", "c", "d"]
+
+
+async def test_a_topic_that_is_not_there_ends_the_run(own_broker: KafkaBroker) -> None:
+    config = committer_config(own_broker.bootstrap, "not-there", topic_timeout_secs=0.5)
+    async with committing(config, name="words") as task:
+        try:
+            await task.commit(1, "a")  # where brokers create topics by themselves
+        except FatalError as error:
+            assert "topic 'not-there' does not exist" in str(error)  # noqa: PT017
+
+
+def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
+    """Have something happen just before a step, once."""
+    original = getattr(link, step)
+
+    async def harmed(*arguments: Any) -> None:
+        delattr(link, step)
+        harm()
+        await original(*arguments)
+
+    setattr(link, step, harmed)
+
+
+async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
+    kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
+    frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)
+    harms = [(*frozen, "begin"), (*frozen, "store"), (*frozen, "commit"), (*dead, "store"), (*dead, "commit")]
+    async with committing(committer_config(kafka, "out", transaction_timeout_ms=1_500, request_timeout_ms=1_000), name="words") as task:
+        await task.commit(1, 1)
+        for txid, (harm, mend, step) in enumerate(harms, 2):
+            bolt = await task.instance(txid, [(None, str(txid))])
+            harm_at(task.writer.link, step, harm)
+            with pytest.raises(FailedBatch):
+                await bolt.finish_batch()
+            await asyncio.to_thread(mend)
+            while await stored(kafka, "out", "words") != (txid, 1):
+                with contextlib.suppress(FailedBatch):
+                    await task.commit(txid, txid)
+        assert await seen(kafka, "out") == list("123456")
+
+
+@pytest.mark.parametrize("wrong", [None, {"topic": "x"}])
+def test_a_committer_takes_its_config_only(wrong: Any) -> None:
+    with pytest.raises(UsageError, match=r"Write KafkaCommitter\(KafkaCommitterConfig\("):
+        KafkaCommitter(wrong)
