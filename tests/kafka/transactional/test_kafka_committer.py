@@ -202,7 +202,7 @@ def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
 async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
     kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
     frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)
-    harms = [(*frozen, "begin"), (*frozen, "store"), (*frozen, "commit"), (*dead, "store"), (*dead, "commit")]
+    harms = [(*frozen, "store"), (*frozen, "commit"), (*dead, "commit")]
     async with committing(committer_config(kafka, "out", transaction_timeout_ms=1_500, request_timeout_ms=1_000), name="words") as task:
         await task.commit(1, 1)
         for txid, (harm, mend, step) in enumerate(harms, 2):
@@ -214,7 +214,7 @@ async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_
             while await stored(kafka, "out", "words") != (txid, 1):
                 with contextlib.suppress(FailedBatch):
                     await task.commit(txid, txid)
-        assert await seen(kafka, "out") == list("123456")
+        assert await seen(kafka, "out") == list("1234")
 
 
 @pytest.mark.parametrize("wrong", [None, {"topic": "x"}])
