@@ -1,0 +1,91 @@
+"""From Kafka to Kafka through a whole transactional topology: every record once, whatever fails or is killed (TX-7, TX-8, TX-10)."""
+
+import asyncio
+import contextlib
+import random
+import signal
+import sys
+from asyncio.subprocess import PIPE
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import TopologyError
+from engine.kafka.transactional import KafkaCommitter, KafkaOpaqueSpout
+from engine.transactional import TransactionalTopologyBuilder
+from tests.kafka.play import committed, produce
+from tests.kafka.transactional.committing import committer_config, seen
+from tests.kafka.transactional.copying import Keyed, copy, topology_of
+from tests.kafka.transactional.hand import settings
+from tests.servers.kafka_fixtures import NewTopic
+
+pytestmark = [pytest.mark.guarantee("TX-7"), pytest.mark.guarantee("TX-8"), pytest.mark.guarantee("TX-10")]
+LIMIT_SECS = 60
+KILLS = 5
+
+
+async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:
+    topic = await new_topic(partitions=3)
+    for partition in range(3):
+        await produce(kafka, topic, range(partition, count, 3), partition=partition)
+    return topic
+
+
+async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+    source, target = await filled(new_topic, kafka, 900), await new_topic(partitions=2)
+    url = f"sqlite:///{tmp_path / 'state.db'}"
+    Keyed.failing = {7, 400, 401, 899}
+    async with asyncio.timeout(LIMIT_SECS):
+        await copy(topology_of(kafka, source, target, group=f"{target}-group"), url)
+    assert sorted(map(int, await seen(kafka, target))) == list(range(900))
+    await produce(kafka, source, range(900, 905), partition=1)
+    async with asyncio.timeout(LIMIT_SECS):
+        await copy(topology_of(kafka, source, target, tasks=1, group=f"{target}-group"), url)
+    assert sorted(map(int, await seen(kafka, target))) == list(range(905))
+    assert (await committed(kafka, f"{target}-group", source, 1)).offset == 305
+
+
+async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+    source, target = await filled(new_topic, kafka, 9_000), await new_topic(partitions=2)
+    program = (sys.executable, "-m", "tests.kafka.transactional.copying", kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
+    waits, killed = random.Random(20), 0
+    async with asyncio.timeout(LIMIT_SECS):
+        while True:
+            process = await asyncio.create_subprocess_exec(*program, stdout=PIPE, stderr=PIPE)
+            assert process.stdout is not None
+            await process.stdout.readline()
+            if killed < KILLS:
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(0.2 + 0.5 * waits.random()):
+                        await process.wait()
+            if killed < KILLS and process.returncode is None:
+                process.kill()
+                killed += 1
+            _, said = await process.communicate()
+            if process.returncode == 0:
+                break
+            assert process.returncode == -signal.SIGKILL, said.decode()
+    assert killed == KILLS
+    assert sorted(map(int, await seen(kafka, target))) == list(range(9_000))
+
+
+def test_a_committer_and_an_opaque_spout_are_refused() -> None:
+    builder = TransactionalTopologyBuilder("refused", "lines", KafkaOpaqueSpout(settings("127.0.0.1:9092", "lines")))
+    builder.set_bolt("copies", lambda: KafkaCommitter(committer_config("127.0.0.1:9092", "out"))).shuffle_grouping("lines")
+    with pytest.raises(TopologyError, match=r"KafkaCommitter cannot replace what it has stored for a txid, and the spout is opaque"):
+        builder.build()
+
+
+@pytest.mark.parametrize(
+    ("keyed_by", "fault"),
+    [(None, "writes one value, so it has one task"), ("value", "each key must be written by one task, and shuffle_grouping")],
+)
+def test_several_tasks_need_a_fields_grouping(keyed_by: Any, fault: str) -> None:
+    from engine.kafka.transactional import KafkaTransactionalSpout
+
+    builder = TransactionalTopologyBuilder("refused", "lines", KafkaTransactionalSpout(settings("127.0.0.1:9092", "lines")))
+    config = committer_config("127.0.0.1:9092", "out", keyed_by=keyed_by)
+    builder.set_bolt("copies", lambda: KafkaCommitter(config), 2).shuffle_grouping("lines")
+    with pytest.raises(TopologyError, match=fault):
+        builder.build()
