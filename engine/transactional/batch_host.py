@@ -53,7 +53,7 @@ class BatchHost(Host):
 
     def _end_instance(self, hosted: Hosted) -> None:
         self._finishing.discard(hosted)
-        self._awaited.pop(hosted, None)
+        self._let_go(hosted)
         runner = self._runners.pop(hosted, None)
         if runner is not None and runner is not asyncio.current_task():
             runner.cancel()
@@ -90,7 +90,16 @@ class BatchHost(Host):
         self._awaited[hosted] = result
         if hosted not in self._runners:
             hosted.part.waiting = deque()
-            self._runners[hosted] = self.context.create_task(self._run(hosted))
+            runner = self._runners[hosted] = self.context.create_task(self._run(hosted))
+            runner.add_done_callback(lambda ended: self._let_go(hosted) if self._runners.get(hosted) is ended else None)
+
+    def _let_go(self, hosted: Hosted) -> None:
+        """What was to be awaited, and will not be: the attempt is over here, or the task has died."""
+        result = self._awaited.pop(hosted, None)
+        if inspect.iscoroutine(result):
+            result.close()
+        elif asyncio.isfuture(result):
+            result.cancel()
 
     async def _run(self, hosted: Hosted) -> None:
         """Await what the instance's calls return, and hand on what waited for them, until nothing does."""
