@@ -1,0 +1,183 @@
+"""A ledger in ZooKeeper whose server hangs, dies and comes back, or does what was given up, later (CP-8)."""
+
+import asyncio
+import secrets
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from kazoo.client import KazooClient
+
+from engine.errors import StateFenced, StateUnavailable
+from engine.state import Ledger, Patience
+from engine.state.zookeeper.names import ZooKeeperAddress
+from engine.state.zookeeper.provider import ZooKeeperProvider
+from tests.servers.zookeeper_server import ZooKeeperServer
+
+pytestmark = pytest.mark.guarantee("CP-8", "TX-9")
+TOPOLOGY = "word count"
+
+
+@asynccontextmanager
+async def opened(hosts: str, root: str, *, timeout_secs: float = 5.0, lease_secs: float = 2.0) -> AsyncIterator[ZooKeeperProvider]:
+    provider = ZooKeeperProvider(ZooKeeperAddress(hosts, root, lease_secs=lease_secs), timeout_secs=timeout_secs)
+    await provider.open(TOPOLOGY)
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+@asynccontextmanager
+async def claimed(hosts: str, root: str, **options: float) -> AsyncIterator[Ledger]:
+    async with opened(hosts, root, **options) as provider:
+        ledger = provider.ledger("one")
+        await ledger.claim()
+        yield ledger
+
+
+async def entries(hosts: str, root: str) -> dict[str, object]:
+    """What a process that starts later finds."""
+    async with opened(hosts, root) as provider:
+        return await provider.ledger("one").read()
+
+
+@pytest.fixture
+def root() -> str:
+    return f"/{secrets.token_hex(8)}/deep"
+
+
+async def test_a_write_that_was_given_up_counts_once_however_late_it_is(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    async with claimed(own_zookeeper.hosts, root, timeout_secs=0.3, lease_secs=20) as ledger:
+        await ledger.write({"number": 1})
+        own_zookeeper.freeze()
+        with pytest.raises(StateUnavailable, match="did not answer"):
+            await ledger.write({"number": 2, "late": True})
+        own_zookeeper.thaw()  # and does what it was told
+        await Patience(20).with_(lambda: ledger.write({"number": 3}))
+        assert (await entries(own_zookeeper.hosts, root))["number"] == 3
+        await ledger.write({"number": 4, "late": None})
+    assert await entries(own_zookeeper.hosts, root) == {"number": 4}
+
+
+async def test_a_write_that_was_given_up_may_be_said_again(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    async with claimed(own_zookeeper.hosts, root, timeout_secs=0.3, lease_secs=20) as ledger:
+        own_zookeeper.freeze()
+        with pytest.raises(StateUnavailable):
+            await ledger.write({"number": 1})
+        own_zookeeper.thaw()
+        await Patience(20).with_(lambda: ledger.write({"number": 1}))
+        await ledger.write({"other": 2})
+    assert await entries(own_zookeeper.hosts, root) == {"number": 1, "other": 2}
+
+
+async def test_a_claim_that_was_given_up_is_followed_by_a_higher_one(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    async with opened(own_zookeeper.hosts, root, timeout_secs=0.3, lease_secs=20) as provider:
+        ledger = provider.ledger("one")
+        first = await ledger.claim()
+        await ledger.write({"number": 1})
+        own_zookeeper.freeze()
+        with pytest.raises(StateUnavailable):
+            await ledger.claim()
+        with pytest.raises(StateFenced, match="was not claimed"):
+            await ledger.write({"number": 2})
+        own_zookeeper.thaw()
+        assert await Patience(20).with_(ledger.claim) > first
+        await ledger.write({"number": 3})
+    assert await entries(own_zookeeper.hosts, root) == {"number": 3}
+
+
+async def test_what_an_overtaken_process_had_under_way_comes_to_nothing(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    """Its write is on the way while another process claims; the server does both when it is thawed, in this order or the other."""
+    async with claimed(own_zookeeper.hosts, root, timeout_secs=20, lease_secs=20) as first:
+        await first.write({"by": "first", "number": 1})
+        async with opened(own_zookeeper.hosts, root, timeout_secs=20, lease_secs=20) as provider:
+            second = provider.ledger("one")
+            own_zookeeper.freeze()
+            writing, claiming = asyncio.create_task(_told(first.write({"number": 2}))), asyncio.create_task(second.claim())
+            await asyncio.sleep(0)
+            own_zookeeper.thaw()
+            await claiming
+            assert await second.read() == {"by": "first", "number": 1 if isinstance(await writing, StateFenced) else 2}
+            await second.write({"by": "second", "number": 3})
+            with pytest.raises(StateFenced, match="has taken this topology over"):
+                await first.write({"number": 4})
+            assert await second.read() == {"by": "second", "number": 3}
+
+
+async def test_what_was_removed_and_made_again_is_nobodys_who_had_it_before(zookeeper: str, root: str) -> None:
+    async with claimed(zookeeper, root) as first:
+        await first.write({"number": 1})
+        async with opened(zookeeper, root) as provider:
+            async for _ in provider.inventory().remove(None):
+                pass
+        async with claimed(zookeeper, root) as second:
+            await second.write({"number": 10})
+            with pytest.raises(StateFenced):
+                await first.write({"number": 2})
+    assert await entries(zookeeper, root) == {"number": 10}
+
+
+async def test_writes_go_on_when_the_server_dies_and_comes_back(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    patience = Patience(60)
+    async with claimed(own_zookeeper.hosts, root, timeout_secs=0.5) as ledger:
+        kills = asyncio.create_task(asyncio.to_thread(_kill_and_start, own_zookeeper, 3))
+        number = 0
+        while not kills.done():
+            number += 1
+            await patience.with_(lambda: ledger.write({"number": number, f"of {number % 7}": number}))  # noqa: B023 - in this turn
+        await kills
+        await patience.with_(lambda: ledger.write({"last": number}))
+    found = await entries(own_zookeeper.hosts, root)
+    expected = {f"of {each % 7}": each for each in range(1, number + 1)}
+    assert found == {"number": number, "last": number, **expected}
+
+
+async def test_a_session_that_has_ended_is_followed_by_another(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    """Longer away than the lease: the node that says who runs the topology is made again."""
+    async with opened(own_zookeeper.hosts, root, timeout_secs=1, lease_secs=0.5) as provider:
+        ledger = provider.ledger("one")
+        await ledger.claim()
+        session = provider._opened.link.session  # noqa: SLF001
+        _end_session(own_zookeeper, provider)
+        await Patience(20).with_(lambda: ledger.write({"number": 1}))
+        assert provider._opened.link.session != session  # noqa: SLF001
+        async with provider.inventory().look(TOPOLOGY) as stored:
+            assert await stored.holder()
+
+
+def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
+    """As a server does whose client was not heard of for too long."""
+    known = provider._opened.link.client.client_id  # noqa: SLF001
+    other = KazooClient(server.hosts, client_id=known)
+    other.start()
+    other.stop()
+    other.close()
+
+
+async def test_a_cancelled_write_is_looked_after(zookeeper: str, root: str) -> None:
+    async with claimed(zookeeper, root) as ledger:
+        for number in range(20):
+            writing = asyncio.create_task(ledger.write({"number": number}))
+            for _ in range(number % 4):
+                await asyncio.sleep(0)
+            writing.cancel()
+            await asyncio.gather(writing, return_exceptions=True)
+        await ledger.write({"other": 1})
+        assert {**await ledger.read(), "number": 0} == {"number": 0, "other": 1}
+
+
+async def _told(work: Awaitable[Any]) -> Any:
+    try:
+        return await work
+    except StateFenced as error:
+        return error
+
+
+def _kill_and_start(server: ZooKeeperServer, times: int) -> None:
+    for _ in range(times):
+        server.kill()
+        server.start()
+
+
