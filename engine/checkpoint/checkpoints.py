@@ -17,7 +17,7 @@ from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
-from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts
+from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts, take
 from engine.topology.task_port import RunPort
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
@@ -66,8 +66,8 @@ class Checkpoints:
     # The beginning and the end
 
     async def open(self) -> None:
-        """Take the store, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
-        await self._provider.open(self._topology_name)
+        """Take the store, standing by where the config says so, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
+        await take(self._provider, self._topology_name, standby=self._config.standby)
         try:
             await self._begin()
         except BaseException:

@@ -214,8 +214,10 @@ class Run:
 
     @property
     def state(self) -> RunState:
-        """starting, running, draining, then complete, drained, stopped or failed."""
-        return "starting" if self._supervisor is None else self._supervisor.state
+        """waiting (where it stands by), starting, running, draining, then complete, drained, stopped or failed."""
+        if self._supervisor is None:
+            return "waiting" if self.config.standby else "starting"
+        return self._supervisor.state
 
     @property
     def error(self) -> ComponentError | None:

@@ -9,7 +9,7 @@ from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.metrics import Distribution, Family, FamilyKind, Sample, UserMetric
 
-RUN_STATES: Final = ("starting", "running", "draining", "complete", "drained", "stopped", "failed")
+RUN_STATES: Final = ("waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed")
 
 
 class _PerTask(NamedTuple):

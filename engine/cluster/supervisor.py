@@ -18,7 +18,7 @@ from engine.executor.waits import TreeClock
 from engine.names import ACKER_COMPONENT
 from engine.topology import RunPreparation
 
-RunState: TypeAlias = Literal["starting", "running", "draining", "complete", "drained", "stopped", "failed"]
+RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = logging.getLogger("engine.cluster")
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
 """The supervisor of the component that runs: it may stop its own run, and must not wait for its own end."""

@@ -89,6 +89,9 @@ class Config:
     state_timeout_secs: float = setting(
         60.0, minimum=0, help="Seconds for which a store that cannot be reached is tried again before the run ends."
     )
+    standby: bool = setting(
+        False, help="Whether to wait while another process runs the topology, and go on with its state when that one has ended."
+    )
     batch_interval_ms: float = setting(
         50.0, minimum=1, maximum=3_600_000, help="Milliseconds after which a transactional spout that had nothing is asked again."
     )

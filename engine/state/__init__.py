@@ -7,6 +7,7 @@ from engine.state.layered import LayeredState
 from engine.state.place import StatePlace
 from engine.state.providers import provider_of
 from engine.state.retry import Patience
+from engine.state.standby import take
 from engine.state.startup import fold_what_counts, rows_that_count
 from engine.state.value_ledger import ValueLedger
 
@@ -32,4 +33,5 @@ __all__ = [
     "fold_what_counts",
     "provider_of",
     "rows_that_count",
+    "take",
 ]

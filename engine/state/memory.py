@@ -1,6 +1,6 @@
 """`memory://`: the state of one run, gone with it. For tests, and for bolts that may forget at the end of the process (CP-7)."""
 
-from collections.abc import AsyncIterable, AsyncIterator
+from collections.abc import AsyncIterable, AsyncIterator, Callable
 
 from engine.errors import StateError
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
@@ -44,6 +44,9 @@ class MemoryProvider(StateProvider):
 
     def __init__(self) -> None:
         self._ledgers: dict[str, MemoryLedger] = {}
+
+    async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
+        raise StateError("memory:// is of one process: there is nothing to stand by for", hint="A store for it: sqlite:///counts.db")
 
     async def open(self, topology_name: str) -> None:
         return None

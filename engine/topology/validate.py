@@ -65,6 +65,8 @@ def run_faults(topology: Topology, config: Config) -> list[str]:
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
     if topology.prepares is not None and config.acker_executors == 0:
         found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
+    if config.standby and topology.prepares is None and not any(spec.keeps_state for spec in topology.bolts):
+        found.append("standby=True waits for the process that has the topology's state, and this topology keeps none. Leave it at False.")
     return found
 
 

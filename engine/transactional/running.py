@@ -34,7 +34,9 @@ class TransactionalRun:
         self._spout = spout
         partitioned = has_partitions(spout)
         provider = provider_of(config.state_provider)
-        self._state: Final = TransactionalState(topology.name, provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs)
+        self._state: Final = TransactionalState(
+            topology.name, provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs, standby=config.standby
+        )
 
     async def open(self) -> Topology:
         """Take the store; raise StateError where another process runs this topology."""

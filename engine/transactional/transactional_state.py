@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, cast
 
 from engine.errors import FatalError, StateError
-from engine.state import Patience, StateProvider
+from engine.state import Patience, StateProvider, take
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.batches import Record, Share
 from engine.transactional.spouts import Partition
@@ -17,17 +17,23 @@ FORMAT: Final = 1
 class TransactionalState:
     """The state provider of a transactional run, and the ledger in it. Outlives the instances of the coordinator."""
 
-    def __init__(self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float) -> None:
-        """Take where it is kept, and whether the spout has partitions: what another kind of spout has left cannot be continued."""
+    def __init__(
+        self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float, standby: bool = False
+    ) -> None:
+        """Take where it is kept, and whether the spout has partitions: what another kind of spout has left cannot be continued.
+
+        `standby`: wait before while another process runs the topology.
+        """
         self._topology_name = topology_name
         self._provider = provider
         self._partitioned = partitioned
+        self._standby = standby
         self._patience = Patience(timeout_secs)
         self._is_open = False
 
     async def open(self) -> None:
-        """Reach the store, and take this topology's part of it; raise StateError where another process has it."""
-        await self._provider.open(self._topology_name)
+        """Reach the store, and take this topology's part of it; raise StateError where another process has it, or stand by meanwhile."""
+        await take(self._provider, self._topology_name, standby=self._standby)
         self._is_open = True
 
     async def close(self) -> None:

@@ -139,17 +139,17 @@ async def test_a_session_that_has_ended_is_followed_by_another(own_zookeeper: Zo
     async with opened(own_zookeeper.hosts, root, timeout_secs=1, lease_secs=0.5) as provider:
         ledger = provider.ledger("one")
         await ledger.claim()
-        session = provider._opened.link.session  # noqa: SLF001
+        session = provider._opened.link.session
         _end_session(own_zookeeper, provider)
         await Patience(20).with_(lambda: ledger.write({"number": 1}))
-        assert provider._opened.link.session != session  # noqa: SLF001
+        assert provider._opened.link.session != session
         async with provider.inventory().look(TOPOLOGY) as stored:
             assert await stored.holder()
 
 
 def _end_session(server: ZooKeeperServer, provider: ZooKeeperProvider) -> None:
     """As a server does whose client was not heard of for too long."""
-    known = provider._opened.link.client.client_id  # noqa: SLF001
+    known = provider._opened.link.client.client_id
     other = KazooClient(server.hosts, client_id=known)
     other.start()
     other.stop()

@@ -45,6 +45,12 @@ class RedisStoredTopology(StoredTopology):
     async def entries(self, ledger: str) -> dict[str, object]:
         return await RedisLedger(self._topology, ledger).read()
 
+    async def epoch(self, ledger: str) -> int:
+        return int(await self._topology.link.command("HGET", self._topology.names.epochs, ledger) or 0)
+
+    async def holder(self) -> str | None:
+        return await self._topology.lease.holder() or ""
+
     async def components(self) -> list[str]:
         return sorted({*await self._numbers_of("rows"), *await self._numbers_of("deltas")})
 
@@ -141,5 +147,5 @@ class RedisInventory(StateInventory):
             await topology.step(lane, REMOVE, some, [])
             yield rows
         if component_id is None:
-            rest = [key for key in keys if names.parts(key).role in ("ledger", "epochs", "lanes", "owner", "format")]
+            rest = [key for key in keys if names.parts(key).role in ("ledger", "epochs", "lanes", "owner", "lease", "format")]
             await topology.step(lane, REMOVE, rest, [])

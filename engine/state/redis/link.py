@@ -14,6 +14,7 @@ from redis.backoff import NoBackoff
 
 from engine.errors import StateError
 from engine.names import did_you_mean
+from engine.state.lease import DEFAULT_LEASE_SECS, lease_secs_of
 from engine.state.redis.errors import STALE, code_of, meaning
 from engine.state.redis.names import kind_of
 from engine.state.redis.scripts import Arg, Script
@@ -23,6 +24,7 @@ TIMEOUT_SECS: Final = 5.0
 KEYS_PER_SCAN: Final = 1000
 DEFAULT_PORT: Final = 6379
 DEFAULT_PREFIX: Final = "stormcell"
+OPTIONS: Final = ("prefix", "lease_secs")
 EXAMPLE: Final = "It looks like redis://:password@host:6379/0?prefix=stormcell; what is special in a password is %-encoded. TLS: rediss://."
 
 
@@ -37,6 +39,8 @@ class RedisAddress:
     password: str | None = None
     tls: bool = False
     prefix: str = DEFAULT_PREFIX
+    lease_secs: float = DEFAULT_LEASE_SECS
+    """So long a process that does not answer counts as alive for one that stands by."""
 
     def __str__(self) -> str:
         host = f"[{self.host}]" if ":" in self.host else self.host
@@ -62,6 +66,7 @@ def address_of(url: str) -> RedisAddress:
     db = parts.path.removeprefix("/") or "0"
     if not (db.isascii() and db.isdigit()) or parts.fragment:
         raise StateError(f"state_provider: redis://{host}: {parts.path!r} is no number of a database", hint=EXAMPLE)
+    options = _options_of(host, parts.query)
     return RedisAddress(
         host,
         DEFAULT_PORT if port is None else port,
@@ -69,20 +74,20 @@ def address_of(url: str) -> RedisAddress:
         unquote(parts.username) if parts.username else None,
         unquote(parts.password) if parts.password else None,
         parts.scheme == "rediss",
-        _prefix_of(host, parts.query),
+        options.get("prefix", DEFAULT_PREFIX),
+        lease_secs_of(options["lease_secs"], "redis") if "lease_secs" in options else DEFAULT_LEASE_SECS,
     )
 
 
-def _prefix_of(host: str, query: str) -> str:
-    prefix = DEFAULT_PREFIX
-    for name, value in parse_qsl(query, keep_blank_values=True):
-        if name != "prefix":
-            hint = f"{did_you_mean(name, ['prefix'])} {EXAMPLE}".strip()
+def _options_of(host: str, query: str) -> dict[str, str]:
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    for name, value in options.items():
+        if name not in OPTIONS:
+            hint = f"{did_you_mean(name, OPTIONS)} {EXAMPLE}".strip()
             raise StateError(f"state_provider: redis://{host}: {name!r} is nothing that the URL can set", hint=hint)
         if not value:
-            raise StateError(f"state_provider: redis://{host}: prefix= is empty", hint=EXAMPLE)
-        prefix = value
-    return prefix
+            raise StateError(f"state_provider: redis://{host}: {name}= is empty", hint=EXAMPLE)
+    return options
 
 
 class _TlsConnection(SSLConnection):

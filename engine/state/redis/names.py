@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-_STRINGS: Final = frozenset({"format", "owner"})
+_STRINGS: Final = frozenset({"format", "owner", "lease"})
 _LISTS: Final = frozenset({"delta", "journal", "undo"})
 
 
@@ -29,6 +29,7 @@ class KeyNames:
         """A pattern of all of them."""
         self.format: Final = f"{self._root}:format"
         self.owner: Final = f"{self._root}:owner"
+        self.lease: Final = f"{self._root}:lease"
         self.lanes: Final = f"{self._root}:lanes"
         self.epochs: Final = f"{self._root}:epochs"
 

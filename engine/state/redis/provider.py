@@ -2,11 +2,12 @@
 
 A topology belongs to whoever claimed its ledger last. There is no lock, so a process that died is in nobody's way; a second one that is
 started while the first lives takes the topology from it, and the first gets StateFenced at its next write. Opening alone takes nothing.
+One that stands by waits instead until the lease of the first has ended.
 
 What Redis acknowledges survives its own death only with `appendonly yes`, for certain only with `appendfsync always`.
 """
 
-from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 import msgpack  # type: ignore[import-untyped]
@@ -209,24 +210,39 @@ class RedisProvider(StateProvider):
         """Take where the server is, and how long one call may take."""
         self._address = address
         self._timeout_secs = timeout_secs
-        self._link: RedisLink | None = None
         self._topology: RedisTopology | None = None
         self._ledgers: dict[str, RedisLedger] = {}
 
-    async def open(self, topology_name: str) -> None:
-        """Reach the server and look at what it keeps; raise StateUnavailable at once where it cannot be reached."""
-        link = RedisLink(self._address, self._timeout_secs)
-        topology = RedisTopology(link, KeyNames(self._address.prefix, topology_name))
+    async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
+        topology = self._topology_of(topology_name)
         try:
             await topology.open()
+            await topology.lease.wait(on_waiting)
         except BaseException:
-            await link.close()
+            await self.close()
             raise
-        self._link, self._topology = link, topology
+
+    async def open(self, topology_name: str) -> None:
+        """Reach the server and look at what it keeps; raise StateUnavailable at once where it cannot be reached."""
+        try:
+            await self._topology_of(topology_name).open()
+        except BaseException:
+            await self.close()
+            raise
+
+    def _topology_of(self, name: str) -> RedisTopology:
+        if self._topology is None:
+            link = RedisLink(self._address, self._timeout_secs)
+            self._topology = RedisTopology(link, KeyNames(self._address.prefix, name))
+        return self._topology
 
     async def close(self) -> None:
-        if self._link is not None:
-            await self._link.close()
+        topology, self._topology = self._topology, None
+        if topology is not None:
+            try:
+                await topology.lease.end()
+            finally:
+                await topology.link.close()
 
     def ledger(self, name: str) -> Ledger:
         return self._ledgers.setdefault(name, RedisLedger(self._opened, name))

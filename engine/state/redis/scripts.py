@@ -120,6 +120,19 @@ for number = 3, #KEYS do redis.call('UNLINK', KEYS[number]) end
 )
 """KEYS: …, what is removed; in the last step of a topology, its owner and lanes too."""
 
+RENEW: Final = Script("""
+local holder = redis.call('GET', KEYS[1])
+if holder and holder ~= ARGV[1] then return 0 end
+redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
+return 1
+""")
+"""KEYS: the lease. ARGV: whose it is to be, for how many ms. Gives 0 where it is another's."""
+
+RELEASE: Final = Script("""
+if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
+""")
+"""KEYS: the lease. ARGV: whose it is."""
+
 DROP: Final = Script(
     _GUARD
     + """

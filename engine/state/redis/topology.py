@@ -8,6 +8,7 @@ from typing import Any, Final
 from engine.errors import StateError, StateUnavailable
 from engine.randomness import RunRandom
 from engine.state.redis.errors import Overtaken
+from engine.state.redis.lease import RedisLease
 from engine.state.redis.link import RedisLink
 from engine.state.redis.names import KeyNames
 from engine.state.redis.scripts import CLAIM, Arg, Script
@@ -40,6 +41,7 @@ class RedisTopology:
         self.names: Final = names
         self._token = f"{RunRandom().seed:016x}"
         """Names this provider among all that ever own the topology."""
+        self.lease: Final = RedisLease(link, names.lease, self._token)
         self._owner = ""
         """Who must own the topology while this provider writes: itself once it has claimed a ledger, until then whoever did at `open`."""
         self._lanes: dict[str, Lane] = {}
@@ -95,6 +97,7 @@ class RedisTopology:
                 except Overtaken:
                     continue
                 self._owner = self._token
+                await self.lease.begin()
                 return int(epoch)
         raise StateUnavailable(
             f"{self.link}: other processes claim this topology again and again", hint="Run each topology in one process."

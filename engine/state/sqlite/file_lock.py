@@ -1,5 +1,6 @@
 """A lock that dies with its process: on a file beside what it protects, kept by the operating system."""
 
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -34,8 +35,28 @@ class FileLock:
         self._descriptor = descriptor
         return True
 
+    def is_taken(self) -> bool | None:
+        """Tell whether a process has it; None where this one may not ask. Takes it for a moment where nobody has."""
+        if not self.path.exists():
+            return False
+        try:
+            taken = not self.take()
+        except OSError:
+            return None
+        self.release()
+        return taken
+
     def release(self) -> None:
         """Give it back; without effect where it was not taken."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
+
+
+def lock_of(path: Path, topology_name: str) -> FileLock | None:
+    """Return the lock of a topology whose state is in a file; None where there is no folder for it, which opening the file says better."""
+    if not path.parent.is_dir():
+        return None
+    digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]
+    real = path.resolve()  # a link to the file has the same lock
+    return FileLock(real.with_name(f"{real.name}.{digest}.lock"))

@@ -19,6 +19,7 @@ from engine.state.api import Row, StagedDelta
 from engine.state.codec import MessagePack
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
 from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, is_empty, told
+from engine.state.sqlite.file_lock import lock_of
 
 ROWS_PER_CHUNK: Final = 1000
 BYTES_PER_CHUNK: Final = 256 * 1024
@@ -130,6 +131,16 @@ class SqliteStoredTopology(StoredTopology):
             return {name: self._codec.decode(value) for name, value in found}
         except ValueError as error:
             raise StateError(f"the ledger {ledger!r} in {str(self._file.path)!r} cannot be read: {error}") from None
+
+    async def epoch(self, ledger: str) -> int:
+        statement = "SELECT epoch FROM epochs JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?"
+        found = await self._all(statement, (self._name, ledger))
+        return int(found[0][0]) if found else 0
+
+    async def holder(self) -> str | None:
+        lock = lock_of(self._file.path, self._name)
+        taken = lock.is_taken() if lock is not None else False
+        return None if taken is None else "a process" if taken else ""
 
     async def components(self) -> list[str]:
         found = await self._all(

@@ -3,9 +3,9 @@
 A file may hold the state of several topologies; a lock beside it keeps a second process off the same one.
 """
 
-import hashlib
+import asyncio
 import sqlite3
-from collections.abc import AsyncIterable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
@@ -15,10 +15,14 @@ from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvide
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.inventory import StateInventory
 from engine.state.sqlite.file import SqliteFile
-from engine.state.sqlite.file_lock import FileLock
+from engine.state.sqlite.file_lock import FileLock, lock_of
 
 ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
+STANDBY_SECS: Final = 0.2
+TRIES_OF_LOCK: Final = 3
+TRY_LOCK_SECS: Final = 0.02
+"""A tool that looks whether the lock is taken takes it for a moment."""
 ROWS_PER_STATEMENT: Final = 200
 """One statement for many rows: the writing thread asks for the interpreter's lock once for each, and the loop has it in between."""
 
@@ -191,33 +195,37 @@ class SqliteProvider(StateProvider):
 
     async def open(self, topology_name: str) -> None:
         try:
-            self._take_lock(topology_name)
+            if self._lock is None:
+                await self._take_lock(topology_name)
             await self._file.open()
             self._topology = await self._file.write(lambda writer: _topology_id(writer, topology_name))
         except BaseException:
             await self.close()
             raise
 
-    def _take_lock(self, topology_name: str) -> None:
-        path = self._file.path
-        if not path.parent.is_dir():
-            return  # which opening the file says better
-        digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]
-        real = path.resolve()  # a link to the file has the same lock
-        lock = FileLock(real.with_name(f"{real.name}.{digest}.lock"))
-        try:
-            taken = lock.take()
-        except OSError as error:
-            raise StateError(
-                f"the lock {str(lock.path)!r} beside the state cannot be made: {error.strerror}",
-                hint="Give the engine's user the right to write the folder, or choose another sqlite:/// path.",
-            ) from error
-        if not taken:
-            raise StateError(
-                f"topology {topology_name!r} runs already, in this or another process, on the state in {str(path)!r}",
-                hint="Stop that one first, or give this one another state_provider.",
-            )
+    async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
+        lock = lock_of(self._file.path, topology_name)
+        if lock is None:
+            return
+        if not _taken(lock):
+            on_waiting("")
+            while not _taken(lock):  # noqa: ASYNC110 - a lock of another process rings no bell
+                await asyncio.sleep(STANDBY_SECS)
         self._lock = lock
+
+    async def _take_lock(self, topology_name: str) -> None:
+        lock = lock_of(self._file.path, topology_name)
+        if lock is None:
+            return
+        for _ in range(TRIES_OF_LOCK):
+            if _taken(lock):
+                self._lock = lock
+                return
+            await asyncio.sleep(TRY_LOCK_SECS)
+        raise StateError(
+            f"topology {topology_name!r} runs already, in this or another process, on the state in {str(self._file.path)!r}",
+            hint="Stop that one first, give this one another state_provider, or have it wait: -c standby=true.",
+        )
 
     async def close(self) -> None:
         try:
@@ -248,6 +256,16 @@ def _staging(parts: int) -> str:
 @lru_cache
 def _insertion(rows: int) -> str:
     return f"INSERT INTO rows VALUES {', '.join(['(?, ?, ?, ?)'] * rows)} ON CONFLICT DO UPDATE SET value = excluded.value"
+
+
+def _taken(lock: FileLock) -> bool:
+    try:
+        return lock.take()
+    except OSError as error:
+        raise StateError(
+            f"the lock {str(lock.path)!r} beside the state cannot be made: {error.strerror}",
+            hint="Give the engine's user the right to write the folder, or choose another sqlite:/// path.",
+        ) from error
 
 
 def _topology_id(writer: sqlite3.Connection, name: str) -> int:
