@@ -131,4 +131,3 @@ def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
 def _engines_own(method: Any) -> tuple[str, ...]:
     """The name of a method that the user has not overridden; else nothing."""
     return (method.__name__,) if method.__module__ == "engine.transactional.spouts" else ()
-

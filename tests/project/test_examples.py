@@ -14,6 +14,7 @@ TEXT = "to be or not to be\nthat is the question\n" * 50
 # example: what stands behind `python`, and a line that it prints; FILE is the example, TEXT a file of text.
 EXAMPLES: dict[str, tuple[str, str]] = {
     "hello.py": ("-m engine run FILE", "Hello, storm!"),
+    "transactional_designs.py": ("FILE 4000", "Every word is counted once."),
     "word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
 }
 
