@@ -66,7 +66,7 @@ class Checkpoints:
     # The beginning and the end
 
     async def open(self) -> None:
-        """Take the store, standing by where the config says so, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
+        """Take the store, perhaps after standing by, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
         await take(self._provider, self._topology_name, standby=self._config.standby)
         try:
             await self._begin()

@@ -182,7 +182,7 @@ class Coordinator(Spout, SpoutPortUser):
     def _why(self, failure: Failure) -> str:
         if failure.reason == TIMEOUT:
             return f"no task has got any further with it for {self.context.config.batch_timeout_secs:g} s (batch_timeout_secs)"
-        return failure.describe()
+        return failure.describe().rstrip(".")
 
     def _replay_later(self, steps: list[Step]) -> None:
         """Send what has failed again and again after a pause; nothing behind it is begun before."""
