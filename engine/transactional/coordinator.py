@@ -62,7 +62,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._ask_at = 0.0
         self._failures = 0
         self._unsent: set[int] = set()
-        self._replay_timer: asyncio.TimerHandle | None = None
+        self._replay_timer: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
         self._open_metrics()
         self.port.on_reply(self._take_reply)
@@ -190,9 +190,11 @@ class Coordinator(Spout, SpoutPortUser):
         pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
         if self._replay_timer is not None:
             self._replay_timer.cancel()
-        self._replay_timer = asyncio.get_running_loop().call_later(max(pause, FIRST_PAUSE_SECS), self._replay)
+        self._replay_timer = self.context.create_task(self._replay_after(max(pause, FIRST_PAUSE_SECS)))
 
-    def _replay(self) -> None:
+    async def _replay_after(self, pause: float) -> None:
+        """A task of this instance, not a timer of the loop: when the instance dies, it sends nothing more."""
+        await asyncio.sleep(pause)
         unsent, self._unsent, self._replay_timer = self._unsent, set(), None
         self._do(Step("process", transaction) for txid, transaction in self._opened.open.items() if txid in unsent)
         self.context.wake()
