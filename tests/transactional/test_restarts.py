@@ -1,5 +1,6 @@
 """What outlives a run: txids, attempts, metadata, positions (TX-7, TX-9)."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from engine.errors import ComponentError, StateError
 from engine.transactional import FailedBatch
 from engine.transactional.batches import Record
 from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
-from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, play, summing
+from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, play, summing
 
 FIVE = [[1], [2], [3], [4], [5]]
 
@@ -161,9 +162,13 @@ async def test_whoever_lost_the_claim_saves_no_more() -> None:
 def test_a_topology_id_that_runs_already_is_refused(tmp_path: Path) -> None:
     config = {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
 
+    class Long(Sums):
+        async def finish_batch(self) -> None:
+            await asyncio.sleep(60)
+
     async def second(run: Run) -> None:
         with pytest.raises(StateError, match="runs already"):
             async with Run(summing(Batches(FIVE), Store()), Config(**config)):
                 pass  # pragma: no cover
 
-    play(summing(Batches(FIVE), Store()), config=config, during=second)
+    play(summing(Batches(FIVE[:1]), Store(), sums=Long), config=config, during=second)
