@@ -138,7 +138,7 @@ def values_at(url: str, name: str) -> ValueMap:
         return MemoryValues(name)
     if parts.scheme == "sqlite":
         path = unquote(parts.path).removeprefix("/")
-        if parts.netloc or not path or parts.query or parts.fragment:
+        if "://" not in url or parts.netloc or not path or parts.query or parts.fragment:
             raise StateError(f"{url!r} names no file", hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/counts.db")
         return SqliteValues(Path(path), name)
     if parts.scheme in ("redis", "rediss"):

@@ -55,7 +55,7 @@ class RedisStore(ValueStore):
                 fence = self._fence_of(found[0], is_undoing=bool(found[1]))
             if fence is None:
                 return nothing(None, keys)
-            for column, more in zip(columns, _columns(self._unpacked(found[2]), fence), strict=True):
+            for column, more in zip(columns, self._columns(self._unpacked(found[2]), fence), strict=True):
                 column += more
         return Found(fence, *columns)
 
@@ -67,8 +67,17 @@ class RedisStore(ValueStore):
         try:
             found = self._codec.decode(packed)
         except ValueError as error:
-            raise StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Somebody else wrote it.") from None
+            raise self._unreadable(error) from None
         return list(found.values()) if type(found) is dict else found  # Lua writes an empty list as a map
+
+    def _columns(self, cells: Sequence[Any], fence: Fence) -> tuple[list[int], list[Raw], list[Raw]]:
+        try:
+            return _columns(cells, fence)
+        except ValueError as error:
+            raise self._unreadable(error) from None
+
+    def _unreadable(self, error: ValueError) -> StateError:
+        return StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.")
 
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
         args: list[Arg] = [*map(str, seen.attempt), str(attempt.attempt_id), writer.component]
@@ -97,7 +106,7 @@ class RedisStore(ValueStore):
         while fence is not None:
             cursor, packed = await self._link.run(SCAN, [self._values], [cursor, FIELDS_PER_SCAN])
             found = self._unpacked(packed)
-            _, values, _ = _columns(found[1::2], fence)
+            _, values, _ = self._columns(found[1::2], fence)
             some = [(key, value) for key, value in zip(found[::2], values, strict=True) if key not in seen]
             yield some
             if cursor == b"0":

@@ -1,0 +1,71 @@
+"""A store that fails where it is told: before a call, behind it (the answer is lost), or in that the call is done much later."""
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from random import Random
+from typing import Literal, TypeVar
+
+from engine.errors import StateUnavailable
+from engine.transactional import TransactionAttempt
+from engine.transactional.values.fence import Fence, Writer
+from engine.transactional.values.store import Changes, Found, Raw, ValueStore
+
+Fault = Literal["none", "refused", "lost", "dies", "dies behind it", "late"]
+Late = Callable[[], Awaitable[object]]
+T = TypeVar("T")
+
+
+class Died(Exception):
+    """The task died here."""
+
+
+class FaultyStore(ValueStore):
+    """Behaves as the store below, but for the faults that `fault_of` gives, by the name of the call."""
+
+    def __init__(self, below: ValueStore, fault_of: Callable[[str], Fault], late: list[Late]) -> None:
+        self._below = below
+        self._fault_of = fault_of
+        self._late = late
+        """What was sent by tasks that died, and has not arrived."""
+        self.form = below.form
+
+    async def _do(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
+        fault = self._fault_of(name)
+        if fault == "refused":
+            raise StateUnavailable("injected: refused")
+        if fault == "dies":
+            raise Died(name)
+        if fault == "late":
+            self._late.append(call)
+            raise Died(name)
+        done = await call()
+        if fault == "lost":
+            raise StateUnavailable("injected: the answer is lost")
+        if fault == "dies behind it":
+            raise Died(name)
+        return done
+
+    async def fence(self) -> Fence | None:
+        return await self._do("fence", self._below.fence)
+
+    async def create(self, writer: Writer) -> None:
+        await self._do("create", lambda: self._below.create(writer))
+
+    async def look(self, keys: Sequence[Raw]) -> Found:
+        return await self._do("look", lambda: self._below.look(keys))
+
+    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
+        await self._do("undo", lambda: self._below.undo(seen, attempt, writer))
+
+    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+        return await self._do("write", lambda: self._below.write(seen, attempt, changes, writer))
+
+    def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
+        return self._below.rows()
+
+    async def close(self) -> None:
+        await self._below.close()
+
+
+def at_random(random: Random, share: float, faults: Sequence[Fault]) -> Callable[[str], Fault]:
+    """One of these faults for this share of all calls."""
+    return lambda name: random.choice(faults) if random.random() < share else "none"

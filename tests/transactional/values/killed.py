@@ -1,0 +1,126 @@
+"""The victim of `test_kills`: a process that puts batches into a map by two tasks, and kills itself at a named step."""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any, Final
+
+from engine.transactional import TransactionAttempt
+from engine.transactional.values import OpenValues, values_at
+from engine.transactional.values.store import ValueStore
+from tests.transactional.values.faults import Fault, FaultyStore
+from tests.transactional.values.tasks import add, context
+
+TASKS: Final = 2
+KEYS: Final = 30
+TXIDS: Final = 3
+"""What one victim does before it dies."""
+
+
+def batch_of(txid: int, epoch: int, kind: str) -> dict[str, int]:
+    """The batch of an attempt: of an opaque source another one in each epoch."""
+    random = Random(f"{txid} {epoch if kind == 'opaque' else 0}")
+    return {f"key {number}": random.randint(1, 9) for number in random.sample(range(KEYS), KEYS // 2)}
+
+
+def die() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Death:
+    """Kills the process at the nth time that a step comes by, in one txid."""
+
+    def __init__(self, step: str, nth: int, txid: int) -> None:
+        self.step, self.left, self.txid = step, nth, txid
+        self.now = 0
+
+    def comes(self, step: str) -> bool:
+        if step == self.step and self.now == self.txid:
+            self.left -= 1
+        return step == self.step and not self.left
+
+    def fault_of(self, call: str) -> Fault:
+        if self.comes(f"before {call}"):
+            die()
+        return "none"
+
+
+class Dying(FaultyStore):
+    """Dies before or behind a call."""
+
+    def __init__(self, below: ValueStore, death: Death) -> None:
+        super().__init__(below, death.fault_of, [])
+        self._death = death
+
+    async def _do(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        done = await super()._do(name, call)
+        if self._death.comes(f"behind {name}"):
+            die()
+        return done
+
+
+def die_inside(place: str, death: Death) -> None:
+    """Die inside a step of the database: in the midst of a transaction, between two scripts, with a statement under way."""
+    if place == "sqlite":
+        from engine.transactional.values import sqlite
+
+        sqlite.ROWS_PER_STATEMENT = 3  # type: ignore[misc]
+        insertion = sqlite._insertion
+
+        def dying_insertion(*args: Any) -> str:
+            if death.comes("inside write"):
+                die()
+            return insertion(*args)
+
+        sqlite._insertion = dying_insertion  # type: ignore[assignment]
+    elif place == "redis":
+        from engine.transactional.values import redis
+
+        redis.KEYS_PER_PART = 3  # type: ignore[misc]
+        run = redis.RedisLink.run
+
+        async def dying_run(link: Any, script: Any, *args: Any) -> Any:
+            if death.comes({redis.WRITE: "inside write", redis.UNDO_PART: "inside undo"}.get(script, "")):
+                die()
+            return await run(link, script, *args)
+
+        redis.RedisLink.run = dying_run  # type: ignore[method-assign]
+    else:
+        from engine.transactional.values import postgres
+
+        fetch = postgres.PostgresLink.fetch
+
+        async def dying_fetch(link: Any, statement: str, *args: Any) -> Any:
+            if not statement.startswith("WITH") or not death.comes("inside write"):
+                return await fetch(link, statement, *args)
+            sent = asyncio.ensure_future(fetch(link, statement, *args))
+            await asyncio.wait([sent], timeout=0.002)
+            die()
+
+        postgres.PostgresLink.fetch = dying_fetch  # type: ignore[method-assign]
+
+
+async def run(url: str, kind: Any, first: int, epoch: int, step: str, nth: int) -> None:
+    death = Death(step, nth, first if "undo" in step or "create" in step else first + TXIDS - 1)
+    die_inside(url.partition(":")[0].removesuffix("ql"), death)
+    stores = [await values_at(url, "words").store(make=True) for _ in range(TASKS)]
+    tasks: list[OpenValues[str, int]] = [
+        OpenValues(Dying(store, death), context(task_index=index, tasks=TASKS), "the map") for index, store in enumerate(stores)
+    ]
+    for txid in range(first, first + TXIDS):
+        death.now = txid
+        batch = batch_of(txid, epoch, kind)
+        for index, task in enumerate(tasks):
+            share = {key: amount for key, amount in batch.items() if int(key[4:]) % TASKS == index}
+            await task.update(TransactionAttempt(txid, epoch * 2**32 + txid), share, add, kind=kind)
+        print(txid, flush=True)
+    for store in stores:
+        await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(run(*json.loads(sys.argv[1])))

@@ -1,0 +1,73 @@
+"""The writing process is killed (SIGKILL) at each named step, and another one goes on: each transaction counts once."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engine.transactional.values import values_at
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
+from tests.transactional.values.killed import TXIDS, batch_of
+from tests.transactional.values.tasks import stored
+
+ROOT = Path(__file__).resolve().parents[3]
+STEPS = [
+    ("before create", 1),
+    ("behind create", 1),
+    ("before look", 1),
+    ("behind look", 2),
+    ("before write", 1),
+    ("inside write", 1),
+    ("inside write", 2),
+    ("behind write", 1),
+    ("before undo", 1),
+    ("behind undo", 1),
+    ("behind write", 1),
+    ("inside undo", 2),
+    ("before write", 2),
+    ("inside write", 4),
+    ("behind write", 2),
+]
+"""Each with the nth time that it comes by in one txid."""
+
+
+def play(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
+    """Run one victim; return the newest txid that it said was done (first - 1: none), and whether it was killed."""
+    command = [sys.executable, "-m", "tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth])]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert ended.returncode in (0, -9), ended.stderr
+    return int((ended.stdout.split() or [str(first - 1)])[-1]), ended.returncode == -9
+
+
+@pytest.fixture(params=["sqlite", "redis", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/values.db"
+    if request.param == "redis":
+        server: RedisServer = request.getfixturevalue("redis_server")
+        return f"redis://{HOST}:{server.port}/0?prefix={tmp_path.name}"
+    found: str = request.getfixturevalue("new_database")
+    return found
+
+
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+@pytest.mark.guarantee("TX-8")
+async def test_a_killed_writer_is_followed_by_another_and_each_transaction_counts_once(url: str, kind: str) -> None:
+    first, expected, deaths = 1, dict[str, int](), list[str]()
+    for epoch, (step, nth) in enumerate([*STEPS, ("never", 1)], 1):
+        done, was_killed = play(url, kind, first, epoch, step, nth)
+        deaths += [step] if was_killed else []
+        for txid in range(first, done + 1):
+            for key, amount in batch_of(txid, epoch, kind).items():
+                expected[key] = expected.get(key, 0) + amount
+        first = done + 1
+    assert await stored(values_at(url, "words")) == expected
+    assert first > 2 * TXIDS
+    named = {step for step, _ in STEPS if kind == "opaque" or "undo" not in step}
+    of_redis = {"inside undo"}
+    assert named - set(deaths) == (set() if url.startswith("redis") or kind == "transactional" else of_redis), "a step was never reached"

@@ -1,0 +1,152 @@
+"""Random batches, attempts and faults on every database: what is stored in the end is what a sequential interpreter comes to."""
+
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.errors import StateFenced, StateUnavailable
+from engine.state import retry
+from engine.transactional import TransactionAttempt
+from engine.transactional.values import OpenValues, RedisValues, ValueMap
+from engine.transactional.values import redis as redis_values
+from engine.transactional.values.store import ValueStore
+from engine.transactional.values.values import ValueKind
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
+from tests.transactional.values.conftest import NewMap
+from tests.transactional.values.faults import Died, Fault, FaultyStore, Late, at_random
+from tests.transactional.values.tasks import add, context, stored
+
+TASKS = 3
+KEYS = [f"key {number}" for number in range(12)]
+SEEDS = {"memory": 60, "sqlite": 20, "redis": 15, "postgres": 12}
+FAULTS: tuple[Fault, ...] = ("refused", "lost", "refused", "lost", "dies", "dies behind it", "late")
+Batch = dict[str, int]
+
+
+class History:
+    """Plays the transactions of one topology, and keeps what must come of them."""
+
+    def __init__(self, values: ValueMap, kind: ValueKind, seed: int, faults: tuple[Fault, ...] = FAULTS) -> None:
+        self.random = Random(seed)
+        self.faults = faults
+        self.values: ValueMap = values
+        self.kind: ValueKind = kind
+        self.stores: list[ValueStore] = []
+        self.late: list[Late] = []
+        self.expected: Batch = {}
+        self.number = 0
+        self.replays = self.delivered = 0
+
+    async def play(self, txids: int) -> None:
+        self.stores = [await self.values.store(make=True) for _ in range(TASKS)]
+        try:
+            for txid in range(1, txids + 1):
+                await self._transaction(txid)
+            await self._deliver()
+        finally:
+            for store in self.stores:
+                await store.close()
+
+    async def _transaction(self, txid: int) -> None:
+        batch = self._batch()
+        while not await self._attempt(txid, batch) or self.random.random() < 0.15:  # that it is done may not be known
+            self.replays += 1
+            if self.kind == "opaque":
+                batch = self._batch()
+        for key, amount in batch.items():
+            self.expected[key] = self.expected.get(key, 0) + amount
+
+    def _batch(self) -> Batch:
+        return {key: self.random.randint(1, 9) for key in self.random.sample(KEYS, self.random.randint(0, len(KEYS)))}
+
+    async def _attempt(self, txid: int, batch: Batch) -> bool:
+        """One attempt by all tasks, in any order; False where one died."""
+        self.number += self.random.choice([1, 2, 2**32])
+        attempt, is_done = TransactionAttempt(txid, self.number), True
+        for index in self.random.sample(range(TASKS), TASKS):
+            share = {key: amount for key, amount in batch.items() if KEYS.index(key) % TASKS == index}
+            faulty = FaultyStore(self.stores[index], at_random(self.random, 0.25, self.faults), self.late)
+            opened: OpenValues[str, int] = OpenValues(faulty, context(task_index=index, tasks=TASKS), str(self.values))
+            try:
+                await opened.update(attempt, share, add, kind=self.kind)
+            except Died:
+                is_done = False
+            if self.random.random() < 0.2:
+                await self._deliver()
+        return is_done
+
+    async def _deliver(self) -> None:
+        """What tasks sent that died arrives, in any order."""
+        late, self.late[:] = self.late[:], []
+        for call in self.random.sample(late, len(late)):
+            self.delivered += 1
+            await call()
+
+
+@pytest.fixture
+def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tries again at once; and Redis gets many parts."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(redis_values, "KEYS_PER_PART", 2)
+
+
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+@pytest.mark.guarantee("TX-8")
+async def test_what_is_stored_is_what_a_sequential_interpreter_comes_to(
+    new_map: NewMap, place: str, kind: ValueKind, quickly: None
+) -> None:
+    replays = delivered = 0
+    for seed in range(SEEDS[place]):
+        history = History(new_map(f"seed-{seed}"), kind, seed)
+        await history.play(8)
+        assert await stored(history.values) == history.expected, f"seed {seed}"
+        replays, delivered = replays + history.replays, delivered + history.delivered
+    assert replays > SEEDS[place]
+    assert delivered > SEEDS[place] // 4
+
+
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+@pytest.mark.guarantee("TX-8")
+async def test_redis_may_fail_at_any_script(
+    redis_server: RedisServer, kind: ValueKind, quickly: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between two parts of a batch, and of what is put back, too."""
+    random = Random(11)
+    run = redis_values.RedisLink.run
+
+    async def faulty(link: Any, script: Any, keys: Any, args: Any) -> Any:
+        fault = random.random()
+        if fault < 0.04:
+            raise StateUnavailable("injected: refused")
+        if fault < 0.08:
+            raise Died
+        answer = await run(link, script, keys, args)
+        if fault < 0.12:
+            raise StateUnavailable("injected: the answer is lost")
+        if fault < 0.16:
+            raise Died
+        return answer
+
+    for seed in range(8):
+        with redis_server.client() as client:
+            client.flushall()
+        history = History(RedisValues(f"redis://{HOST}:{redis_server.port}/0", "words"), kind, seed, ("none",))
+        with monkeypatch.context() as patch:
+            patch.setattr(redis_values.RedisLink, "run", faulty)
+            await history.play(8)
+        assert await stored(history.values) == history.expected, f"seed {seed}"
+
+
+async def test_a_fenced_task_is_told_so_whatever_it_does(new_map: NewMap) -> None:
+    words = new_map("words")
+    store = await words.store(make=True)
+    opened: OpenValues[str, int] = OpenValues(store, context(), str(words))
+    await opened.update(TransactionAttempt(1, 2**32 + 1), {"a": 1}, add, kind="opaque")
+    for txid in (1, 2, 3):
+        for changes in ({}, {"a": 1}, {"b": 1}):
+            with pytest.raises(StateFenced):
+                await opened.update(TransactionAttempt(txid, 9), changes, add, kind="opaque")
+    await store.close()
+    assert await stored(words) == {"a": 1}

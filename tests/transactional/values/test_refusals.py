@@ -1,0 +1,204 @@
+"""What a map says where it cannot be: a wrong URL, password or name, somebody else's table or file, a database that is away."""
+
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+import pytest
+
+from engine.config import Config
+from engine.errors import StateError, StateFenced, StateUnavailable, UsageError
+from engine.state import provider_of
+from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, values_at
+from tests.servers.process import HOST, free_port
+from tests.servers.redis_server import RedisServer
+from tests.transactional.values.tasks import add, attempt, context, opened, stored
+
+
+async def refusal(values: Any) -> StateError:
+    with pytest.raises(StateError) as caught:
+        async with opened(values) as task:
+            await task.update(attempt(1, 1), {"a": 1}, add)
+    assert caught.value.hint
+    assert "s3cret" not in str(caught.value)
+    return caught.value
+
+
+@pytest.mark.parametrize("name", ["", "a b", "a.b", 'a"b', "é", "7", "_a", "sqlite_x", "Stormcell", "pg_x", "a" * 49, None, "a;b"])
+def test_a_name_that_not_every_database_takes_is_refused(name: Any) -> None:
+    for make in (
+        MemoryValues,
+        lambda it: SqliteValues("x.db", it),
+        lambda it: RedisValues("redis://h", it),
+        lambda it: PostgresValues("", it),
+    ):
+        with pytest.raises(UsageError, match="is no name of a map"):
+            make(name)
+
+
+def test_a_url_chooses_the_database() -> None:
+    assert values_at("sqlite:///a/b%20c.db", "words") == SqliteValues(Path("a/b c.db"), "words")
+    assert values_at("redis://host", "words") == RedisValues("redis://host", "words")
+    assert values_at("postgres://host/db", "words") == PostgresValues("postgres://host/db", "words")
+    assert isinstance(values_at("memory://", "words"), MemoryValues)
+    for url in ("sqlite:counts", "sqlite://host/x", "mysql://h", "", "words"):
+        with pytest.raises(StateError) as caught:
+            values_at(url, "words")
+        assert caught.value.hint
+
+
+def test_no_text_shows_a_password() -> None:
+    for values in (RedisValues("redis://:s3cret@host/0", "words"), PostgresValues("postgresql://me:s3cret@host/db", "words")):
+        assert "s3cret" not in f"{values} {values!r}"
+
+
+async def test_a_file_of_state_holds_no_values_and_the_other_way_round(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/state.db"
+    provider = provider_of(url)
+    await provider.open("words")
+    await provider.close()
+    error = await refusal(values_at(url, "words"))
+    assert "holds the state of topologies; values need a file of their own" in error.message
+    async with opened(SqliteValues(tmp_path / "values.db", "words")) as task:
+        await task.update(attempt(1, 1), {"a": 1}, add)
+    provider = provider_of(f"sqlite:///{tmp_path}/values.db")
+    with pytest.raises(StateError, match="somebody else"):
+        await provider.open("words")
+
+
+async def test_a_sqlite_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
+        connection.execute("CREATE TABLE words (word)")
+    assert "somebody else" in (await refusal(SqliteValues(tmp_path / "other.db", "words"))).message
+    (tmp_path / "text.db").write_text("no database\n" * 1000)
+    assert "no SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
+    assert "is not there" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
+
+
+async def test_a_reader_makes_nothing(tmp_path: Path, new_database: str) -> None:
+    with pytest.raises(StateError, match="there are no values in"):
+        await stored(SqliteValues(tmp_path / "values.db", "words"))
+    assert not os.listdir(tmp_path)
+    assert await stored(PostgresValues(new_database, "words")) == {}
+    connection = await asyncpg.connect(new_database)
+    assert await connection.fetchval("SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+    await connection.close()
+
+
+async def test_a_file_is_shared_and_closed_with_its_last_user(tmp_path: Path) -> None:
+    words, lines = SqliteValues(tmp_path / "values.db", "words"), SqliteValues(tmp_path / "values.db", "lines")
+    async with opened(words) as first:
+        async with opened(lines) as second:
+            await second.update(attempt(1, 1), {"a": 1}, add)
+        await first.update(attempt(1, 1), {"a": 1}, add)
+    assert await stored(lines) == {"a": 1}
+    assert os.listdir(tmp_path) == ["values.db"], "closed, so its log is folded in"
+
+
+async def test_postgresql_refuses_in_words(new_database: str) -> None:
+    parts = urlsplit(new_database)
+
+    def at(**changed: Any) -> PostgresValues:
+        return PostgresValues(parts._replace(**changed).geturl(), "words")
+
+    wrong = f"{parts.username}:wrong@{parts.hostname}:{parts.port}"
+    assert "refuses this password" in (await refusal(at(netloc=wrong))).message or "trust" in str(parts)
+    assert "there is no such database" in (await refusal(at(path="/nowhere"))).message
+    away = await refusal(at(netloc=f"{HOST}:{free_port()}"))
+    assert isinstance(away, StateUnavailable)
+    assert "cannot be reached" in away.message
+    assert "URL" in (await refusal(at(netloc="host:port"))).message
+    assert "URL" in (await refusal(at(query="sslmode=nonsense"))).message
+
+
+async def test_a_table_of_somebody_else_is_left_alone(new_database: str) -> None:
+    connection = await asyncpg.connect(new_database)
+    await connection.execute("CREATE TABLE words (word text)")
+    error = await refusal(PostgresValues(new_database, "words"))
+    assert "a table of this name is there, and none of ours" in error.message
+    async with opened(PostgresValues(new_database, "lines")) as task:
+        await task.update(attempt(1, 1), {"a": 1}, add)
+        await connection.execute("DROP TABLE lines")
+        with pytest.raises(StateError, match="a table of this map is gone"):
+            await task.update(attempt(2, 2), {"a": 1}, add)
+    await connection.close()
+
+
+async def test_who_may_not_make_tables_is_told(new_database: str) -> None:
+    parts = urlsplit(new_database)
+    role = parts.path.strip("/")
+    connection = await asyncpg.connect(new_database)
+    await connection.execute(f"CREATE ROLE {role} LOGIN PASSWORD 'pass'; REVOKE CREATE ON SCHEMA public FROM PUBLIC")
+    try:
+        url = parts._replace(netloc=f"{role}:pass@{parts.hostname}:{parts.port}").geturl()
+        assert "its user may not do this" in (await refusal(PostgresValues(url, "words"))).message
+    finally:
+        await connection.execute(f"DROP ROLE {role}")
+        await connection.close()
+
+
+async def test_a_key_that_is_too_long_for_postgresql_is_told(new_database: str) -> None:
+    import secrets
+
+    async with opened(PostgresValues(new_database, "words")) as task:
+        with pytest.raises(StateError, match="a key is too long") as caught:
+            await task.update(attempt(1, 1), {secrets.token_hex(5000): 1}, add)
+        assert "digest" in (caught.value.hint or "")
+
+
+async def test_redis_refuses_in_words(redis_server: RedisServer) -> None:
+    base = f"{HOST}:{redis_server.port}"
+    assert "no password" in (await refusal(RedisValues(f"redis://:s3cret@{base}", "words"))).message
+    assert "RedisValues" in (await refusal(RedisValues("redis://", "words"))).message
+    away = await refusal(RedisValues(f"redis://{HOST}:{free_port()}", "words"))
+    assert isinstance(away, StateUnavailable)
+    with redis_server.client() as client:
+        client.set("{other/words}:values", "somebody else's")
+        assert "which the engine did not write" in (await refusal(RedisValues(f"redis://{base}?prefix=other", "words"))).message
+        client.hset("{mine/words}:values", "a", "1")
+        assert "is there without its fence" in (await refusal(RedisValues(f"redis://{base}?prefix=mine", "words"))).message
+
+
+async def test_a_map_that_vanishes_in_a_run_is_an_error(redis_server: RedisServer) -> None:
+    async with opened(RedisValues(f"redis://{HOST}:{redis_server.port}?prefix=gone", "words")) as task:
+        await task.update(attempt(1, 1), {"a": 1}, add)
+        with redis_server.client() as client:
+            client.flushall()
+        with pytest.raises(StateFenced, match="was there, and is gone"):
+            await task.update(attempt(2, 2), {"a": 1}, add)
+
+
+async def test_values_that_others_wrote_are_told(redis_server: RedisServer) -> None:
+    async with opened(RedisValues(f"redis://{HOST}:{redis_server.port}?prefix=odd", "words")) as task:
+        await task.update(attempt(1, 1), {"a": 1, "b": 2}, add)
+        with redis_server.client() as client:
+            client.hset("{odd/words}:values", "a", "1:{no json")
+            client.hset("{odd/words}:values", "b", "nothing of ours")
+        for key in "ab":
+            with pytest.raises(StateError, match="cannot be read"):
+                await task.get(key)
+
+
+async def test_a_database_that_stays_away_is_given_up_in_time(redis_server: RedisServer, tmp_path: Path) -> None:
+    own = RedisServer(tmp_path)
+    own.start()
+    values = RedisValues(f"redis://{HOST}:{own.port}", "words")
+    task = await values.open(context(config=Config(state_timeout_secs=0.3)))
+    await task.update(attempt(1, 1), {"a": 1}, add)
+    own.kill()
+    with pytest.raises(StateUnavailable, match="tried for"):
+        await task.update(attempt(2, 2), {"a": 1}, add)
+    own.start()
+    assert await task.update(attempt(2, 3), {"a": 1}, add) == {"a": 2}
+    await task.close()
+    own.kill()
+
+
+async def test_a_new_map_of_an_old_topology_is_warned_of(caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(MemoryValues("words")) as task:
+        await task.update(attempt(57, 1), {"a": 1}, add)
+    assert "is new, at 57 (attempt 0.1) of its topology: what came before is not in it" in caplog.text
