@@ -27,6 +27,9 @@ _PASSING: Final = (
 _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 """Those of them that are not: certificates that do not fit, or cannot be read."""
 
+_NO_BROKER_YET: Final = "Did we not perform bootstrap?"
+"""What aiokafka asserts of a broker that has just started, and does not know of itself yet."""
+
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
@@ -58,6 +61,8 @@ def passes(error: BaseException) -> bool:
     """Tell whether what failed is worth another try: a broker that is away, a group that rebalances."""
     if isinstance(error, _OF_FILES):
         return False
+    if isinstance(error, AssertionError):
+        return str(error) == _NO_BROKER_YET
     return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
 
 

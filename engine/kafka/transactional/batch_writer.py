@@ -103,9 +103,10 @@ class BatchWriter:
         link = self.link
         self.topic.learn(*link.known_partitions(self._config.topic))
         await link.begin()
+        # First: aiokafka asks again sooner for a group than for a partition while the transaction before is still being ended.
+        await link.store(self._owner.group, TopicPartition(self._config.topic, 0), txid, self._owner.metadata)
         if output is not None:
             await output.send()
-        await link.store(self._owner.group, TopicPartition(self._config.topic, 0), txid, self._owner.metadata)
         await link.commit()
         self._stored[self._owner.task] = Stored(txid, self._owner.parallelism)
 

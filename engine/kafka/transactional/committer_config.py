@@ -98,6 +98,6 @@ class KafkaCommitterConfig:
             "compression_type": self.compression,
             "transaction_timeout_ms": self.transaction_timeout_ms,
             "linger_ms": 0,
-            "retry_backoff_ms": 20,  # a transaction that follows another one at once has to wait for its end
+            "retry_backoff_ms": 5,  # a transaction that follows another one at once has to wait for its end
             **self.client,
         }

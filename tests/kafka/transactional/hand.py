@@ -119,8 +119,11 @@ class Hand:
         found: list[Any] = []
         async with asyncio.timeout(PATIENCE_SECS):
             while len(found) < count:
-                found += await self.new(txid, partition)
+                got = await self.new(txid, partition)
+                found += got
                 txid += 1
+                if not got:
+                    await asyncio.sleep(PAUSE_SECS)
         return found
 
     def range(self, txid: int, partition: str) -> Any:

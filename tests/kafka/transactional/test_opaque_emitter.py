@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine.kafka.transactional import KafkaOpaqueSpout, KafkaTransactionalSpout
+from engine.kafka.transactional.offset_range import place_of
 from engine.transactional import FailedBatch
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings
@@ -59,6 +60,35 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: str,
         other.metadata = hand.metadata
         assert await other.new(2, f"{topic}-0") == [100, 101, 102]
         assert "Was the topic made anew?" in other.reported[0]
+
+
+async def test_a_partition_that_is_away_holds_up_none_of_the_others(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = await new_topic(partitions=2)
+    there, away = f"{topic}-0", f"{topic}-1"
+    for number in (0, 1):
+        await produce(kafka, topic, range(20), partition=number)
+    source = spout(kafka, topic, batch_records=5, batch_wait_ms=100.0)
+    async with emitting(source) as hand, coordinating(source) as coordinator:
+        for link in (hand.emitter._batches.link, coordinator._link):
+            monkeypatch.setattr(link, "leader_of", lambda place: None if str(place) == away else 1)
+        assert await coordinator.is_ready()
+        assert await hand.new(1, there) == [0, 1, 2, 3, 4]
+        assert (await hand.new(1, away), hand.metadata[1, away]) == ([], None)
+        coordinator.positions = {there: [15, 20, 5], away: None}
+        assert not await coordinator.is_ready()
+        monkeypatch.undo()
+        assert await coordinator.is_ready()
+        assert await hand.new(2, there) == [5, 6, 7, 8, 9]
+        assert await hand.until(2, away, 5) == [0, 1, 2, 3, 4]
+        hand.emitter._batches.link.pause([place_of(away)])  # as a leader that has gone: nothing comes
+        last = hand.txid
+        hand.metadata[last, there] = hand.metadata[2, there]
+        assert (await hand.new(last + 1, away), await hand.new(last + 1, there)) == ([], [10, 11, 12, 13, 14])
+        assert hand.metadata[last + 1, away] is hand.metadata[last, away]
+        hand.emitter._batches.link.resume([place_of(away)])
+        assert await hand.until(last + 2, away, 15) == list(range(5, 20))
 
 
 async def test_a_broker_that_hangs_or_dies_gives_empty_batches_until_it_is_back(own_broker: KafkaBroker) -> None:
