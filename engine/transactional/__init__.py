@@ -3,6 +3,7 @@
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
 from engine.transactional.builder import TransactionalTopologyBuilder
+from engine.transactional.files import FileOpaqueSpout, FileTransactionalSpout
 from engine.transactional.memory_spout import MemoryOpaqueSpout, MemoryTransactionalSpout
 from engine.transactional.spouts import (
     OpaqueEmitter,
@@ -22,6 +23,8 @@ __all__ = [
     "BatchCollector",
     "Committer",
     "FailedBatch",
+    "FileOpaqueSpout",
+    "FileTransactionalSpout",
     "MemoryOpaqueSpout",
     "MemoryTransactionalSpout",
     "OpaqueEmitter",

@@ -1,0 +1,139 @@
+"""Emits the lines of files, by the bytes that they are (TX-7)."""
+
+import asyncio
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+from engine.errors import FatalError
+from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.batch_bolt import BatchCollector
+from engine.transactional.files.file_identity import OpenFile, Position, open_file, position_of
+from engine.transactional.files.folder import Folder
+from engine.transactional.files.line_format import LineFormat
+from engine.transactional.files.line_reader import Limits, Piece, new_lines, same_lines
+from engine.transactional.spouts import OpaqueEmitter, Partition, PartitionedEmitter
+
+Metadata: TypeAlias = list[Any]
+"""A Position."""
+
+
+@dataclass(frozen=True, slots=True)
+class Emission:
+    """How lines are emitted."""
+
+    folder: Folder
+    format: LineFormat
+    limits: Limits
+    to_the_end: bool
+    """A last line without an end is a line."""
+
+
+class Lines:
+    """What both kinds of emitters do: find a file by its partition, and emit of it."""
+
+    def __init__(self, emission: Emission) -> None:
+        self._emission = emission
+        self._paths: dict[int, str] = {}
+        """By inode, where files were found."""
+
+    async def emit_new(self, collector: BatchCollector, partition: Partition, previous: Metadata | None) -> Metadata | None:
+        """Emit the next lines of a file; one that is away, or another now, has none."""
+        position = None if previous is None else Position(*previous)
+        file, _ = await self._find(_inode_of(partition) if position is None else position.inode, position)
+        if file is None:
+            return previous
+        with file:
+            start = 0 if position is None else position.end
+            pieces = new_lines(file, start, self._emission.limits, to_the_end=self._emission.to_the_end)
+            end = await self._emit(collector, pieces, file.path if position is None else position.name, start)
+            return list(position_of(file, position, start, end))
+
+    async def emit_again(self, attempt: TransactionAttempt, collector: BatchCollector, metadata: Metadata) -> None:
+        """Emit the very lines of a batch. Raise FatalError where the file is gone, or another now."""
+        position = Position(*metadata)
+        if position.start == position.end:
+            return
+        file, why = await self._find(position.inode, position)
+        if file is None:
+            raise FatalError(
+                f"batch {attempt} holds the bytes {position.start:,} to {position.end:,} of the file "
+                f"{os.path.join(self._emission.folder.path, position.path)!r}, which cannot be read again: {why}",
+                hint="Put the file back. Files that may go before they are committed are read by a FileOpaqueSpout, with opaque values.",
+            )
+        with file:
+            await self._emit(collector, same_lines(file, position.start, position.end), position.name, position.start)
+
+    async def _emit(self, collector: BatchCollector, pieces: Iterator[Piece], name: str, start: int) -> int:
+        """Emit pieces as they are read, and give others a turn between two; return the offset behind the last."""
+        end = start
+        for piece in pieces:
+            if end > start:
+                await collector.ready()
+                await asyncio.sleep(0)
+            collector.emit_many(self._emission.format.rows(piece.data, piece.offset, name))
+            end = piece.end
+        return end
+
+    # Finding files
+
+    async def _find(self, inode: int, position: Position | None) -> tuple[OpenFile | None, str]:
+        """Return a file that is open, with at least what a position says; or None, and why."""
+        path = self._paths.get(inode) or (None if position is None else position.path)
+        file, why = self._open(path, inode, position)
+        if file is None:
+            self._paths = {found.inode: found.path for found in (await self._emission.folder.look()).values()}
+            path = self._paths.get(inode)
+            file, why = self._open(path or (None if position is None else position.path), None if path is None else inode, position)
+        return file, why
+
+    def _open(self, path: str | None, inode: int | None, position: Position | None) -> tuple[OpenFile | None, str]:
+        """Open what is called so, if it is the file; without an inode its content says whether it is."""
+        if path is None:
+            return None, "it is gone"
+        file = open_file(self._emission.folder.path, path)
+        if file is None:
+            return None, "it is gone"
+        if inode is not None and file.inode != inode:
+            why: str | None = "it is gone"
+        else:
+            why = None if position is None else file.fault(position)
+        if why is None and (inode is not None or (position is not None and position.end)):
+            return file, ""
+        file.close()
+        return None, why or "it is gone"
+
+
+class FileEmitter(PartitionedEmitter[Metadata | None]):
+    """Of a FileTransactionalSpout."""
+
+    def __init__(self, emission: Emission) -> None:
+        self._lines = Lines(emission)
+
+    async def emit_partition_batch_new(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Metadata | None
+    ) -> Metadata | None:
+        return await self._lines.emit_new(collector, partition, previous)
+
+    async def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, metadata: Metadata | None
+    ) -> None:
+        if metadata is not None:
+            await self._lines.emit_again(attempt, collector, metadata)
+
+
+class FileOpaqueEmitter(OpaqueEmitter[Metadata | None]):
+    """Of a FileOpaqueSpout."""
+
+    def __init__(self, emission: Emission) -> None:
+        self._lines = Lines(emission)
+
+    async def emit_partition_batch(
+        self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Metadata | None
+    ) -> Metadata | None:
+        return await self._lines.emit_new(collector, partition, previous)
+
+
+def _inode_of(partition: Partition) -> int:
+    return int(str(partition).removeprefix("inode-").partition(".")[0])

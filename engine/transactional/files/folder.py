@@ -1,0 +1,78 @@
+"""The files of a folder, or those that a pattern names."""
+
+import asyncio
+import glob
+import os
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from engine.errors import FatalError
+
+FILES_PER_TURN: Final = 100
+"""How many are looked at before others get their turn: some 0.5 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A file as it was found."""
+
+    path: str
+    """Below the folder."""
+    inode: int
+    device: int
+    size: int
+    modified_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """Where files are looked for: a folder, and a pattern of the paths below it.
+
+    >>> Folder.of("logs/app-*.log")
+    Folder(path='logs', pattern='app-*.log')
+    >>> Folder.of("logs")
+    Folder(path='logs', pattern='*')
+    """
+
+    path: str
+    pattern: str
+
+    @classmethod
+    def of(cls, where: str) -> "Folder":
+        """Take a folder, of whose own files those count that are not hidden, or a pattern as `glob` knows it, with `**` for all folders."""
+        if not glob.has_magic(where):
+            return cls(where, "*")
+        parts = where.split(os.sep)
+        plain = next(number for number, part in enumerate(parts) if glob.has_magic(part))
+        return cls(os.sep.join(parts[:plain]) or (os.sep if where.startswith(os.sep) else os.curdir), os.sep.join(parts[plain:]))
+
+    def exists(self) -> bool:
+        """Tell whether the folder itself is there."""
+        return os.path.isdir(self.path)
+
+    async def look(self) -> dict[int, Found]:
+        """Return the files that are there, by inode; of several names of one file, the first."""
+        files: dict[int, Found] = {}
+        for number, found in enumerate(self._found(), 1):
+            other = files.get(found.inode)
+            if other is not None and other.device != found.device:
+                raise FatalError(
+                    f"{other.path!r} and {found.path!r} in {self.path!r} are files of two file systems with the same number, {found.inode}",
+                    hint="Read one file system by each spout.",
+                )
+            if other is None or found.path < other.path:
+                files[found.inode] = found
+            if number % FILES_PER_TURN == 0:
+                await asyncio.sleep(0)
+        return files
+
+    def _found(self) -> Iterator[Found]:
+        for path in glob.iglob(self.pattern, root_dir=self.path, recursive=True):
+            try:
+                status = os.stat(os.path.join(self.path, path))
+            except FileNotFoundError:
+                continue  # gone since it was listed, or a link to nothing
+            if stat.S_ISREG(status.st_mode):
+                yield Found(path, status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns)

@@ -1,0 +1,113 @@
+"""`FileTransactionalSpout` and `FileOpaqueSpout`: the lines of the files of a folder (TX-7, TX-10)."""
+
+import os
+from collections.abc import Sequence
+from typing import ClassVar, Final, TypedDict, Unpack
+
+from engine.errors import UsageError
+from engine.topology import Fields, OutputFields
+from engine.transactional.files.coordinating import FileCoordinator, Reading
+from engine.transactional.files.emitting import Emission, FileEmitter, FileOpaqueEmitter, Metadata
+from engine.transactional.files.folder import Folder
+from engine.transactional.files.line_format import LineFormat
+from engine.transactional.files.line_reader import PIECE_BYTES, Limits
+from engine.transactional.spouts import (
+    OpaqueEmitter,
+    OpaquePartitionedTransactionalSpout,
+    PartitionedCoordinator,
+    PartitionedEmitter,
+    PartitionedTransactionalSpout,
+)
+
+
+class FileLimits(TypedDict, total=False):
+    """How much is read at once."""
+
+    batch_lines: int
+    """Of each file in a batch: 1,000."""
+    batch_bytes: int
+    """Likewise: 1 MiB; a line that is longer is a batch of its own."""
+    files_at_once: int
+    """How many files a batch has at most: 16."""
+    max_line_bytes: int
+    """A longer line ends the run with an error: 1 MiB."""
+    forget_after_secs: float
+    """When it is forgotten how far a file was read that is not there any more: a day."""
+
+
+class _FileSpout:
+    """What both have in common: all but what becomes of a file that is away, or was changed."""
+
+    output_fields: OutputFields = None
+    replays_differ: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        where: str | os.PathLike[str],
+        fields: Sequence[str] = ("line",),
+        *,
+        stop_at_end: bool = False,
+        encoding: str | None = "utf-8",
+        errors: str = "strict",
+        **limits: Unpack[FileLimits],
+    ) -> None:
+        """Take a folder, or a pattern such as "logs/app-*.log" or "logs/**/*.log"; which fields a tuple has, of line, file and offset.
+
+        With `stop_at_end` the run is complete when all files are read, and a last line without an end is a line; else files are followed.
+        With `encoding=None` lines are bytes; `errors` as in `bytes.decode`. The line is without its end, "\\n" or "\\r\\n".
+        """
+        what = type(self).__name__
+        given: object = where
+        if not isinstance(given, (str, os.PathLike)) or not os.fspath(given):
+            raise UsageError(f"{what}: files are to be found in {where!r}", hint='Pass a folder, or a pattern: "logs/app-*.log".')
+        folder = Folder.of(os.fspath(where))
+        line_format = LineFormat(fields, encoding, errors)
+        chosen = _checked(what, limits)
+        line_bytes = chosen["max_line_bytes"]
+        self.output_fields = Fields(*line_format.fields)
+        self._emission = Emission(folder, line_format, Limits(chosen["batch_lines"], chosen["batch_bytes"], line_bytes), stop_at_end)
+        self._reading = Reading(folder, chosen["files_at_once"], line_bytes, stop_at_end, chosen["forget_after_secs"], self.replays_differ)
+
+    def coordinator(self) -> PartitionedCoordinator:
+        """Return a new coordinator."""
+        return FileCoordinator(self._reading)
+
+
+class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata | None]):
+    """Emits the lines of files, and for the same txid the same lines: for files that stay until they are committed, and only grow.
+
+    Each file is a partition. It is known by its inode and a digest of its head, so that it may be renamed (rotated) at any time, and new
+    ones come. One that was truncated or replaced under its name ends the run with an error: what it had can be read by nobody.
+    """
+
+    def emitter(self) -> PartitionedEmitter[Metadata | None]:
+        return FileEmitter(self._emission)
+
+
+class FileOpaqueSpout(_FileSpout, OpaquePartitionedTransactionalSpout[Metadata | None]):
+    """Emits the lines of files that may vanish, and come back, at any time; a replay emits what is there then. For opaque values (TX-8).
+
+    A file that is away is read on when it is back. One that was truncated or replaced is a new file.
+    """
+
+    replays_differ: ClassVar[bool] = True
+
+    def emitter(self) -> OpaqueEmitter[Metadata | None]:
+        return FileOpaqueEmitter(self._emission)
+
+
+_USUAL: Final = FileLimits(batch_lines=1_000, batch_bytes=2**20, files_at_once=16, max_line_bytes=2**20, forget_after_secs=86_400.0)
+_LEAST: Final = FileLimits(batch_lines=1, batch_bytes=1, files_at_once=1, max_line_bytes=PIECE_BYTES, forget_after_secs=0)
+
+
+def _checked(what: str, given: FileLimits) -> FileLimits:
+    """Return all limits; raise UsageError for one that is none."""
+    usual, least = dict(_USUAL), dict(_LEAST)
+    for name, value in given.items():
+        if name not in usual:
+            raise UsageError(f"{what} has no setting {name!r}", hint=f"It has {', '.join(usual)}.")
+        wanted = (int, float) if isinstance(usual[name], float) else (int,)
+        if isinstance(value, bool) or not isinstance(value, wanted) or not value >= least[name]:  # type: ignore[operator]
+            kind = "a number" if float in wanted else "an int"
+            raise UsageError(f"{what}({name}) is {value!r}", hint=f"It is {kind}, {least[name]:,} at least.")
+    return FileLimits(**{**_USUAL, **given})
