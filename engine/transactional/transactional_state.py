@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from engine.errors import FatalError, StateError
+from engine.errors import FatalError, StateError, StateFenced
 from engine.state import Patience, StateProvider, take
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.batches import Record, Share
@@ -58,6 +58,11 @@ class TransactionalState:
         entries = entries_of(record, partitioned=self._partitioned)
         try:
             await self._patience.with_(lambda: ledger.write(entries))
+        except StateFenced as error:
+            raise FatalError(
+                f"topology {self._topology_name!r} has been taken over by another process, so this one ends: {error.message}",
+                hint="Nothing is lost: the other one goes on. Run one process for a topology id; -c standby=true lets a second one wait.",
+            ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
 

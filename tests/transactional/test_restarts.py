@@ -155,7 +155,7 @@ async def test_whoever_lost_the_claim_saves_no_more() -> None:
     ledger = provider.ledger("transactions")
     assert isinstance(ledger, MemoryLedger)
     ledger._claimed = 1  # as the older owner's would be
-    with pytest.raises(FatalError, match="claimed"):
+    with pytest.raises(FatalError, match="taken over by another process"):
         await first.save(Record(2, 2))
 
 
