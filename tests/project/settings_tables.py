@@ -8,9 +8,10 @@ from typing import Any
 
 from engine.config import settings_of
 from engine.kafka import KafkaSecurity, KafkaSinkConfig, KafkaSpoutConfig
+from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaCommitterConfig
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "KAFKA.md"
-TABLES: tuple[type[Any], ...] = (KafkaSpoutConfig, KafkaSinkConfig, KafkaSecurity)
+TABLES: tuple[type[Any], ...] = (KafkaSpoutConfig, KafkaSinkConfig, KafkaBatchSpoutConfig, KafkaCommitterConfig, KafkaSecurity)
 NEEDED = "needed"
 
 
