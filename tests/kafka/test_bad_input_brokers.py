@@ -64,7 +64,7 @@ async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Aw
     ],
 )
 async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.kafka.consuming._CONNECT_SECS", 0.2)
+    monkeypatch.setattr("engine.kafka.connecting._CONNECT_SECS", 0.2)
     async with serving(how) as address:
         async with playing(settings(address, "t"), notes := Notes()) as run:
             texts = heard(run)
