@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: list, micro, macro, state, kafka, compare, report, install-peers."""
+"""The command line of the benchmarks: list, micro, macro, state, kafka, transactions, compare, report, install-peers."""
 
 import argparse
 import datetime
@@ -23,10 +23,14 @@ from bench.report import markdown
 from bench.results import Results
 from bench.rounds import run_alone
 from bench.state.catalog import PAIR_NAMES, STATE, word_counts
+from bench.transactions import contest as transactions_contest
+from bench.transactions.catalog import ALONE as TRANSACTIONS_ALONE
+from bench.transactions.catalog import NAMES as TRANSACTIONS_NAMES
+from bench.transactions.catalog import PAIRED as TRANSACTIONS_PAIRED
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO, "state": STATE}
-REPORTED = ("compare", "macro", "state", "kafka")
+REPORTED = ("compare", "macro", "state", "kafka", "transactions")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -60,6 +64,7 @@ def _parser() -> argparse.ArgumentParser:
         ("macro", "whole topologies"),
         ("state", "what state costs: word counts on one store beside another, latency, commits, recovery, memory"),
         ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
+        ("transactions", "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -96,6 +101,8 @@ def _names_of(command: str) -> tuple[str, ...]:
         return contest.NAMES
     if command == "kafka":
         return kafka_names()
+    if command == "transactions":
+        return TRANSACTIONS_NAMES
     if command == "install-peers":
         return tuple(ENVIRONMENTS)
     if command == "report":
@@ -108,6 +115,8 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
         return contest.compare(names, rounds, say, quick=quick)
     if group == "kafka":
         return kafka_contest.measure(names, rounds, say, quick=quick)
+    if group == "transactions":
+        return transactions_contest.measure(names, rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -135,14 +144,18 @@ def _hand_out(
 
 def _versions(groups: Sequence[str]) -> dict[str, str]:
     """Return the versions of the peers of these groups."""
-    return {package: version for name, each in ENVIRONMENTS.items() if name in groups for package, version in each.versions().items()}
+    wanted = {"kafka" if group == "transactions" else group for group in groups}
+    return {package: version for name, each in ENVIRONMENTS.items() if name in wanted for package, version in each.versions().items()}
 
 
 def show_list() -> None:
     """Print what can be measured here."""
-    rows = [[item.group, item.name, item.summary] for group in (*GROUPS.values(), KAFKA_ALONE) for item in group]
+    rows = [
+        [item.group, item.name, item.summary] for group in (*GROUPS.values(), KAFKA_ALONE, TRANSACTIONS_ALONE.values()) for item in group
+    ]
     rows += [["kafka", work.name, f"{work.summary}; per record"] for work in KAFKA_WORKS]
     rows += [["state", name, "word count of a text, counts in the first beside counts in the second; per word"] for name in PAIR_NAMES]
+    rows += [["transactions", name, summary] for name, summary in TRANSACTIONS_PAIRED]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]

@@ -5,12 +5,12 @@ from typing import Literal
 
 from bench.results import Results
 
-Kind = Literal["time-ratio", "speed-ratio", "figure"]
+Kind = Literal["time-ratio", "speed-ratio", "figure", "rate"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """One bound on one result: a ratio beside a peer, or a figure of a macro benchmark."""
+    """One bound on one result: a ratio beside a peer, or a figure or rate of what is measured alone."""
 
     work: str
     what: str
@@ -23,7 +23,7 @@ class Target:
     @property
     def at_least(self) -> bool:
         """Return whether more is better."""
-        return self.kind == "speed-ratio"
+        return self.kind in ("speed-ratio", "rate")
 
     @property
     def bound_text(self) -> str:
@@ -86,6 +86,12 @@ TARGETS = (
     Target("kafka-memory", "records of one partition beyond max_uncommitted_offsets: one poll", "figure", "beyond", 2000),
     Target("kafka-memory", "records of other partitions held back by a poison record", "figure", "behind", 0),
     Target("kafka-latency", "p99 append to ack at 10,000 records/s", "figure", "p99_ms", 10, " ms"),
+    Target("batches-of-1000", "speed, to acked single tuples", "speed-ratio", "acked", 1.0, " ×"),
+    Target("batches-of-1000", "speed, to acked tuples in bursts", "speed-ratio", "acked-in-bursts", 1.0, " ×"),
+    Target("batches-of-1-memory", "batches of one tuple, memory://", "rate", "per_second", 3000, "/s"),
+    Target("batches-of-1-sqlite", "batches of one tuple, SQLite, synchronous FULL", "rate", "per_second", 1000, "/s"),
+    Target("pipelining", "4 batches at once, to one at a time", "speed-ratio", "one-at-a-time", 3.5, " ×"),
+    *(Target(f"kafka-words-{store}", "speed, to quixstreams", "speed-ratio", "quixstreams", 5.0, " ×") for store in ("postgres", "redis")),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 
@@ -96,7 +102,7 @@ def verdicts(results: Results) -> list[Verdict]:
 
 
 def _judge(target: Target, results: Results) -> Verdict:
-    if target.kind == "figure":
+    if target.kind in ("figure", "rate"):
         found = results.find(target.work)
         spreads = [s for figure, s in found.figures if figure.key == target.source] if found else []
         return Verdict(target, spreads[0].median, f"{spreads[0].low:.3g} - {spreads[0].high:.3g}") if spreads else Verdict(target, None, "")
