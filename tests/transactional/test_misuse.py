@@ -165,12 +165,3 @@ def test_a_batch_bolt_needs_its_two_methods() -> None:
     builder.set_bolt("half", Half).shuffle_grouping("numbers")
     with pytest.raises(TopologyError, match="finish_batch"):
         builder.build()
-
-
-def test_a_database_that_refuses_ends_the_run(tmp_path: Any) -> None:
-    from engine.transactional.values import ReduceInto, SqliteValues
-
-    (tmp_path / "values.db").write_bytes(b"this is no database " * 100)
-    values = ReduceInto(SqliteValues(tmp_path / "values.db", "sums"), value="sum")
-    with pytest.raises(ComponentError, match=r"values\.db"):
-        play(summing(Batches([[1]]), Store(), stores=values))

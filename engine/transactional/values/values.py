@@ -27,10 +27,6 @@ class ValuesMismatch(StateError, FatalError):
     """Stored values and this topology do not fit: their txid is newer, their kind or their owner another. No try would do better."""
 
 
-class ValuesRefused(StateError, FatalError):
-    """The database of a map refuses for good: a wrong password, no right, no such database. No try would do better."""
-
-
 def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int) -> ValuesMismatch:
     """Return the error for an attempt that is older than what is stored."""
     return ValuesMismatch(
