@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from enum import Enum
 
-from engine.errors import StateFenced, UsageError
+from engine.errors import UsageError
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.values import ValueKind, ValuesMismatch, older_transaction, overtaken
 
@@ -91,9 +91,9 @@ def _check_owner(writer: Writer, fence: Fence) -> None:
         )
 
 
-def vanished(where: str) -> StateFenced:
+def vanished(where: str) -> ValuesMismatch:
     """Return the error for a map that this run has written, and that is gone."""
-    return StateFenced(f"{where} was there, and is gone", hint="Was it removed, or the server restarted without its data? Restore it.")
+    return ValuesMismatch(f"{where} was there, and is gone", hint="Was it removed, or the server restarted without its data? Restore it.")
 
 
 def updated_twice(where: str, attempt: TransactionAttempt) -> UsageError:

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StateError, UsageError
+from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
 from engine.topology import TaskContext
 from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
 from engine.transactional.values.opened import OpenValues, ValuesReader
 from engine.transactional.values.store import ValueStore
+from engine.transactional.values.values import ValuesMismatch
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0 or postgresql://user:password@host:5432/database"
 LONGEST_NAME: Final = 48
@@ -26,8 +27,17 @@ class ValueMap(ABC):
     name: str
 
     async def open(self, context: TaskContext) -> OpenValues[Any, Any]:
-        """Open it for a task: the engine calls it. Raises StateError at once where the database cannot be reached, or refuses."""
-        return OpenValues(await self.store(make=True), context, str(self))
+        """Open it for a task: the engine calls it.
+
+        Raises StateUnavailable at once where the database cannot be reached, ValuesMismatch where it refuses.
+        """
+        try:
+            store = await self.store(make=True)
+        except StateUnavailable:
+            raise
+        except StateError as error:
+            raise ValuesMismatch(error.message, hint=error.hint) from error
+        return OpenValues(store, context, str(self))
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[ValuesReader[Any, Any]]:

@@ -45,16 +45,15 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     partials: dict[K, P]
     """What the batch comes to, by key."""
 
-    _map: OpenValues[K, V]
+    needs_transactional_spout: bool = False
+    """For `build()`: transactional values cannot be replaced."""
 
-    async def prepare(self) -> None:
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.needs_transactional_spout = cls.kind == "transactional"
+
+    def prepare(self) -> None:
         self.partials = {}
-        if self.kind == "transactional" and self.replays_differ:
-            raise UsageError(
-                f"{type(self).__name__}: transactional values behind a source whose replays may differ would be wrong",
-                hint='Say kind="opaque", or take a transactional spout.',
-            )
-        self._map = await self.resources.opened(self.values)
 
     @property
     def values_kind(self) -> ValueKind:
@@ -83,7 +82,8 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         partials[key] = self.fold(partials.get(key), tup)
 
     async def finish_batch(self) -> None:
-        new = await self._map.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
+        values: OpenValues[K, V] = await self.resources.opened(self.values)
+        new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
         if self.output_fields is not None and (rows := self.rows(new)):
             self.collector.emit_many(rows)
 
@@ -128,6 +128,7 @@ class ReduceInto:
         made.name = self.key if isinstance(self.key, str) else None
         made.initial = self.initial
         made.kind = self.kind
+        made.needs_transactional_spout = self.kind == "transactional"
         made.output_fields = self.output_fields
         if self.reduce is not None:
             made.reduce = self.reduce

@@ -24,7 +24,7 @@ ValueKind: TypeAlias = Literal["transactional", "opaque"]
 
 
 class ValuesMismatch(StateError, FatalError):
-    """Stored values and this topology do not fit: their txid is newer, their kind or their owner another. No try would do better."""
+    """Values cannot be kept there: what is stored is newer, of another kind or owner, or the database refuses. No try would do better."""
 
 
 def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int) -> ValuesMismatch:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.errors import UsageError
+from engine.errors import TopologyError, UsageError
 from engine.topology import BoltBase, Fields, Tuple
-from engine.transactional import Resource, TransactionAttempt
+from engine.transactional import MemoryOpaqueSpout, Resource, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
 from engine.transactional.values.reduce import ALL
 from tests.transactional.values.conftest import NewMap
@@ -48,7 +48,7 @@ async def batch(
     """Play one batch through one instance; return what it emitted."""
     emitted = Emitted()
     made.attempt, made.collector, made.resources = TransactionAttempt(*attempt), emitted, resources  # type: ignore[assignment]
-    await made.prepare()
+    made.prepare()
     for row in rows:
         made.execute(row)  # type: ignore[arg-type]
     await made.finish_batch()
@@ -134,11 +134,16 @@ async def test_behind_an_opaque_spout_its_values_are_opaque(new_map: NewMap) -> 
     assert await stored(values) == {"a": 5, "b": 1}
 
 
-async def test_transactional_values_behind_an_opaque_spout_are_refused() -> None:
-    count = ReduceInto(MemoryValues(), key="word", kind="transactional").create()
-    count.replays_differ = True
-    with pytest.raises(UsageError, match="would be wrong"):
-        await batch(count, HeldResources(), (1, 1), [])
+def test_build_refuses_transactional_values_behind_an_opaque_spout() -> None:
+    class Sum(ReducingCommitter[Any, Any, Any]):
+        values = MemoryValues()
+        kind = "transactional"
+
+    for made in (Sum, ReduceInto(MemoryValues(), kind="transactional")):
+        builder = TransactionalTopologyBuilder("words", "spout", MemoryOpaqueSpout({"a": [("word",)]}, "word", take=1))
+        builder.set_committer("sum", made).global_grouping("spout")
+        with pytest.raises(TopologyError, match="the spout is opaque"):
+            builder.build()
 
 
 async def test_several_databases_in_one_transaction(new_map: NewMap) -> None:

@@ -11,9 +11,9 @@ import asyncpg
 import pytest
 
 from engine.config import Config
-from engine.errors import StateError, StateFenced, StateUnavailable, UsageError
+from engine.errors import StateError, StateUnavailable, UsageError
 from engine.state import provider_of
-from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, values_at
+from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValuesMismatch, values_at
 from tests.servers.process import HOST, free_port
 from tests.servers.redis_server import RedisServer
 from tests.transactional.values.tasks import add, attempt, context, opened, stored
@@ -106,7 +106,9 @@ async def test_postgresql_refuses_in_words(new_database: str) -> None:
         return PostgresValues(parts._replace(**changed).geturl(), "words")
 
     wrong = f"{parts.username}:wrong@{parts.hostname}:{parts.port}"
-    assert "refuses this password" in (await refusal(at(netloc=wrong))).message or "trust" in str(parts)
+    error = await refusal(at(netloc=wrong))
+    assert "refuses this password" in error.message
+    assert isinstance(error, ValuesMismatch), "which ends the run"
     assert "there is no such database" in (await refusal(at(path="/nowhere"))).message
     away = await refusal(at(netloc=f"{HOST}:{free_port()}"))
     assert isinstance(away, StateUnavailable)
@@ -168,7 +170,7 @@ async def test_a_map_that_vanishes_in_a_run_is_an_error(redis_server: RedisServe
         await task.update(attempt(1, 1), {"a": 1}, add)
         with redis_server.client() as client:
             client.flushall()
-        with pytest.raises(StateFenced, match="was there, and is gone"):
+        with pytest.raises(ValuesMismatch, match="was there, and is gone"):
             await task.update(attempt(2, 2), {"a": 1}, add)
 
 
