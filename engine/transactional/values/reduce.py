@@ -1,7 +1,9 @@
 """The ready committers: reduce a batch to one partial result for each key, then combine those with what is stored (TX-10)."""
 
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from engine.errors import UsageError
@@ -115,43 +117,32 @@ class ReduceInto:
 
     def create(self) -> ReducingCommitter[Any, Any, Any]:
         """Return a new committer."""
-        made: _Reducing
-        if self.value is None:
-            if self.reduce is not None:
-                raise UsageError("ReduceInto(reduce=...) has nothing to reduce", hint='Name the field: value="amount".')
-            made = _Counting()
-        else:
-            made = _Reducing()
-            made.field = self.value
+        if self.value is None and self.reduce is not None:
+            raise UsageError("ReduceInto(reduce=...) has nothing to reduce", hint='Name the field: value="amount".')
+        made: _Reducing = _Counting() if self.value is None else _Reducing()
         made.values = self.values
         made.keyed_by = (self.key,) if isinstance(self.key, str) else self.key
-        made.name = self.key if isinstance(self.key, str) else None
+        if made.keyed_by:
+            made.key = itemgetter(*made.keyed_by)  # type: ignore[method-assign, assignment]
+        made.field = self.value
+        made.reduce = self.reduce or add
         made.initial = self.initial
         made.kind = self.kind
         made.needs_transactional_spout = self.kind == "transactional"
         made.output_fields = self.output_fields
-        if self.reduce is not None:
-            made.reduce = self.reduce
         return made
-
-
-def _add(left: Any, right: Any) -> Any:
-    return left + right
 
 
 class _Reducing(ReducingCommitter[Any, Any, Any]):
     """Reduces a field."""
 
     output_fields: OutputFields = None
-    name: str | None
-    """The one field of the key."""
-    field: str
+    field: Any
     initial: Any
-    reduce: Callable[[Any, Any], Any] = staticmethod(_add)
+    reduce: Callable[[Any, Any], Any]
 
     def execute(self, tup: Tuple) -> None:
-        partials = self.partials
-        key = tup[self.name] if self.name is not None else self.key(tup)
+        partials, key = self.partials, self.key(tup)
         partials[key] = self.reduce(partials[key], tup[self.field]) if key in partials else tup[self.field]
 
     def combine(self, stored: Any, partial: Any) -> Any:
@@ -162,7 +153,8 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
 class _Counting(_Reducing):
     """Counts."""
 
+    def prepare(self) -> None:
+        self.partials = defaultdict(int)
+
     def execute(self, tup: Tuple) -> None:
-        partials = self.partials
-        key = tup[self.name] if self.name is not None else self.key(tup)
-        partials[key] = partials.get(key, 0) + 1
+        self.partials[self.key(tup)] += 1
