@@ -4,7 +4,7 @@ from bench.benchmark import Benchmark, Figure
 from bench.child import Child, RunFailed, module_child
 from bench.results import Missing, Results, paired
 from bench.rounds import Say, alternate
-from bench.state.stores import STORES, why_not
+from bench.state.stores import STORES, VALUE_STORES, why_not
 
 COMMIT = (
     Figure("sqlite_ratio", "SQLite: to its own best way", "×"),
@@ -48,6 +48,19 @@ def _latency(store: str) -> Benchmark:
     return Benchmark("state", f"state-latency-{store}", "emit to ack while 100,000 changed keys are written", figures, child)
 
 
+def _values(store: str) -> Benchmark:
+    figures = tuple(
+        Figure(f"{kind}_{keys}", f"{store}: {kind} values, batches of {keys:,} keys", "keys/s")
+        for kind in ("transactional", "opaque")
+        for keys in (1_000, 10_000, 50_000)
+    )
+
+    def child(quick: bool) -> Child:
+        return module_child("bench.state.values", store, "--rounds", 2 if quick else 9)
+
+    return Benchmark("state", f"values-{store}", "keys of a map of values that are updated in a second", figures, child)
+
+
 def _commit(quick: bool) -> Child:
     return module_child("bench.state.commit", "--keys", 5000 if quick else 100_000, "--rounds", 3 if quick else 7)
 
@@ -62,6 +75,7 @@ def _large(quick: bool) -> Child:
 
 STATE = (
     *(_latency(store) for store in STORES),
+    *(_values(store) for store in VALUE_STORES),
     Benchmark("state", "state-commit", "100,000 changed keys committed, beside the bare store", COMMIT, _commit),
     Benchmark("state", "state-recovery", "start on 1,000,000 keys after a kill -9, SQLite", RECOVERY, _recovery),
     Benchmark("state", "state-large", "5,000,000 keys in SQLite", LARGE, _large),

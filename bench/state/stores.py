@@ -7,11 +7,13 @@ from pathlib import Path
 from typing import Final
 
 STORES: Final = ("memory", "sqlite", "redis")
+VALUE_STORES: Final = (*STORES, "postgres")
+"""Where values of transactions can be kept."""
 
 
 @contextmanager
 def store_url(store: str) -> Iterator[str]:
-    """The URL of an empty store of this kind; a Redis server is started, with every write on disk before it is acknowledged."""
+    """The URL of an empty store of this kind; a server is started, with every write on disk before it is acknowledged."""
     if store == "memory":
         yield "memory://"
         return
@@ -19,6 +21,12 @@ def store_url(store: str) -> Iterator[str]:
         folder = Path(name)
         if store == "sqlite":
             yield f"sqlite:///{folder}/state.db"
+            return
+        if store == "postgres":
+            from tests.servers.postgres_server import PostgresServer
+
+            with PostgresServer(folder, settings={"shared_buffers": "128MB"}) as postgres:
+                yield postgres.url
             return
         from tests.servers.redis_server import RedisServer
 
@@ -32,6 +40,10 @@ def store_url(store: str) -> Iterator[str]:
 
 def why_not(store: str) -> str | None:
     """Tell why a store cannot be had here; None where it can."""
+    if store == "postgres":
+        from tests.servers.postgres_server import why_not as why_no_postgres
+
+        return why_no_postgres()
     if store != "redis":
         return None
     from tests.servers.redis_server import why_not as why_no_server
