@@ -71,7 +71,7 @@ class _Batch:
     attempt: TransactionAttempt | None = None
     """The live one."""
     shares: dict[Partition, Share] = field(default_factory=dict)
-    """As they were emitted by an attempt that all emitters have told of, or by one that is durable."""
+    """As they were emitted by an attempt that is processed, or by one that is durable; where replays do not differ, as emitters have told."""
     coming: dict[Partition, Share] = field(default_factory=dict)
     """What emitters have told of the live attempt."""
     repliers: set[int] = field(default_factory=set)
@@ -120,8 +120,13 @@ class Batches:
         return frozenset(metadata) if self._partitioned else frozenset()
 
     def order(self, attempt: TransactionAttempt) -> Order:
-        """Return what the emitters are to emit for an attempt that begins; what was told of an earlier one counts no more."""
+        """Return what the emitters are to emit for an attempt that begins.
+
+        Of an earlier one, where replays do not differ, each partition that was told stays as it was: a later batch may have begun behind it.
+        """
         batch = self._open[attempt.txid]
+        if not self._replays_differ:
+            batch.shares = {**{partition: share for partition, share in batch.coming.items() if partition != WHOLE}, **batch.shares}
         batch.attempt, batch.coming, batch.repliers = attempt, {}, set()
         shares = {} if self._replays_differ else {partition: share.metadata for partition, share in batch.shares.items()}
         positions, awaited = self._positions_before(attempt.txid)

@@ -228,11 +228,15 @@ class PartitionedShare(_PartitionedShare):
         return checked_metadata(await _awaited(made), f"{type(self.part).__name__}.emit_partition_batch_new()")
 
     def _emitted_before(self, order: Order, partition: Partition) -> tuple[bool, Any]:
-        """Whether the partition's share of this txid has been emitted, and by which metadata."""
+        """Whether the partition's share of this txid has been emitted, and by which metadata.
+
+        What an earlier coordinator had emitted and not saved counts no more: the batches before it may be others now.
+        """
         if partition in order.shares:
             return True, order.shares[partition]
+        txid, epoch = order.attempt.txid, order.attempt.epoch
         for attempt, emitted in reversed(self._emitted.items()):
-            if attempt.txid == order.attempt.txid and partition in emitted:
+            if attempt.txid == txid and attempt.epoch == epoch and partition in emitted:
                 return True, emitted[partition]
         return False, None
 
