@@ -1,0 +1,341 @@
+"""The bolts of a random transactional topology: basic ones of every style, batch bolts and committers."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from engine import BasicBolt, TaskContext, Topology, Tuple
+from engine.transactional import BatchBolt, Committer, TransactionalTopologyBuilder
+from tests.transactional.model.interpreter import Items
+from tests.transactional.model.kept import Files, Server, ValueMap
+from tests.transactional.model.shape import STREAMS, BasicStyle, BoltShape, Item, Neighbours, chosen_task, streams_of
+from tests.transactional.model.source import SPOUTS, Source
+from tests.transactional.model.trouble import Trouble
+from tests.transactional.model.witness import Task, Witness
+
+
+@dataclass
+class Play:
+    """What all components of one process share."""
+
+    source: Source
+    witness: Witness
+    trouble: Trouble
+    server: Server
+    values: Mapping[str, ValueMap]
+    files: Mapping[str, Files]
+    run: Any = None
+    is_dead: bool = False
+
+    def is_gone(self) -> bool:
+        """Whether the process was killed."""
+        return self.is_dead
+
+    def takes(self, where: Task, tup: Tuple) -> bool:
+        """Begin a call of execute; False where its tuple is lost."""
+        if self.trouble.meet("execute", self.source_context[where]):
+            self.run.lose_tuple(self.source_context[where].task_id, tup)
+            return False
+        self.witness.takes(where, tup[0], tuple(tup.values[1:]))  # type: ignore[arg-type]
+        return True
+
+    def __post_init__(self) -> None:
+        self.source_context: dict[Task, TaskContext] = {}
+
+
+class Sends:
+    """What all bolts have in common."""
+
+    shape: BoltShape
+    play: Play
+    context: TaskContext
+    collector: Any
+    where: Task
+
+    def settle_in(self) -> None:
+        """Get ready, when the context is there."""
+        self.where = (self.context.component_id, self.context.task_index)
+        self.play.source_context[self.where] = self.context
+        self.direct_targets = self.play.source.shape.direct_targets(self.shape.name)
+
+    def send(self, item: Item, *, all_but_last: bool = False) -> Item | None:
+        """Send an item on every stream, as often as the bolt does; all but the last on `default`, which is returned."""
+        rest = self.shape.sends
+        for number in range(rest):
+            for stream in streams_of(item[1]):
+                if all_but_last and stream == "default" and number == rest - 1:
+                    continue
+                self.collector.emit(item, stream)
+            for target in self.direct_targets:
+                self.collector.emit_direct(chosen_task(self.context, target, item[1]), item, "direct")
+        return item if rest and all_but_last else None
+
+
+def item_in(tup: Tuple) -> Item:
+    """The item that a tuple carries."""
+    return tup["key"], tup["item"]
+
+
+class Basic(Sends, BasicBolt):
+    """A basic bolt; the styles are below."""
+
+    output_fields = STREAMS
+
+    def __init__(self, shape: BoltShape, play: Play) -> None:
+        self.shape, self.play = shape, play
+
+    def prepare(self) -> None:
+        self.settle_in()
+        self.play.trouble.meet("prepare task", self.context)
+
+    def cleanup(self) -> None:
+        return None
+
+
+class Collects(Basic):
+    """Emits by its collector."""
+
+    def execute(self, tup: Tuple) -> None:
+        if self.play.takes(self.where, tup):
+            self.send(item_in(tup))
+
+
+class Returns(Basic):
+    """Returns values."""
+
+    def execute(self, tup: Tuple) -> Item | None:
+        return self.send(item_in(tup), all_but_last=True) if self.play.takes(self.where, tup) else None
+
+
+class Yields(Basic):
+    """Yields values."""
+
+    def execute(self, tup: Tuple) -> Iterator[Item]:
+        if self.play.takes(self.where, tup):
+            last = self.send(item_in(tup), all_but_last=True)
+            if last is not None:
+                yield last
+
+
+class Waits(Basic):
+    """Returns values, later."""
+
+    async def execute(self, tup: Tuple) -> Item | None:
+        await self.play.trouble.wait()
+        if not self.play.takes(self.where, tup):
+            return None
+        last = self.send(item_in(tup), all_but_last=True)
+        await self.play.trouble.wait()
+        return last
+
+
+class WaitsAndYields(Basic):
+    """Yields values, later."""
+
+    async def execute(self, tup: Tuple) -> AsyncIterator[Item]:
+        await self.play.trouble.wait()
+        if self.play.takes(self.where, tup):
+            last = self.send(item_in(tup), all_but_last=True)
+            await self.play.trouble.wait()
+            if last is not None:
+                yield last
+
+
+class InThreads(Basic):
+    """Runs in a pool; what it does there is told of by the call of its witness, which only counts."""
+
+    def execute(self, tup: Tuple) -> Iterator[Item]:
+        self.play.witness.takes(self.where, tup[0], item_in(tup))
+        last = self.send(item_in(tup), all_but_last=True)
+        if last is not None:
+            yield last
+
+
+STYLES: Final[Mapping[BasicStyle, type[Basic]]] = {
+    "returns": Returns,
+    "yields": Yields,
+    "collects": Collects,
+    "waits": Waits,
+    "waits and yields": WaitsAndYields,
+    "threads": InThreads,
+}
+
+
+class Batch(Sends, BatchBolt):
+    """A batch bolt, or a committer by `set_committer`."""
+
+    output_fields = STREAMS
+
+    def __init__(self, shape: BoltShape, play: Play) -> None:
+        self.shape, self.play = shape, play
+        self.items: Items = Counter()
+        self.calls = 0
+        self.is_prepared = self.is_over = False
+
+    def prepare(self) -> Any:
+        self.settle_in()
+        if self.replays_differ != (self.play.source.shape.kind == "opaque"):
+            self.play.witness.violated(f"{self.where} is told {self.replays_differ} of replays")
+        return self._later("prepare", self._prepare) if "prepare" in self.shape.awaits else self._prepare()
+
+    def _prepare(self) -> None:
+        self.play.trouble.meet("prepare", self.context)
+        self.is_prepared = True
+
+    def execute(self, tup: Tuple) -> Any:
+        if tup[0] != self.attempt or tup["attempt"] != self.attempt:
+            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.attempt} in {self.where}")
+        if self.is_over or not self.is_prepared:
+            self.play.witness.violated(f"a tuple of {tup[0]} came to {self.where} {'after finish' if self.is_over else 'before prepare'}")
+        if not self.play.takes(self.where, tup):
+            return None
+        take = partial(self._take, item_in(tup))
+        return self._later("execute", take) if "execute" in self.shape.awaits else take()
+
+    def _take(self, item: Item) -> None:
+        self.items[item] += 1
+        if not self.shape.at_finish and not self.shape.distinct:
+            self.send(item)
+
+    def finish_batch(self) -> Any:
+        self.play.witness.asks(self.where, self.attempt)
+        self.is_over = True
+        if self.calls:
+            self.play.witness.violated(f"finish_batch of {self.attempt} in {self.where} while execute goes on")
+        return self._finish_later() if "finish" in self.shape.awaits else self._finish_now()
+
+    def _finish_now(self) -> None:
+        """Commit, where it commits, in one step; then send."""
+        self._begins()
+        try:
+            self.play.trouble.meet("finish", self.context)
+            if self.shape.is_committer:
+                self._refuse_if_dead()
+                self._commit()
+            self._send_all()
+            self.play.trouble.meet("finished", self.context)
+            self.play.witness.has_finished(self.where, self.attempt)
+        finally:
+            self._ends()
+
+    async def _finish_later(self) -> None:
+        self._begins()
+        try:
+            self.play.trouble.meet("finish", self.context)
+            await self.play.trouble.wait()
+            if self.shape.is_committer:
+                await self.play.server.write(self._commit, self._pause, self.play.is_gone)
+            self._send_all()
+            await self.play.trouble.wait()
+            self.play.trouble.meet("finished", self.context)
+            self.play.witness.has_finished(self.where, self.attempt)
+        except asyncio.CancelledError:
+            if self.shape.stubborn:
+                await self.play.trouble.wait()
+            raise
+        finally:
+            self._ends()
+
+    def _begins(self) -> None:
+        if self.shape.is_committer:
+            self.play.witness.begins_finish(self.where, self.attempt)
+
+    def _ends(self) -> None:
+        if self.shape.is_committer:
+            self.play.witness.ends_finish(self.where, self.attempt)
+
+    async def _pause(self, point: str) -> None:
+        self.play.trouble.meet("keep", self.context)
+        await self.play.trouble.wait()
+
+    def _refuse_if_dead(self) -> None:
+        if self.play.is_dead:
+            raise RuntimeError("the process is dead")
+
+    def _commit(self) -> None:
+        if self.shape.keeps == "files":
+            self.play.files[self.shape.name].write(self.attempt, self.context.task_index, self.items)
+            return
+        changes: dict[int, Items] = {}
+        for item, count in self.items.items():
+            changes.setdefault(item[0], Counter())[item] = count
+        self.play.values[self.shape.name].write(self.attempt, changes)
+
+    def _send_all(self) -> None:
+        name = self.shape.name
+        if self.shape.distinct:
+            self._send_each((key, f"{name}:{key}") for key in sorted({key for key, _ in self.items}))
+        elif self.shape.at_finish:
+            self._send_each(self.items.elements())
+        if self.shape.ticks and self.shape.sends:
+            self._tick((0, f"{name}:0"))
+
+    def _send_each(self, items: Iterable[Item]) -> None:
+        for item in items:
+            self.send(item)
+
+    def _tick(self, item: Item) -> None:
+        for stream in streams_of(item[1]):
+            self.collector.emit_many([item], stream)
+        for target in self.direct_targets:
+            self.collector.emit_direct(chosen_task(self.context, target, item[1]), item, "direct")
+
+    async def _later(self, method: str, do: Any) -> None:
+        if self.calls:
+            self.play.witness.violated(f"{method} of {self.attempt} begins in {self.where} while another call goes on")
+        self.calls += 1
+        try:
+            await self.play.trouble.wait()
+            do()
+            await self.play.trouble.wait()
+        finally:
+            self.calls -= 1
+
+    def cleanup(self) -> Any:
+        return self._clean_up_later() if "cleanup" in self.shape.awaits else self._clean_up()
+
+    def _clean_up(self) -> None:
+        if self.calls:
+            self.play.witness.violated(f"cleanup of {self.attempt} in {self.where} while a call goes on")
+        self.play.trouble.meet("cleanup", self.context)
+
+    async def _clean_up_later(self) -> None:
+        self._clean_up()
+        await self.play.trouble.wait()
+
+
+class Commits(Batch, Committer):
+    """A committer by its class."""
+
+
+def topology_of(play: Play, emitters: int, most_open: int) -> Topology:
+    """The topology of one process."""
+    shape = play.source.shape
+    builder = TransactionalTopologyBuilder(
+        "world", "s", SPOUTS[shape.kind](play.source), emitters, on_error="restart", max_spout_pending=most_open
+    )
+    for bolt in shape.bolts:
+        declarer = _declared(builder, bolt, play)
+        for each in bolt.inputs:
+            match each.grouping:
+                case "fields" | "partial_key":
+                    getattr(declarer, f"{each.grouping}_grouping")(each.source, "key", stream=each.stream)
+                case "custom":
+                    declarer.custom_grouping(each.source, Neighbours, stream=each.stream)
+                case _:
+                    getattr(declarer, f"{each.grouping}_grouping")(each.source, stream=each.stream)
+    return builder.build()
+
+
+def _declared(builder: TransactionalTopologyBuilder, bolt: BoltShape, play: Play) -> Any:
+    if bolt.basic is not None:
+        settings: dict[str, Any] = {"threads": 2} if bolt.basic == "threads" else {}
+        if bolt.basic.startswith("waits"):
+            settings = {"concurrency": bolt.tasks}
+        return builder.set_bolt(bolt.name, partial(STYLES[bolt.basic], bolt, play), bolt.tasks, **settings)
+    if bolt.is_committer and bolt.marked:
+        return builder.set_committer(bolt.name, partial(Batch, bolt, play), bolt.tasks)
+    return builder.set_bolt(bolt.name, partial(Commits if bolt.is_committer else Batch, bolt, play), bolt.tasks)

@@ -1,0 +1,67 @@
+"""What must have come of all batches: each bolt was given what the sequential interpreter says, and values are its values (TX-7, TX-8)."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from engine import Run
+from engine.transactional.host import Host
+from tests.transactional.model.interpreter import Items, interpret
+from tests.transactional.model.kept import Files, ValueMap
+from tests.transactional.model.shape import Shape, item_of
+from tests.transactional.model.witness import Witness
+
+
+def judge_outcome(shape: Shape, witness: Witness, values: Mapping[str, ValueMap], files: Mapping[str, Files]) -> Iterator[str]:
+    """Compare what was committed with the interpreter."""
+    batches = witness.batches()
+    if sorted(batches) != list(range(1, witness.committed + 1)):
+        yield f"txid {witness.committed} is committed, and there are {sorted(batches)}"
+        return
+    yield from _judge_source(shape, witness)
+    expected = interpret(shape, batches)
+    for txid, came in expected.came.items():
+        attempt = witness.final[txid]
+        for name, items in came.items():
+            if witness.came[attempt][name] != items:
+                yield f"{attempt} is committed, and {name} {difference(witness.came[attempt][name], items)}"
+    for name, each in values.items():
+        stored = each.values()
+        for key in expected.values[name].keys() | stored.keys():
+            have, wanted = stored.get(key, Counter()), expected.values[name].get(key, Counter())
+            if have != wanted:
+                yield f"{each.kind} value {key} of {name} {difference(have, wanted)}"
+    for name, written in files.items():
+        for txid, came in expected.came.items():
+            by_task = written.read(txid)
+            whole: Items = sum(by_task.values(), Counter())
+            if len(by_task) != shape.by_name[name].tasks or whole != came[name]:
+                yield f"files of txid {txid} of {name} by the tasks {sorted(by_task)}: {difference(whole, came[name])}"
+
+
+def _judge_source(shape: Shape, witness: Witness) -> Iterator[str]:
+    """Every item of the source is in exactly one batch, and each partition's are in order."""
+    every = [item for _, batch in sorted(witness.batches().items()) for item in batch]
+    for name in shape.partitions:
+        found = [item for item in every if item[1].startswith(f"{name}:")]
+        if found != [item_of(name, number) for number in range(shape.size)]:
+            yield f"of partition {name} the batches have {[item for _, item in found]}"
+
+
+def difference(have: Items, wanted: Items) -> str:
+    """What there is too much and too little of."""
+    return f"has {dict(have - wanted)} too much, and lacks {dict(wanted - have)}"
+
+
+def judge_hosts(run: Run, most_open: int) -> Iterator[str]:
+    """A run is complete: the hosts of its bolts hold on to nothing."""
+    for executor in run._assembled.bolts:
+        host = executor.component
+        if isinstance(host, Host):
+            name = f"{executor.place.component_id} (task {executor.place.task_id})"
+            if host._hosted or host.feed.parts:
+                yield f"at the end {name} keeps the attempts {sorted(host._hosted)}, and parts of {sorted(host.feed.parts)}"
+            if len(host._newest) > most_open:
+                yield f"at the end {name} remembers {len(host._newest)} txids"
+            for attribute in ("_runners", "_awaited", "_ending", "_finishing"):
+                if getattr(host, attribute, None):
+                    yield f"at the end {name} has {attribute}: {getattr(host, attribute)}"

@@ -1,0 +1,196 @@
+"""What is seen while a topology runs, and judged at once: the order of commits, each attempt's finish_batch, what is saved (TX-2 to TX-9)."""
+
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias, cast
+
+from engine.transactional import TransactionAttempt
+from tests.transactional.model.interpreter import Items
+from tests.transactional.model.shape import Item, Shape, item_of
+
+Task: TypeAlias = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """What the durable record says of a txid in its commit phase."""
+
+    metadata: Any
+    shares: Mapping[str, tuple[Any, int, Any]]
+
+
+class Witness:
+    """Told by the bolts, the emitters and the disk of one topology, through all of its processes."""
+
+    def __init__(self, shape: Shape) -> None:
+        self.shape: Final = shape
+        self.violations: list[str] = []
+        self.is_deaf = False
+        """The process is dead: what its components still do has no effect, and is no business of anybody."""
+        self.committed = 0
+        self.in_commit: int | None = None
+        """The txid whose commit phase is durable."""
+        self.saved: dict[int, Saved] = {}
+        self.final: dict[int, TransactionAttempt] = {}
+        """By txid, the attempt that was committed."""
+        self.came: defaultdict[TransactionAttempt, defaultdict[str, Items]] = defaultdict(lambda: defaultdict(Counter))
+        """By attempt and bolt, what its executes were given."""
+        self.finished: defaultdict[TransactionAttempt, set[Task]] = defaultdict(set)
+        """The tasks whose finish_batch has returned."""
+        self.asked: Counter[tuple[TransactionAttempt, Task]] = Counter()
+        """How often a task's finish_batch was called."""
+        self.newest: dict[int, TransactionAttempt] = {}
+        """By txid, the newest attempt that was emitted."""
+        self._running: defaultdict[Task, list[TransactionAttempt]] = defaultdict(list)
+        """The finish_batch calls of committers that are under way."""
+        self._lock = threading.Lock()
+        self._told: dict[Task, int] = {}
+        """By emitter, the attempt id it was told of last."""
+        self.replayed = 0
+
+    def violated(self, text: str) -> None:
+        """Note a broken promise."""
+        if not self.is_deaf:
+            self.violations.append(text)
+
+    def begins_process(self) -> None:
+        """A process begins: nothing of the one before it runs."""
+        self.is_deaf = False
+        self._running.clear()
+        self._told.clear()
+
+    # Told by emitters
+
+    def emits(self, task: Task, attempt: TransactionAttempt) -> None:
+        """An emitter is told to emit its share of an attempt."""
+        if self.is_deaf:
+            return
+        if attempt.attempt_id <= self._told.get(task, 0):
+            self.violated(f"{task} is to emit {attempt} after {self._told[task]}")
+        self._told[task] = attempt.attempt_id
+        if attempt.txid <= self.committed:
+            self.violated(f"{attempt} is emitted, and txid {self.committed} is committed")
+        self._sees(attempt)
+
+    def _sees(self, attempt: TransactionAttempt) -> None:
+        newest = self.newest.setdefault(attempt.txid, attempt)
+        if newest < attempt:
+            self.newest[attempt.txid] = attempt
+            self.replayed += 1
+
+    def takes_part(self, attempt: TransactionAttempt) -> None:
+        """An emitter takes part in a commit."""
+        self._in_commit_phase(f"an emitter takes part in {attempt}", attempt)
+
+    # Told by bolts
+
+    def takes(self, task: Task, attempt: TransactionAttempt, item: Item) -> None:
+        """A tuple of an attempt is executed."""
+        if self.is_deaf:
+            return
+        if self.final.get(attempt.txid) == attempt:
+            self.violated(f"{item} of {attempt} comes to {task} after its commit")
+        with self._lock:  # a pool's threads tell as well
+            self.came[attempt][task[0]][item] += 1
+
+    def asks(self, task: Task, attempt: TransactionAttempt) -> None:
+        """A task's finish_batch is called."""
+        if self.is_deaf:
+            return
+        self._sees(attempt)
+        self.asked[attempt, task] += 1
+        if self.asked[attempt, task] > 1:
+            self.violated(f"finish_batch of {attempt} is called {self.asked[attempt, task]} times in {task}")
+        bolt = self.shape.by_name[task[0]]
+        before = {each.source for each in bolt.inputs}
+        missing = {each for each in self.shape.batch_tasks if each[0] in before} - self.finished[attempt]
+        if missing:
+            self.violated(f"finish_batch of {attempt} is called in {task}, and {sorted(missing)} have not finished")
+        if task[0] in self.shape.late:
+            self._in_commit_phase(f"finish_batch of {attempt} is called in {task}", attempt)
+
+    def begins_finish(self, task: Task, attempt: TransactionAttempt) -> None:
+        """A committer's finish_batch begins."""
+        if self.is_deaf:
+            return
+        if self._running[task]:
+            self.violated(f"finish_batch of {attempt} begins in {task} while that of {self._running[task]} goes on")
+        for other, attempts in self._running.items():
+            for each in attempts:
+                if each.txid != attempt.txid or each > attempt:
+                    self.violated(f"finish_batch of {attempt} begins in {task} while that of {each} goes on in {other}")
+        self._running[task].append(attempt)
+
+    def ends_finish(self, task: Task, attempt: TransactionAttempt) -> None:
+        """A committer's finish_batch has returned, raised or been cancelled."""
+        if attempt in self._running[task]:
+            self._running[task].remove(attempt)
+
+    def has_finished(self, task: Task, attempt: TransactionAttempt) -> None:
+        """A task's finish_batch has returned."""
+        if not self.is_deaf:
+            self.finished[attempt].add(task)
+
+    def _in_commit_phase(self, what: str, attempt: TransactionAttempt) -> None:
+        if not self.is_deaf and attempt.txid != self.in_commit:
+            self.violated(f"{what}, and what is saved is that txid {self.committed} is committed, and {self.in_commit} in its commit phase")
+
+    # Told by the disk
+
+    def on_written(self, entries: dict[str, object]) -> None:
+        """A record counts from now on."""
+        _, _, committed, metadata, positions, following = cast(Any, entries["transactions"])
+        if committed not in (self.committed, self.committed + 1):
+            self.violated(f"txid {committed} is saved as committed after {self.committed}")
+        if committed > self.committed:
+            self._commit(committed, metadata, positions)
+        self.in_commit = None if following is None else committed + 1
+        if following is None and self.saved.pop(committed + 1, None) is not None:
+            self._forget(committed + 1)
+        if following is not None:
+            self._save(committed + 1, Saved(following[0], {name: tuple(share) for name, share in following[1].items()}))
+
+    def _commit(self, txid: int, metadata: Any, positions: Mapping[str, Any]) -> None:
+        self.committed = txid
+        attempt = self.newest.get(txid)
+        if attempt is None or txid not in self.saved:
+            self.violated(f"txid {txid} is committed, and was never emitted, or never saved")
+            return
+        self.final[txid] = attempt
+        if missing := self.shape.batch_tasks - self.finished[attempt]:
+            self.violated(f"{attempt} is committed, and {sorted(missing)} have not finished it")
+        saved = self.saved[txid]
+        if metadata != saved.metadata:
+            self.violated(f"txid {txid} is committed with the metadata {metadata}, and was saved with {saved.metadata}")
+        ends = {name: share[0] for name, share in saved.shares.items() if name}
+        if not ends.items() <= dict(positions).items():
+            self.violated(f"txid {txid} is committed with the positions {positions}, and ended at {ends}")
+
+    def _forget(self, txid: int) -> None:
+        """What was saved of a txid is saved no more: its commit phase cannot have begun."""
+        if begun := [attempt for attempt, (name, _) in self.asked if attempt.txid == txid and name in self.shape.late]:
+            self.violated(f"txid {txid} is forgotten, and {begun} was about to be committed")
+
+    def _save(self, txid: int, saved: Saved) -> None:
+        before = self.saved.get(txid)
+        if before is not None and self.shape.kind != "opaque" and before != saved:
+            self.violated(f"txid {txid} was {before} when it was saved first, and now is {saved}")
+        self.saved[txid] = saved
+
+    # What was committed
+
+    def batches(self) -> dict[int, list[Item]]:
+        """By committed txid, its items, as what was saved of it says."""
+        return {txid: self._items(self.saved[txid]) for txid in self.final if txid in self.saved}
+
+    def _items(self, saved: Saved) -> list[Item]:
+        if self.shape.kind == "whole":
+            return items_between("w", saved.metadata)
+        return [item for name, (metadata, tuples, _) in saved.shares.items() if tuples for item in items_between(name, metadata)]
+
+
+def items_between(partition: str, metadata: Any) -> list[Item]:
+    """The items that metadata stands for: from a number up to another."""
+    return [] if metadata is None else [item_of(partition, number) for number in range(*metadata)]
