@@ -132,6 +132,11 @@ class Batches:
         positions, awaited = self._positions_before(attempt.txid)
         return Order(attempt, batch.metadata, self._committed.committed, positions, awaited, shares)
 
+    def goes_elsewhere(self, txid: int) -> bool:
+        """Tell whether the partitions of an open txid are not those of the one before: others of the emitters have them."""
+        before = self._open.get(txid - 1)
+        return before is not None and before.metadata != self._open[txid].metadata
+
     def _positions_before(self, txid: int) -> tuple[dict[Partition, Any], dict[Partition, TransactionAttempt]]:
         """Where the partitions of a txid ended before it, and what is to tell it; an attempt that is begun anew has told nothing."""
         positions: dict[Partition, Any] = {}

@@ -14,7 +14,7 @@ from engine.topology.task_port import SpoutPortUser
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.batches import Batches, Order, Shares
 from engine.transactional.kinds import Answer, Outcome, has_partitions, replays_differ, source_of
-from engine.transactional.machine import Event, Machine, Phase, Step
+from engine.transactional.machine import Event, Machine, Phase, Step, Transaction
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
 
@@ -62,6 +62,9 @@ class Coordinator(Spout, SpoutPortUser):
         self._ask_at = 0.0
         self._failures = 0
         self._unsent: set[int] = set()
+        """Failed, and waiting for the end of a pause."""
+        self._behind: set[int] = set()
+        """Waiting until it is known where the batch before ended."""
         self._replay_timer: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
         self._open_metrics()
@@ -94,11 +97,11 @@ class Coordinator(Spout, SpoutPortUser):
                     return
                 self._batches.begin(txid, answer)
             self._began[txid] = self.context.clock.now()
-            self._do([self._opened.begin()])
+            self._process(self._opened.begin().transaction, is_replay=False)
 
     def _may_begin(self) -> bool:
         is_open = len(self._opened.open)
-        if is_open >= self._most_open or self._is_asking or self._unsent or (is_open and self._is_exhausted):
+        if is_open >= self._most_open or self._is_asking or self._unsent or self._behind or (is_open and self._is_exhausted):
             return False
         return self.context.clock.now() >= self._ask_at
 
@@ -140,6 +143,8 @@ class Coordinator(Spout, SpoutPortUser):
         transaction = self._opened.open.get(message_id.attempt.txid)
         if transaction is not None and transaction.attempt == message_id.attempt:
             self._batches.take(transaction.txid, task, shares)
+            if transaction.txid + 1 in self._behind:
+                self._process(self._opened.open[transaction.txid + 1], is_replay=True)
 
     def ack(self, message_id: object) -> None:
         """One of the two trees of an attempt is acked."""
@@ -187,6 +192,7 @@ class Coordinator(Spout, SpoutPortUser):
     def _replay_later(self, steps: list[Step]) -> None:
         """Send what has failed again and again after a pause; nothing behind it is begun before."""
         self._unsent.update(step.transaction.txid for step in steps)
+        self._behind -= self._unsent
         pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
         if self._replay_timer is not None:
             self._replay_timer.cancel()
@@ -205,8 +211,7 @@ class Coordinator(Spout, SpoutPortUser):
         for step in steps:
             transaction = step.transaction
             if step.kind == "process":
-                order = self._batches.order(transaction.attempt)
-                self._send(order, TreeOf(transaction.attempt, "processing"), BATCH_STREAM)
+                self._process(transaction, is_replay=True)
             elif step.kind == "save":
                 self.context.create_task(self._save(transaction.attempt))
             elif step.kind == "commit":
@@ -214,6 +219,22 @@ class Coordinator(Spout, SpoutPortUser):
             else:
                 self._note_committed(transaction.txid)
         self._open_batches.set(len(self._opened.open))
+
+    def _process(self, transaction: Transaction, *, is_replay: bool) -> None:
+        """Send a batch to be emitted.
+
+        The emitters know themselves where the one before ended, unless one has died since, or another one has had the partition; then
+        it is sent when they have told.
+        """
+        txid, attempt = transaction.txid, transaction.attempt
+        order = self._batches.order(attempt)
+        if order.awaited.keys() - order.shares.keys() and (is_replay or self._batches.goes_elsewhere(txid)):
+            self._behind.add(txid)
+            return
+        if txid in self._behind:
+            self._behind.discard(txid)
+            self.context.wake()
+        self._send(order, TreeOf(attempt, "processing"), BATCH_STREAM)
 
     def _send(self, values: tuple[object, ...], tree: TreeOf, stream: str) -> None:
         self.port.emit_control(tuple(values), tree, stream, timeout_secs=self.context.config.batch_timeout_secs)
