@@ -15,13 +15,13 @@ def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
     return TransactionAttempt(txid, attempt_id)
 
 
-def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None) -> Batches:
-    return Batches(record or Record(), emitters=emitters, replays_differ=replays_differ)
+def opened(*, emitters: int = 1, replays_differ: bool = False, partitioned: bool = True, record: Record | None = None) -> Batches:
+    return Batches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
 
 
 def processed(batches: Batches, txid: int, shares: dict[int | str, Share], attempt_id: int = 1) -> None:
     """One emitter emits these of a txid, and it is processed."""
-    batches.order(attempt(txid, attempt_id), None)
+    batches.order(attempt(txid, attempt_id))
     batches.take(txid, 1, shares)
     batches.settle(txid)
 
@@ -31,14 +31,15 @@ def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitt
     batches = opened(emitters=2)
     for txid in (1, 2):
         batches.begin(txid, ["a", "b"])
-    assert batches.order(attempt(1), None).positions == {}
+    assert batches.order(attempt(1)).positions == {}
     batches.take(1, 7, {"a": Share(10, 5, 1)})
-    assert batches.order(attempt(2), attempt(1)).positions is None
+    half = batches.order(attempt(2))
+    assert (half.positions, half.awaited) == ({"a": 10}, {"b": attempt(1)})
     batches.take(1, 8, {"b": Share(20, 5, 1)})
 
-    order = batches.order(attempt(2), attempt(1))
+    order = batches.order(attempt(2))
 
-    assert (order.positions, order.previous, order.committed, order.metadata) == ({"a": 10, "b": 20}, attempt(1), 0, ["a", "b"])
+    assert (order.positions, order.awaited, order.committed, order.metadata) == ({"a": 10, "b": 20}, {}, 0, ["a", "b"])
 
 
 @pytest.mark.guarantee("TX-7")
@@ -47,11 +48,12 @@ def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
     for txid in (1, 2):
         batches.begin(txid, ["a"])
     processed(batches, 1, {"a": Share(10, 5, 1)})
-    assert batches.order(attempt(2), attempt(1)).positions == {"a": 10}
+    assert batches.order(attempt(2)).positions == {"a": 10}
 
-    batches.order(attempt(1, 2), None)
+    batches.order(attempt(1, 2))
 
-    assert batches.order(attempt(2, 3), attempt(1, 2)).positions is None
+    again = batches.order(attempt(2, 3))
+    assert (again.positions, again.awaited) == ({}, {"a": attempt(1, 2)})
     assert batches.positions == {"a": 10}, "the source is told what is known"
 
 
@@ -64,7 +66,7 @@ def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_i
     batches.commit(1)
     batches.begin(3, ["a", "b"])
 
-    assert batches.order(attempt(3), attempt(2)).positions == {"a": 10, "b": 6}
+    assert batches.order(attempt(3)).positions == {"a": 10, "b": 6}
     batches.commit(2)
     assert batches.committed_record == Record(2, ["b"], {"a": 10, "b": 6})
 
@@ -76,7 +78,7 @@ def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(
     batches.begin(1, ["a"])
     processed(batches, 1, {"a": Share(10, 5, 1)})
 
-    assert batches.order(attempt(1, 2), None).shares == ({} if replays_differ else {"a": 10})
+    assert batches.order(attempt(1, 2)).shares == ({} if replays_differ else {"a": 10})
 
 
 @pytest.mark.guarantee("TX-7")
@@ -104,7 +106,7 @@ def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: di
 
 @pytest.mark.guarantee("TX-7")
 def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None:
-    batches = opened()
+    batches = opened(partitioned=False)
     batches.begin(1, None)
     processed(batches, 1, {WHOLE: Share(None, 5, None)})
     processed(batches, 1, {WHOLE: Share(None, 5, 3)}, 2)
@@ -114,10 +116,10 @@ def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None
 
 @pytest.mark.guarantee("TX-7")
 def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which() -> None:
-    batches = opened(emitters=2)
+    batches = opened(emitters=2, partitioned=False)
     batches.begin(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
-        batches.order(attempt(1, attempt_id), None)
+        batches.order(attempt(1, attempt_id))
         for task, tuples, digest in told:
             batches.take(1, task, {WHOLE: Share(None, tuples, digest)})
         batches.settle(1)
@@ -152,7 +154,7 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
     assert read == record
     again = opened(replays_differ=replays_differ, record=read)
     assert again.begin_stored(2)
-    order = again.order(attempt(2, 9), None)
+    order = again.order(attempt(2, 9))
     assert (order.metadata, order.committed, order.positions) == (["a"], 1, {"a": [1]})
     assert order.shares == ({} if replays_differ else {"a": [2]})
     assert not again.begin_stored(3)
@@ -173,6 +175,7 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
     replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
     batches = opened(replays_differ=replays_differ)
     every: list[dict[str, Any]] = []
+    partitions: list[list[str]] = []
     live: list[bool] = []
     committed = 0
 
@@ -181,17 +184,25 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
 
     for number in range(400):
         if len(every) - committed < most_open and draws.random() < 0.4:
-            batches.begin(len(every) + 1, draws.sample("abc", draws.randint(0, 3)))
+            partitions.append(draws.sample("abc", draws.randint(0, 3)))
+            batches.begin(len(every) + 1, partitions[-1])
+            batches.order(attempt(len(every) + 1, -number))  # what is begun is sent
             every.append({})
             live.append(False)
         if len(every) == committed:
             continue
         txid = draws.randint(committed + 1, len(every))
-        order = batches.order(attempt(txid, number), None)
+        order = batches.order(attempt(txid, number))
         live[txid - 1] = False
-        known = all(live[committed : txid - 1])
-        assert order.positions == (ends(txid - 1) if known else None)
-        if not known or draws.random() < 0.2:
+        awaited, known = set(), {}
+        for partition in order.metadata:
+            behind = [earlier for earlier in range(committed + 1, txid) if partition in partitions[earlier - 1]]
+            if behind and not live[behind[-1] - 1]:
+                awaited.add(partition)
+            elif partition in (ended := ends(behind[-1] if behind else committed)):
+                known[partition] = ended[partition]
+        assert (order.awaited.keys(), order.positions) == (awaited, known)
+        if not all(live[committed : txid - 1]) or draws.random() < 0.2:
             continue
         before = every[txid - 1]
         emitted = before if before and not replays_differ else {partition: [txid, number] for partition in order.metadata}
