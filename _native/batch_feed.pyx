@@ -72,7 +72,7 @@ cdef class BatchFeed:
 
     `host`: `begin(attempt)` makes the part of an attempt that is new here, None for an old one; `call_failed(part, error, tup)`;
     `returned(part, tup, result)`: what execute gave is awaited, or wrong; `crowded()`: None, or an awaitable while too much waits;
-    `wrong_values(stream, values)`, `wrong_time(part)`: the errors of a wrong emit.
+    `lost(part)`: a test has had a tuple lost; `wrong_values(stream, values)`, `wrong_time(part)`: the errors of a wrong emit.
     """
 
     def __cinit__(self, BoltCore core not None, host, sources, *, bint emits_results=False):
@@ -147,9 +147,17 @@ cdef class BatchFeed:
         self.calling = None
         if tup.state == TAKEN:
             self.core.ack_tuple(tup)
+        else:
+            self.settle(part, tup)
+        return 0
+
+    def settle(self, BatchPart part not None, Tuple tup not None):
+        """A call has returned: let go of its tuple."""
+        if tup.state == TAKEN:
+            self.core.ack_tuple(tup)
         elif tup.state == FAILED_WITH_TASK:      # lost, for a test: as if it had never come
             part.received[tup.origin.task_id - self.first_source] -= 1
-        return 0
+            self.host.lost(part)
 
     def call_next(self, BatchPart part not None, Tuple tup not None):
         """Hand on a tuple that waited."""

@@ -104,7 +104,7 @@ class BasicHost(Host):
             self.call_failed(part, error, tup)
         finally:
             _CALL.reset(token)
-        self.collector.ack(tup)
+        self.feed.settle(part, tup)
 
     async def _consume(self, emitter: BatchEmitter, result: object) -> None:
         if inspect.isawaitable(result):

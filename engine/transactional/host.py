@@ -183,6 +183,12 @@ class Host(Bolt, BoltPortUser):
         if hosted is not None:
             self._fail_by(hosted, error, tup)
 
+    def lost(self, part: BatchPart) -> None:
+        """A test has had a tuple lost: its source's report shows it, unless that is in already, and the tuple had waited here."""
+        hosted = self._hosted.get(part.attempt)
+        if hosted is not None and hosted.left < self._sources:
+            self._fail(hosted, self._failure(FAILED, f"a tuple of batch {hosted.attempt} was lost"))
+
     def _fail_by(self, hosted: Hosted, error: BaseException, tup: Tuple | None = None) -> None:
         """Fail an attempt by what its instance raised; a FatalError ends the run."""
         if isinstance(error, FatalError):
