@@ -9,6 +9,7 @@ from typing import Any, Final
 from engine.errors import FAILED, UsageError
 from engine.kernel import BatchPart
 from engine.topology import BoltBase, Tuple
+from engine.transactional.awaits import let_go
 from engine.transactional.batch_bolt import BatchBolt
 from engine.transactional.host import Host, Hosted, HostedCollector, Place
 from engine.transactional.resources import OpenResources
@@ -95,11 +96,7 @@ class BatchHost(Host):
 
     def _let_go(self, hosted: Hosted) -> None:
         """What was to be awaited, and will not be: the attempt is over here, or the task has died."""
-        result = self._awaited.pop(hosted, None)
-        if inspect.iscoroutine(result):
-            result.close()
-        elif asyncio.isfuture(result):
-            result.cancel()
+        let_go(self._awaited.pop(hosted, None))
 
     async def _run(self, hosted: Hosted) -> None:
         """Await what the instance's calls return, and hand on what waited for them, until nothing does."""

@@ -71,7 +71,7 @@ class _Batch:
     attempt: TransactionAttempt | None = None
     """The live one."""
     shares: dict[Partition, Share] = field(default_factory=dict)
-    """As they were emitted by an attempt that is processed, or by one that is durable; where replays do not differ, as emitters have told."""
+    """As they were emitted by an attempt that is processed, or durable; where replays do not differ, also what was told of any other."""
     coming: dict[Partition, Share] = field(default_factory=dict)
     """What emitters have told of the live attempt."""
     repliers: set[int] = field(default_factory=set)
@@ -122,7 +122,7 @@ class Batches:
     def order(self, attempt: TransactionAttempt) -> Order:
         """Return what the emitters are to emit for an attempt that begins.
 
-        Of an earlier one, where replays do not differ, each partition that was told stays as it was: a later batch may have begun behind it.
+        Where replays do not differ, each partition that was told of an earlier one stays: a later batch may have begun behind it.
         """
         batch = self._open[attempt.txid]
         if not self._replays_differ:

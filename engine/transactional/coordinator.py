@@ -12,6 +12,7 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
+from engine.transactional.awaits import let_go
 from engine.transactional.batches import Batches, Order, Shares
 from engine.transactional.kinds import Answer, Outcome, has_partitions, replays_differ, source_of
 from engine.transactional.machine import Event, Machine, Phase, Step, Transaction
@@ -112,7 +113,8 @@ class Coordinator(Spout, SpoutPortUser):
             answer = self._source.next_batch(txid, self._batches.newest_metadata, self._batches.positions)
         if inspect.isawaitable(answer):
             self._is_asking = True
-            self.context.create_task(self._wait_for(answer))
+            waiting, asked = self.context.create_task(self._wait_for(answer)), self._source.asked
+            waiting.add_done_callback(lambda _: let_go(*asked))
             return Outcome.NOT_READY
         self._is_exhausted = answer is Outcome.EXHAUSTED
         if answer is Outcome.NOT_READY:

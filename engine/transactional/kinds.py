@@ -10,6 +10,7 @@ from engine.errors import FatalError
 from engine.kernel import DigestingEmitter
 from engine.topology import SpoutExhausted, TaskContext
 from engine.transactional.attempt import TransactionAttempt
+from engine.transactional.awaits import awaited
 from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.batches import WHOLE, Order, Share
 from engine.transactional.spouts import (
@@ -59,6 +60,8 @@ class BatchSource(ABC):
     def __init__(self, part: Any) -> None:
         self.part = part
         self._what = type(part).__name__
+        self.asked: tuple[object, ...] = ()
+        """What the newest batch that was asked for waits for: whoever does not await it lets go of these."""
 
     def next_batch(self, txid: int, newest_metadata: Any, positions: Positions) -> Answer | Awaitable[Answer]:
         """Return the metadata of the next batch, or why there is none."""
@@ -68,10 +71,12 @@ class BatchSource(ABC):
         except SpoutExhausted:
             return Outcome.EXHAUSTED
         if inspect.isawaitable(ready):
-            return self._when_ready(ready, txid, newest_metadata)
+            answer = self._when_ready(ready, txid, newest_metadata)
+            self.asked = (answer, ready)
+            return answer
         if not isinstance(ready, bool):
             raise self._no_bool(ready)
-        return self._checked_or_awaited(txid, newest_metadata) if ready else Outcome.NOT_READY
+        return self._checked_orawaited(txid, newest_metadata) if ready else Outcome.NOT_READY
 
     async def _when_ready(self, ready: Awaitable[bool], txid: int, newest_metadata: Any) -> Answer:
         try:
@@ -80,11 +85,15 @@ class BatchSource(ABC):
             return Outcome.EXHAUSTED
         if not isinstance(is_ready, bool):
             raise self._no_bool(is_ready)
-        return await _awaited(self._checked_or_awaited(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
+        return await awaited(self._checked_orawaited(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
 
-    def _checked_or_awaited(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
+    def _checked_orawaited(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
         defined = self._define(txid, newest_metadata)
-        return self._checked_later(defined) if inspect.isawaitable(defined) else self._checked(defined)
+        if not inspect.isawaitable(defined):
+            return self._checked(defined)
+        answer = self._checked_later(defined)
+        self.asked = (answer, defined)
+        return answer
 
     async def _checked_later(self, defined: Awaitable[Any]) -> Any:
         return self._checked(await defined)
@@ -176,7 +185,7 @@ class WholeShare(ShareEmitter):
     async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
         result = self.part.emit_batch(order.attempt, order.metadata, collector)  # type: ignore[arg-type]
         if result is not None:
-            await _awaited(result)
+            await awaited(result)
         return {WHOLE: Share(None, *collector.take_digest())}
 
 
@@ -222,10 +231,10 @@ class PartitionedShare(_PartitionedShare):
         if known:
             result = self.part.emit_partition_batch(order.attempt, collector, partition, metadata)  # type: ignore[arg-type]
             if result is not None:
-                await _awaited(result)
+                await awaited(result)
             return metadata
         made = self.part.emit_partition_batch_new(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
-        return checked_metadata(await _awaited(made), f"{type(self.part).__name__}.emit_partition_batch_new()")
+        return checked_metadata(await awaited(made), f"{type(self.part).__name__}.emit_partition_batch_new()")
 
     def _emitted_before(self, order: Order, partition: Partition) -> tuple[bool, Any]:
         """Whether the partition's share of this txid has been emitted, and by which metadata.
@@ -248,7 +257,7 @@ class OpaqueShare(_PartitionedShare):
 
     async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
         made = self.part.emit_partition_batch(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
-        return checked_metadata(await _awaited(made), f"{type(self.part).__name__}.emit_partition_batch()")
+        return checked_metadata(await awaited(made), f"{type(self.part).__name__}.emit_partition_batch()")
 
 
 def emitter_of(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
@@ -271,7 +280,3 @@ def _kinds(spout: AnySpout) -> tuple[type[Any], type[ShareEmitter]]:
     if isinstance(spout, PartitionedTransactionalSpout):
         return PartitionedEmitter, PartitionedShare
     return OpaqueEmitter, OpaqueShare
-
-
-async def _awaited(result: Any) -> Any:
-    return await result if inspect.isawaitable(result) else result
