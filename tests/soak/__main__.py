@@ -1,7 +1,8 @@
 """Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
 
 python -m tests.soak --minutes 10     as many as fit
-python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, kills, Kafka, once
+python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, 5,000 with
+                                      transactions, kills, Kafka, once
 python -m tests.soak --full --only kills
 python -m tests.soak --seed 42 ...    the same again
 """
@@ -22,6 +23,7 @@ from tests.simulation.simulate import simulate
 from tests.soak import kafka
 from tests.soak.figures import OFFSETS, Figures
 from tests.soak.kills import STORES, Killed, Store, play_round, why_no
+from tests.transactional.model.simulate import simulate as simulate_transactions
 
 FULL_SIMULATIONS = 1000
 FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
@@ -31,8 +33,10 @@ ROUND_SIMULATIONS = 40
 ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
 FULL_STATE_SIMULATIONS = 2000
 ROUND_STATE_SIMULATIONS = 80
+FULL_TRANSACTIONS = 5000
+ROUND_TRANSACTIONS = 100
 FULL_KILLS = 1000
-PARTS = ("dags", "offsets", "runs", "state", "kills", "kafka")
+PARTS = ("dags", "offsets", "runs", "state", "transactions", "kills", "kafka")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -59,12 +63,14 @@ class Soak:
     def run_full(self) -> None:
         """The full counts, once."""
         self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
+        self.simulate_transactions(FULL_TRANSACTIONS)
         self.torture_kafka(kafka.FULL)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
             self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+            self.simulate_transactions(ROUND_TRANSACTIONS)
             self.torture_kafka(kafka.ROUND)
 
     def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
@@ -94,6 +100,14 @@ class Soak:
             if self.is_over:
                 return
             self.figures.add_state(simulate_state(self.draws.getrandbits(40)))
+            self.tell()
+
+    def simulate_transactions(self, runs: int) -> None:
+        """Simulate so many transactional topologies, each of a new seed."""
+        for _ in range(runs):
+            if self.is_over or "transactions" not in self.parts:
+                return
+            self.figures.add_transactions(simulate_transactions(self.draws.getrandbits(40)))
             self.tell()
 
     def kill(self, kills: int) -> None:
@@ -160,7 +174,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
     counts = (
         f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, {FULL_SIMULATIONS:,} runs, "
-        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_KILLS:,} kills"
+        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {FULL_KILLS:,} kills"
         f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")

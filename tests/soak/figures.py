@@ -11,6 +11,7 @@ from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
+from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
 OFFSETS: Final = "offsets"
 """The proof of the offsets of Kafka partitions, counted apart from those of tuple DAGs."""
@@ -32,6 +33,8 @@ class Figures:
     states: Counter[str] = field(default_factory=Counter)
     state: Counter[str] = field(default_factory=Counter)
     """Of simulated runs with state: runs, processes by how they ended, faults by kind, and what was compared."""
+    transactions: Counter[str] = field(default_factory=Counter)
+    """Of simulated transactional topologies: runs by the kind of their source, processes by how they ended, faults, what was compared."""
     kills: Counter[str] = field(default_factory=Counter)
     """Of real processes: by store and kind, and what was counted."""
     steps: set[str] = field(default_factory=set)
@@ -61,6 +64,16 @@ class Figures:
         self.state.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
         self.state.update(cuts=simulated.cuts, rollbacks=simulated.rolled_back)
         self.state.update(replayed=simulated.replayed, unavailable=simulated.unavailable)
+        self.virtual_secs += simulated.secs
+        if simulated.violations:
+            self.violations.append(simulated.describe())
+
+    def add_transactions(self, simulated: TransactionsSimulated) -> None:
+        """Count one simulated transactional topology."""
+        self.transactions.update(["runs", f"source {simulated.kind}", *(f"process {outcome}" for outcome in simulated.outcomes)])
+        self.transactions.update({f"struck {kind}": count for kind, count in simulated.strikes.items()})
+        self.transactions.update(batches=simulated.batches, replayed=simulated.replayed)
+        self.transactions.update(unavailable=simulated.unavailable, refused=simulated.refused, landed=simulated.landed_late)
         self.virtual_secs += simulated.secs
         if simulated.violations:
             self.violations.append(simulated.describe())
@@ -95,7 +108,7 @@ class Figures:
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
             f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; "
-            f"{self.state['runs']:,} runs with state; {self.processes_killed:,} kills; "
+            f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.processes_killed:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
 
@@ -112,6 +125,7 @@ class Figures:
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
             *self.state_lines(),
+            *self.transaction_lines(),
             *self.kill_lines(),
             *self.kafka_lines(),
             f"violations: {len(self.violations)}",
@@ -127,6 +141,17 @@ class Figures:
             f"  struck: {listed(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
             f"  compared: {counts['cuts']:,} committed cuts, {counts['rollbacks']:,} states after a rollback; "
             f"{counts['replayed']:,} messages replayed",
+        ]
+
+    def transaction_lines(self) -> list[str]:
+        """What the simulated transactional topologies came to."""
+        counts = self.transactions
+        return [
+            f"simulated transactional topologies: {counts['runs']:,} ({listed(counts, 'source ')}); "
+            f"their processes: {listed(counts, 'process ')}",
+            f"  struck: {listed(counts, 'struck ')}; {counts['unavailable']:,} times the store did not answer",
+            f"  compared: {counts['batches']:,} committed batches; {counts['replayed']:,} attempts replayed; of writes that nobody waited "
+            f"for {counts['landed']:,} came late, {counts['refused']:,} were refused",
         ]
 
     def kill_lines(self) -> list[str]:

@@ -10,9 +10,7 @@ from tests.transactional.model.simulate import simulate
 
 def main() -> int:
     """Replay one seed; status 1 where it violates something."""
-    parser = argparse.ArgumentParser(
-        prog="python -m tests.transactional.model", description="Replay one simulated transactional topology."
-    )
+    parser = argparse.ArgumentParser(prog="python -m tests.transactional.model", description="Replay one simulated transactional topology.")
     parser.add_argument("seed", type=int)
     parser.add_argument("--calm", action="store_true", help="without faults")
     arguments = parser.parse_args()

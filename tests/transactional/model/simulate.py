@@ -42,6 +42,8 @@ class Simulated:
     """Times that the store did not answer."""
     refused: int = 0
     """Writes of values that came too late, and were refused."""
+    landed_late: int = 0
+    """Writes that were done when nobody waited for them any longer."""
     secs: float = 0.0
     violations: list[str] = field(default_factory=list)
 
@@ -82,13 +84,13 @@ class Simulation:
             if outcome == "unfinished" or (outcome == "complete" and witness.in_commit is None):
                 break
         simulated.batches, simulated.replayed = witness.committed, witness.replayed
-        simulated.refused = self.server.refused
+        simulated.refused, simulated.landed_late = self.server.refused, self.server.landed_late
         if simulated.outcomes[-1] != "complete":
             witness.violated(f"the topology is not complete: {simulated.outcomes}")
         else:
             self.server.land()
             simulated.violations += judge_outcome(self.shape, witness, self.values, self.files)
-        if self.plan.is_calm and simulated.replayed and self.shape.kind == "whole":
+        if self.plan.is_calm and simulated.replayed:
             witness.violated("nothing went wrong, and batches were replayed")
         return simulated
 

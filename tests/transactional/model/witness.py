@@ -1,4 +1,4 @@
-"""What is seen while a topology runs, and judged at once: the order of commits, each attempt's finish_batch, what is saved (TX-2 to TX-9)."""
+"""What is seen while a topology runs, and judged at once: the order of commits, each finish_batch, what is saved (TX-2 to TX-9)."""
 
 import threading
 from collections import Counter, defaultdict
