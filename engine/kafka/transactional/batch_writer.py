@@ -12,12 +12,12 @@ from engine.errors import FatalError
 from engine.kafka import client_errors
 from engine.kafka.cluster_link import ClusterConfig, ClusterLink, connected
 from engine.kafka.offset_manager import PartitionId
-from engine.kafka.producer_link import OF_ANY_CLIENT, kind_of, producer_options
+from engine.kafka.producer_link import OF_ANY_CLIENT, producer_options
 from engine.kafka.sink_lane import LaneSettings
 from engine.kafka.sink_topic import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
-from engine.kafka.transactional.transaction_link import TransactionLink
+from engine.kafka.transactional.transaction_link import TransactionLink, TransactionLost
 from engine.kafka.trouble import Patience
 from engine.topology import TaskContext
 from engine.transactional import FailedBatch, TransactionAttempt
@@ -120,9 +120,10 @@ class BatchWriter:
             return FailedBatch(
                 f"{self._writing}: not done within transaction_timeout_ms={self._config.transaction_timeout_ms}", report=True
             )
-        if isinstance(error, errors.KafkaError) and kind_of(error) == "fatal":
-            return client_errors.fatal(error, self._writing)
-        return FailedBatch(f"{self._writing} failed: {client_errors.describe(error)}", report=True)
+        cause = _cause(error)
+        if isinstance(cause, errors.KafkaError) and not client_errors.passes(cause) and client_errors.hint_of(cause) is not None:
+            return client_errors.fatal(cause, self._writing)
+        return FailedBatch(f"{self._writing} failed: {client_errors.describe(cause)}", report=True)
 
     async def _keep_stored(self) -> None:
         """Have the brokers remember the txid of a topology that is idle."""
@@ -221,6 +222,13 @@ class WriterOf:
 
     def __hash__(self) -> int:
         return id(self.config)
+
+
+def _cause(error: BaseException) -> BaseException:
+    """What is behind an error that only says that the transaction, or aiokafka's sender, has ended."""
+    while error.__cause__ is not None and (isinstance(error, TransactionLost) or type(error) is errors.KafkaError):
+        error = error.__cause__
+    return error
 
 
 def _log(error: BaseException) -> Any:
