@@ -179,5 +179,3 @@ def _kill_and_start(server: ZooKeeperServer, times: int) -> None:
     for _ in range(times):
         server.kill()
         server.start()
-
-

@@ -5,6 +5,7 @@ A file may hold the state of several topologies; a lock beside it keeps a second
 
 import asyncio
 import sqlite3
+import threading
 from collections.abc import AsyncIterable, Callable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
@@ -21,7 +22,7 @@ ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
 STANDBY_SECS: Final = 0.2
 TRIES_OF_LOCK: Final = 3
-TRY_LOCK_SECS: Final = 0.02
+TRY_LOCK_SECS: Final = 0.002
 """A tool that looks whether the lock is taken takes it for a moment."""
 ROWS_PER_STATEMENT: Final = 200
 """One statement for many rows: the writing thread asks for the interpreter's lock once for each, and the loop has it in between."""
@@ -196,7 +197,7 @@ class SqliteProvider(StateProvider):
     async def open(self, topology_name: str) -> None:
         try:
             if self._lock is None:
-                await self._take_lock(topology_name)
+                self._take_lock(topology_name)
             await self._file.open()
             self._topology = await self._file.write(lambda writer: _topology_id(writer, topology_name))
         except BaseException:
@@ -213,7 +214,7 @@ class SqliteProvider(StateProvider):
                 await asyncio.sleep(STANDBY_SECS)
         self._lock = lock
 
-    async def _take_lock(self, topology_name: str) -> None:
+    def _take_lock(self, topology_name: str) -> None:
         lock = lock_of(self._file.path, topology_name)
         if lock is None:
             return
@@ -221,7 +222,7 @@ class SqliteProvider(StateProvider):
             if _taken(lock):
                 self._lock = lock
                 return
-            await asyncio.sleep(TRY_LOCK_SECS)
+            threading.Event().wait(TRY_LOCK_SECS)
         raise StateError(
             f"topology {topology_name!r} runs already, in this or another process, on the state in {str(self._file.path)!r}",
             hint="Stop that one first, give this one another state_provider, or have it wait: -c standby=true.",
