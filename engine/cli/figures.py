@@ -1,13 +1,14 @@
 """The figures of a snapshot as text: what the live table, the plain lines and the last words have in common."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, cast
 
 from engine.cli.durations import duration_text
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, capacity, rate
 
 NONE: Final = "–"
+COORDINATOR: Final = "/coordinator"
 
 COMPONENT_COLUMNS: Final = (
     "component",
@@ -71,6 +72,28 @@ def checkpoint_text(now: Snapshot) -> str | None:
     if found.trouble:
         parts.append(found.trouble)
     return "checkpoint " + " · ".join(parts)
+
+
+def transactions_text(before: Snapshot | None, now: Snapshot) -> str | None:
+    """Return how the transactions go, by what their coordinator measures; None in a run without."""
+    found = {metric.name: metric.value for metric in now.user_metrics if metric.labels.component_id.endswith(COORDINATOR)}
+    if "transaction_committed_txid" not in found:
+        return None
+    parts = [
+        f"txid {_amount(found, 'transaction_committed_txid')} committed ({rate_text(rate(before, now, committed_batches))})",
+        f"{_amount(found, 'transactions_open')} open",
+        f"{_amount(found, 'transactions_failed')} failed",
+    ]
+    return "transactions " + " · ".join(parts)
+
+
+def committed_batches(snapshot: Snapshot) -> int:
+    """Return how many transactions this run has committed."""
+    return sum(int(cast(float, metric.value)) for metric in snapshot.user_metrics if metric.name == "transactions_committed")
+
+
+def _amount(metrics: Mapping[str, Any], name: str) -> str:
+    return amount_text(metrics.get(name))
 
 
 def emitted_by_spouts(snapshot: Snapshot) -> int:

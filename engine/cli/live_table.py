@@ -148,7 +148,7 @@ class AboveTable(io.TextIOBase):
 
 
 def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
-    """Return the whole picture: headline, components, spouts, checkpoint, the latest errors, the users' own metrics.
+    """Return the whole picture: headline, components, spouts, checkpoint or transactions, the latest errors, the users' own metrics.
 
     It is for a terminal of so many columns and lines; where the lines do not do, its end is cut off. None: it may scroll.
     """
@@ -160,8 +160,8 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(figures.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
     blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
-    checkpoint = figures.checkpoint_text(now)
-    state = [blank, Text(checkpoint, no_wrap=True, overflow="ellipsis")] if checkpoint else []
+    told = [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
+    state = [line for text in told for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
     compact = width < WIDE
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
     tables = label_tables(now, compact=compact, lines=None if height is None else height - above)

@@ -17,7 +17,7 @@ from engine.errors import EngineError
 from engine.names import POOL_NAME
 from engine.version import __version__
 
-_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "state", "kafka", "bench")}
+_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "state", "transactions", "kafka", "bench")}
 _WRONG: Final = 2
 _INTERRUPTED: Final = 130
 _THREAD_PATIENCE_SECS: Final = 1.0
@@ -30,6 +30,8 @@ A stream engine with Storm's guarantees: every tuple tracked to its end.
   check  say what is wrong with a topology file, without running it
   graph  draw a topology
   state  look at stored state, export it, delete it
+  transactions
+         how far transactional topologies are, by what they have stored
   kafka  lag, offsets and dead letters; send dead letters back
   bench  the engine's benchmarks (in a checkout)
 

@@ -61,9 +61,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
     parts += _lags(now)
-    checkpoint = figures.checkpoint_text(now)
-    if checkpoint:
-        parts.append(checkpoint)
+    parts += [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
     errors = figures.errors_of(now)
     return " | ".join([*parts, *([f"errors {count_text(errors)}"] if errors else [])])
 

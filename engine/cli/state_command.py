@@ -1,19 +1,13 @@
 """`state`: what is stored, for a person or a program that looks from outside."""
 
-import asyncio
-import os
-import sys
-from collections.abc import Callable, Coroutine
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import TypeVar
 
 import click
 
 from engine.cli.command_group import CommandGroup
-from engine.errors import EngineError, StateError
-from engine.state import StateProvider, provider_of
+from engine.cli.on_store import on_store
 
-_WRONG: Final = 2
 _F = TypeVar("_F")
 
 
@@ -61,7 +55,7 @@ def list_command(url: str, topology: str | None, *, as_json: bool, unpickle: boo
     """
     from engine.cli.state_look import list_stored
 
-    return _run(url, lambda provider: list_stored(provider.inventory(), topology, unpickles=unpickle, as_json=as_json))
+    return on_store(url, lambda provider: list_stored(provider.inventory(), topology, unpickles=unpickle, as_json=as_json))
 
 
 @command.command("show", short_help="The record, and the head of each component's state.")
@@ -80,7 +74,9 @@ def show_command(url: str, topology: str | None, components: tuple[str, ...], li
     """
     from engine.cli.state_look import show_stored
 
-    return _run(url, lambda provider: show_stored(provider.inventory(), topology, components, limit, unpickles=unpickle, as_json=as_json))
+    return on_store(
+        url, lambda provider: show_stored(provider.inventory(), topology, components, limit, unpickles=unpickle, as_json=as_json)
+    )
 
 
 @command.command("export", short_help="All committed keys and values as JSON lines.")
@@ -100,7 +96,7 @@ def export_command(url: str, topology: str | None, components: tuple[str, ...], 
     """
     from engine.cli.state_export import export_stored
 
-    return _run(url, lambda provider: export_stored(provider.inventory(), topology, components, output, unpickles=unpickle))
+    return on_store(url, lambda provider: export_stored(provider.inventory(), topology, components, output, unpickles=unpickle))
 
 
 @command.command("delete", short_help="Delete the state of a topology, or of one component.")
@@ -119,26 +115,4 @@ def delete_command(url: str, topology: str | None, component: str | None, *, is_
     """
     from engine.cli.state_delete import delete_stored
 
-    return _run(url, lambda provider: delete_stored(provider, topology, component, is_sure=is_sure))
-
-
-def _run(url: str, work: Callable[[StateProvider], Coroutine[Any, Any, int | None]]) -> int:
-    """Do it; say in words what is wrong with the store."""
-    from engine.cli.show_error import show_error
-
-    try:
-        return asyncio.run(work(_provider(url))) or 0
-    except StateError as error:
-        show_error(error)
-        return _WRONG
-
-
-def _provider(url: str) -> StateProvider:
-    if os.getcwd() not in sys.path:
-        sys.path.append(os.getcwd())  # where `package.module:function` is, and what pickles name
-    try:
-        return provider_of(url)
-    except EngineError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        raise StateError(f"{url.partition('?')[0]} raised {type(error).__name__}: {error}", hint="Look at that function.") from error
+    return on_store(url, lambda provider: delete_stored(provider, topology, component, is_sure=is_sure))

@@ -79,6 +79,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._failed_batches = self.context.counter("transactions_failed")
         self._open_batches = self.context.gauge("transactions_open")
         self._newest = self.context.gauge("transaction_committed_txid")
+        self._newest.set(self._saved)
         self._secs = self.context.histogram("transaction_secs")
 
     @property
@@ -244,7 +245,7 @@ class Coordinator(Spout, SpoutPortUser):
     async def _save(self, attempt: TransactionAttempt) -> None:
         """Make durable what defines a batch, and that the one before it is committed; then its commit phase begins."""
         record = self._batches.record(attempt.txid)
-        await self._state.save(record)
+        await self._state.save(record, self.context.clock.wall())
         self._saved = record.committed
         self._do(self._opened.on(attempt, Event.SAVED))
 
@@ -268,7 +269,7 @@ class Coordinator(Spout, SpoutPortUser):
         finally:
             if self._opened.committed > self._saved:
                 try:
-                    await self._state.save(self._batches.committed_record)
+                    await self._state.save(self._batches.committed_record, self.context.clock.wall())
                 except FatalError as error:
                     LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._opened.committed)
 

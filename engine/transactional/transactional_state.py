@@ -1,7 +1,7 @@
 """What is durable of a topology's transactions (TX-9): one entry of one ledger, in the run's state provider."""
 
 from collections.abc import Mapping
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
 from engine.state import Patience, StateProvider, take
@@ -52,10 +52,13 @@ class TransactionalState:
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
 
-    async def save(self, record: Record) -> None:
-        """Make a record durable. Raise FatalError where another process has taken the topology over, or the store is away for good."""
+    async def save(self, record: Record, written_at: float | None = None) -> None:
+        """Make a record durable, and when it was written.
+
+        Raise FatalError where another process has taken the topology over, or the store is away for good.
+        """
         ledger = self._provider.ledger(LEDGER)
-        entries = entries_of(record, partitioned=self._partitioned)
+        entries = entries_of(record, partitioned=self._partitioned, written_at=written_at)
         try:
             await self._patience.with_(lambda: ledger.write(entries))
         except StateFenced as error:
@@ -67,34 +70,46 @@ class TransactionalState:
             raise FatalError(error.message, hint=error.hint) from error
 
 
-def entries_of(record: Record, *, partitioned: bool) -> dict[str, object]:
+class StoredRecord(NamedTuple):
+    """What the entry of a ledger says."""
+
+    record: Record
+    partitioned: bool
+    """Whether the spout has partitions."""
+    written_at: float | None
+    """When, in seconds since the epoch of Unix, by the clock of who wrote it."""
+
+
+def entries_of(record: Record, *, partitioned: bool, written_at: float | None = None) -> dict[str, object]:
     """Return the entries of the ledger that say a record."""
     following = None if record.next_shares is None else [record.next_metadata, {p: list(share) for p, share in record.next_shares.items()}]
-    return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following]}
+    return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following, written_at]}
 
 
 def record_of(entries: Mapping[str, object], topology_name: str, *, partitioned: bool) -> Record:
     """Return the record that the entries of a ledger say; raise StateError for another spout's, or what is none."""
     if ENTRY not in entries:
         return Record()
-    record, was_partitioned = read_record(entries[ENTRY], topology_name)
-    if was_partitioned != partitioned:
-        was, now = ("with", "without") if was_partitioned else ("without", "with")
+    stored = read_record(entries[ENTRY], topology_name)
+    if stored.partitioned != partitioned:
+        was, now = ("with", "without") if stored.partitioned else ("without", "with")
         raise StateError(
             f"topology {topology_name!r}: its transactions were those of a spout {was} partitions, and the spout now is one {now}",
             hint="Give the topology another id, or take the old kind of spout.",
         )
-    return record
+    return stored.record
 
 
-def read_record(entry: object, topology_name: str) -> tuple[Record, bool]:
-    """Return a record, and whether its spout has partitions; raise StateError for what is none."""
+def read_record(entry: object, topology_name: str) -> StoredRecord:
+    """Return what an entry says; raise StateError where it is none of ours."""
     try:
-        written, partitioned, committed, metadata, positions, following = cast(Any, entry)
+        written, *fields = cast(Any, entry)
         if written != FORMAT:
             raise ValueError(f"format {written}")
+        partitioned, committed, metadata, positions, following, written_at = fields
         shares = None if following is None else {partition: Share(*share) for partition, share in following[1].items()}
-        return Record(committed, metadata, positions, None if following is None else following[0], shares), bool(partitioned)
+        record = Record(committed, metadata, positions, None if following is None else following[0], shares)
+        return StoredRecord(record, bool(partitioned), written_at)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         raise StateError(
             f"topology {topology_name!r}: the record of its transactions cannot be read: {error}",
