@@ -1,0 +1,35 @@
+"""The servers of all combinations, each started when the first combination needs it."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+
+from tests.servers.kafka_fixtures import kafka
+from tests.servers.left_open import nothing_left_open
+from tests.servers.postgres_fixtures import new_database, postgres
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer, why_not
+from tests.servers.required import required
+from tests.servers.shared import session_folder, shared_port
+from tests.servers.zookeeper_fixtures import zookeeper
+from tests.transactional.kills.combinations import Combination
+from tests.transactional.kills.rounds import Servers
+
+__all__ = ["kafka", "new_database", "nothing_left_open", "postgres", "zookeeper"]
+
+FIXTURES: Final = {"kafka": "kafka", "redis": "redis", "postgres": "new_database", "zookeeper": "zookeeper"}
+
+
+@pytest.fixture(scope="session")
+def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The server that all tests of the session share; each round has a prefix of its own."""
+    required(why_not())
+    with shared_port(session_folder(tmp_path_factory, "redis"), RedisServer) as port:
+        yield f"redis://{HOST}:{port}/0"
+
+
+@pytest.fixture
+def servers(combination: Combination, request: pytest.FixtureRequest) -> Servers:
+    """Those that the combination of the test needs."""
+    return Servers(**{name: request.getfixturevalue(FIXTURES[name]) for name in combination.needs})

@@ -1,0 +1,112 @@
+"""The topology that is killed: words counted by key, all together, and copied behind the first committer, in two databases.
+
+lines → split → partial → words → mirror
+                        → total
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from engine import BasicBolt, Topology, Tuple
+from engine.transactional import BatchBolt, TransactionalTopologyBuilder
+from engine.transactional.values import ReduceInto, ValueMap, values_at
+
+LINES: Final = "lines"
+PARTITIONS: Final = 4
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Where everything of one round is."""
+
+    name: str
+    """Of the topology, and in those of its maps."""
+    spout: str
+    source: str
+    """The folder of the files, or `brokers/topic`."""
+    state: str
+    words: str
+    others: str
+    """URLs: of the coordinator's state, and of the two databases."""
+
+    def maps(self) -> dict[str, ValueMap]:
+        """The map of each committer."""
+        urls = {"words": self.words, "total": self.others, "mirror": self.others}
+        return {component: values_at(url, f"{component}_{self.name}") for component, url in urls.items()}
+
+
+class Split(BasicBolt):
+    """From lines to words."""
+
+    output_fields = "word"
+
+    def execute(self, tup: Tuple) -> list[tuple[str]]:  # type: ignore[override]
+        return [(word,) for word in tup["line"].split()]
+
+
+class Partial(BatchBolt):
+    """Counts the words of a batch that come here."""
+
+    output_fields = ("word", "count")
+
+    def prepare(self) -> None:
+        self.counts: Counter[str] = Counter()
+
+    def execute(self, tup: Tuple) -> None:
+        self.counts[tup["word"]] += 1
+
+    def finish_batch(self) -> None:
+        self.collector.emit_many(list(self.counts.items()))
+
+
+def counting_topology(places: Places, spout: Any, *, pending: int) -> Topology:
+    """Two emitters, and three committers, one of which is behind another."""
+    maps = places.maps()
+    builder = TransactionalTopologyBuilder(places.name, LINES, spout, 2, max_spout_pending=pending)
+    builder.set_bolt("split", Split, 2).shuffle_grouping(LINES)
+    builder.set_bolt("partial", Partial, 2).shuffle_grouping("split")
+    words = ReduceInto(maps["words"], key="word", value="count", output_fields=("word", "count"))
+    builder.set_bolt("words", words, 2).fields_grouping("partial", "word")
+    builder.set_bolt("total", ReduceInto(maps["total"], value="count")).global_grouping("partial")
+    mirror = ReduceInto(maps["mirror"], key="word", value="count", reduce=newer)
+    builder.set_bolt("mirror", mirror, 1).fields_grouping("words", "word")
+    return builder.build()
+
+
+def newer(_: int, count: int) -> int:
+    """A count instead of an earlier one."""
+    return count
+
+
+def spout_of(places: Places, *, batch: int) -> Any:
+    """The spout of a round, which takes so many lines of each partition in a batch."""
+    if places.spout.endswith("kafka"):
+        return _kafka_spout(places, batch)
+    from engine.transactional import MemoryOpaqueSpout, MemoryTransactionalSpout
+
+    rows = {path.name: [(line,) for line in path.read_text().splitlines()] for path in sorted(Path(places.source).iterdir())}
+    kind: Any = MemoryOpaqueSpout if places.spout.startswith("opaque") else MemoryTransactionalSpout
+    return kind(rows, "line", batch)
+
+
+def _kafka_spout(places: Places, batch: int) -> Any:
+    from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaOpaqueSpout, KafkaTransactionalSpout  # with a client
+
+    brokers, _, topic = places.source.partition("/")
+    config = KafkaBatchSpoutConfig(
+        brokers=brokers,
+        topics=topic,
+        translator=_line_of,
+        fields="line",
+        batch_records=batch,
+        batch_wait_ms=5,
+        group=places.name,
+        stop_at_end=True,
+    )
+    return KafkaOpaqueSpout(config) if places.spout.startswith("opaque") else KafkaTransactionalSpout(config)
+
+
+def _line_of(record: Any) -> tuple[str]:
+    return (record.value.decode(),)

@@ -1,0 +1,146 @@
+"""When, of a call, a process dies: each moment puts a deadly call in the place of one."""
+
+import asyncio
+import functools
+import inspect
+import os
+import signal
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn, TypeAlias
+
+Call: TypeAlias = Callable[..., Any]
+Moment: TypeAlias = Callable[["Death", Call], Call]
+"""Puts another call in the place of one, which dies in the midst of it."""
+
+
+@dataclass
+class Death:
+    """Dies when a call that counts comes for the n-th time."""
+
+    counts: Callable[..., bool]
+    number: int
+    flight_secs: float
+    """How long what was sent is under way, where it dies in the midst of that."""
+
+    def is_due(self, *arguments: Any) -> bool:
+        """Tell whether this is the call to die at."""
+        if not self.counts(*arguments):
+            return False
+        self.number -= 1
+        return self.number <= 0
+
+    def strike(self) -> NoReturn:
+        """Die."""
+        os.kill(os.getpid(), signal.SIGKILL)
+        raise AssertionError("not dead")
+
+
+def before(death: Death, call: Call) -> Call:
+    """Before it is made."""
+
+    @functools.wraps(call)
+    def dying(*arguments: Any, **named: Any) -> Any:
+        if death.is_due(*arguments):
+            death.strike()
+        return call(*arguments, **named)
+
+    return dying
+
+
+def after(death: Death, call: Call) -> Call:
+    """When it is done, before whoever made it hears of that."""
+
+    @functools.wraps(call)
+    async def dying_later(*arguments: Any, **named: Any) -> Any:
+        result = await call(*arguments, **named)
+        if death.is_due(*arguments):
+            death.strike()
+        return result
+
+    @functools.wraps(call)
+    def dying(*arguments: Any, **named: Any) -> Any:
+        result = call(*arguments, **named)
+        if death.is_due(*arguments):
+            death.strike()
+        return result
+
+    return dying_later if inspect.iscoroutinefunction(call) else dying
+
+
+def in_flight(death: Death, call: Call) -> Call:
+    """While it is under way: what was sent may be done, or not, or later."""
+
+    @functools.wraps(call)
+    async def dying(*arguments: Any, **named: Any) -> Any:
+        if death.is_due(*arguments):
+            await asyncio.wait([asyncio.ensure_future(call(*arguments, **named))], timeout=death.flight_secs)
+            death.strike()
+        return await call(*arguments, **named)
+
+    return dying
+
+
+def in_transaction(death: Death, call: Call) -> Call:
+    """When the work that it was given is done, and not committed."""
+
+    @functools.wraps(call)
+    def dying(owner: Any, work: Call) -> Any:
+        def deadly(*arguments: Any) -> NoReturn:
+            work(*arguments)
+            death.strike()
+
+        return call(owner, deadly if death.is_due(owner, work) else work)
+
+    return dying
+
+
+def half_way(death: Death, call: Call) -> Call:
+    """When half of the rows are emitted."""
+
+    @functools.wraps(call)
+    def dying(emitter: Any, rows: list[Any], *stream: str) -> Any:
+        if death.is_due(emitter, rows):
+            call(emitter, rows[: len(rows) // 2], *stream)
+            death.strike()
+        return call(emitter, rows, *stream)
+
+    return dying
+
+
+def between(death: Death, call: Call) -> Call:
+    """Between two parts that a generator gives."""
+
+    @functools.wraps(call)
+    def dying(*arguments: Any) -> Iterator[Any]:
+        for number, part in enumerate(call(*arguments)):
+            if number and death.is_due(*arguments):
+                death.strike()
+            yield part
+
+    return dying
+
+
+def when_done(*others: tuple[str, int]) -> Moment:
+    """Before an update, when these other committers (component, task) are done with the same batch."""
+
+    def moment(death: Death, call: Call) -> Call:
+        done: defaultdict[Any, set[tuple[str, int]]] = defaultdict(set)
+        changed = asyncio.Condition()
+
+        @functools.wraps(call)
+        async def dying(values: Any, attempt: Any, *arguments: Any, **named: Any) -> Any:
+            if death.is_due(values, attempt):
+                async with changed:
+                    await changed.wait_for(lambda: done[attempt].issuperset(others))
+                death.strike()
+            result = await call(values, attempt, *arguments, **named)
+            async with changed:
+                done[attempt].add((values._context.component_id, values._context.task_index))
+                changed.notify_all()
+            return result
+
+        return dying
+
+    return moment

@@ -1,0 +1,40 @@
+"""Which process of which combination dies where: each step once, and all combinations."""
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tests.transactional.kills.combinations import COMBINATIONS, Combination
+from tests.transactional.kills.rounds import Death
+from tests.transactional.kills.steps import STEPS, Step
+
+BATCH: Final = 3
+"""Lines of each partition in a batch, here: many batches of few lines."""
+
+
+def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[Step]]:
+    """Give each step to one combination that comes to it, those with few to choose from first, so that all have about as many."""
+    having: dict[Combination, list[Step]] = {combination: [] for combination in combinations}
+    choices = {step.name: [combination for combination in having if step.where(combination)] for step in STEPS.values()}
+    for step in sorted(STEPS.values(), key=lambda step: len(choices[step.name])):
+        having[min(choices[step.name], key=lambda combination: len(having[combination]))].append(step)
+    return having
+
+
+def chain(steps: Iterable[Step], draws: random.Random) -> list[Death]:
+    """Return deaths at these steps, in an order in which each is come to."""
+    deaths: list[Death] = []
+    prepared_by: str | None = None
+    for step in sorted(steps, key=lambda step: (step.rank, step.prepared_by is not None)):
+        if step.prepared_by not in (None, prepared_by):
+            deaths.append(Death(step=step.prepared_by, batch=BATCH))
+        prepared_by = step.prepared_by
+        number = 1 if step.is_rare else draws.choice([1, 2])
+        deaths.append(drawn(draws, step=step.name, number=number, batch=draws.choice([BATCH, BATCH + 1])))
+    return deaths
+
+
+def drawn(draws: random.Random, **death: object) -> Death:
+    """Return a death with the rest of it drawn."""
+    fields = {"pending": draws.choice([1, 2, 4]), "flight_secs": draws.choice([0.0, 0.0003, 0.001, 0.003]), **death}
+    return Death(**fields)  # type: ignore[arg-type]

@@ -1,0 +1,230 @@
+"""Where a process dies by kill -9: the steps of both phases, as data. `arm` makes it die there; the product knows nothing of it."""
+
+import importlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from engine.names import BATCH_STREAM, COMMIT_STREAM
+from tests.transactional.kills.combinations import STORES, Combination
+from tests.transactional.kills.moments import Death, Moment, after, before, between, half_way, in_flight, in_transaction, when_done
+
+# Which calls
+
+
+def every(*arguments: Any) -> bool:
+    """All of them."""
+    return True
+
+
+def on(stream: str) -> Callable[..., bool]:
+    """What the coordinator sends on this stream."""
+    return lambda coordinator, values, tree, sent_on: sent_on == stream
+
+
+def of_tree(name: str) -> Callable[..., bool]:
+    """Verdicts on trees of this kind."""
+    return lambda coordinator, message_id: message_id.tree == name
+
+
+def is_last(state: Any, record: Any) -> bool:
+    """The save at the end of a run."""
+    return record.next_shares is None
+
+
+def is_no_last(state: Any, record: Any) -> bool:
+    """The save at the beginning of a commit phase."""
+    return record.next_shares is not None
+
+
+def hosted(component: str) -> Callable[..., bool]:
+    """What is hosted for this component."""
+    return lambda host, *rest: host._place.spec.component_id == component
+
+
+def updates(component: str, task: int | None = None) -> Callable[..., bool]:
+    """What this component, or one task of it, updates."""
+    return lambda values, *rest: values._context.component_id == component and task in (None, values._context.task_index)
+
+
+def runs(name: str) -> Callable[..., bool]:
+    """Where a link to Redis runs this script of the values."""
+
+    def is_meant(link: Any, script: Any, *rest: Any) -> bool:
+        from engine.transactional.values import redis_scripts  # whose client other processes do not load
+
+        return script is getattr(redis_scripts, name)
+
+    return is_meant
+
+
+def writes_values(file: Any, work: Any) -> bool:
+    """The transaction in a SQLite file that writes the values of a batch."""
+    return "SqliteStore.write" in work.__qualname__
+
+
+def has_rows(emitter: Any, rows: Any, *rest: Any) -> bool:
+    """What is more than one row."""
+    return len(rows) > 1
+
+
+# Where
+
+
+def anywhere(combination: Combination) -> bool:
+    """In every combination."""
+    return True
+
+
+def opaque(combination: Combination) -> bool:
+    """Behind a spout whose replays may differ."""
+    return combination.is_opaque
+
+
+def from_kafka(combination: Combination) -> bool:
+    """Behind Kafka."""
+    return combination.reads_kafka
+
+
+def state_in(store: str) -> Callable[[Combination], bool]:
+    """Where the coordinator's state is there."""
+    return lambda combination: combination.state == store
+
+
+def values_in(store: str) -> Callable[[Combination], bool]:
+    """Where the words are counted there."""
+    return lambda combination: combination.values == store
+
+
+def opaque_values_in(store: str) -> Callable[[Combination], bool]:
+    """Where the words are counted there, by values that can be put back."""
+    return lambda combination: combination.values == store and combination.is_opaque
+
+
+@dataclass(frozen=True)
+class Step:
+    """One place to die at."""
+
+    name: str
+    target: str
+    """`module:Class.method`: the call."""
+    moment: Moment
+    counts: Callable[..., bool] = every
+    """Which calls, by their arguments, the object first."""
+    where: Callable[[Combination], bool] = anywhere
+    prepared_by: str | None = None
+    """The step at which the process before must have died, for this one to be come to."""
+    rank: int = 1
+    """0: only the first processes come there; 2: only one that is complete does."""
+
+    @property
+    def is_rare(self) -> bool:
+        """True where a process comes there once."""
+        return self.rank != 1 or self.prepared_by is not None or self.target.endswith(".claim")
+
+
+_COORDINATOR: Final = "engine.transactional.coordinator:Coordinator"
+_STATE: Final = "engine.transactional.transactional_state:TransactionalState"
+_EMITTER: Final = "engine.transactional.emitter:EmitterHost"
+_COLLECTOR: Final = "engine.transactional.host:EmitterCollector"
+_HOST: Final = "engine.transactional.host:Host"
+_PORT: Final = "engine.executor.bolt_port:ExecutorBoltPort"
+_GROUP: Final = "engine.kafka.transactional.group_commits:GroupCommits"
+_BOLTS: Final = "tests.transactional.kills.counting"
+_UPDATE: Final = "engine.transactional.values.opened:OpenValues.update"
+_STORES: Final = {
+    store: f"engine.transactional.values.{store}:{name}"
+    for store, name in {"sqlite": "SqliteStore", "redis": "RedisStore", "postgres": "PostgresStore"}.items()
+}
+_REDIS: Final = "engine.state.redis.link:RedisLink.run"
+_UPDATED: Final = "words: updated, not reported"
+
+
+def _coordinator_steps() -> Iterator[Step]:
+    yield Step("coordinator: before it claims", f"{_STATE}.claim", before)
+    yield Step("coordinator: claimed, nothing begun", f"{_STATE}.claim", after)
+    yield Step("coordinator: begun, before the batch tuple", f"{_COORDINATOR}._send", before, on(BATCH_STREAM))
+    yield Step("coordinator: behind the batch tuple", f"{_COORDINATOR}._send", after, on(BATCH_STREAM))
+    yield Step("coordinator: processed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("processing"))
+    yield Step("coordinator: processed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("processing"))
+    yield Step("coordinator: before the save", f"{_STATE}.save", before, is_no_last)
+    yield Step("coordinator: saved, not answered", f"{_STATE}.save", after, is_no_last)
+    yield Step("coordinator: before the commit tuple", f"{_COORDINATOR}._send", before, on(COMMIT_STREAM))
+    yield Step("coordinator: behind the commit tuple", f"{_COORDINATOR}._send", after, on(COMMIT_STREAM))
+    yield Step("coordinator: committed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("commit"))
+    yield Step("coordinator: committed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("commit"))
+    yield Step("coordinator: before the last save", f"{_STATE}.save", before, is_last, rank=2)
+    yield Step("coordinator: in the last save", f"{_STATE}.save", in_flight, is_last, rank=2)
+    yield Step("coordinator: saved the last", f"{_STATE}.save", after, is_last, rank=2)
+    for store in ("sqlite", "redis", "zookeeper"):
+        yield Step(f"coordinator: in the claim in {store}", f"{_STATE}.claim", in_flight, where=state_in(store))
+        yield Step(f"coordinator: in the save in {store}", f"{_STATE}.save", in_flight, is_no_last, state_in(store))
+
+
+def _emitter_steps() -> Iterator[Step]:
+    yield Step("emitter: before emission", f"{_EMITTER}._emit", before)
+    yield Step("emitter: half-way through a partition", f"{_COLLECTOR}.emit_many", half_way, has_rows)
+    yield Step("emitter: a partition emitted", f"{_COLLECTOR}.take_digest", before)
+    yield Step("emitter: emitted, not replied", f"{_PORT}.reply", before)
+    yield Step("emitter: replied, not reported", f"{_PORT}.reply", after)
+    yield Step("emitter: reported, not acked", f"{_EMITTER}._emit", after)
+    yield Step("emitter: before its commit", f"{_GROUP}.commit", before, where=from_kafka)
+    yield Step("emitter: behind its commit", f"{_GROUP}.commit", after, where=from_kafka)
+
+
+def _bolt_steps() -> Iterator[Step]:
+    yield Step("split: first execute", f"{_BOLTS}:Split.execute", before)
+    yield Step("split: finished, not reported", f"{_HOST}.finished", before, hosted("split"))
+    yield Step("partial: first execute", f"{_BOLTS}:Partial.execute", before)
+    yield Step("partial: before finish_batch", f"{_BOLTS}:Partial.finish_batch", before)
+    yield Step("partial: finished, not reported", f"{_HOST}.finished", before, hosted("partial"))
+    yield Step("partial: reported", f"{_HOST}.finished", after, hosted("partial"))
+
+
+def _committer_steps() -> Iterator[Step]:
+    yield Step("words: before the update", _UPDATE, before, updates("words"))
+    yield Step("words: one task while the other is done", _UPDATE, when_done(("words", 1)), updates("words", 0))
+    yield Step("words: while the total is done", _UPDATE, when_done(("total", 0)), updates("words"))
+    yield Step("total: while the words are done", _UPDATE, when_done(("words", 0), ("words", 1)), updates("total"))
+    yield Step("mirror: behind the words, before the update", _UPDATE, before, updates("mirror"))
+    yield Step("mirror: while words and total are done", _UPDATE, when_done(("words", 0), ("words", 1), ("total", 0)), updates("mirror"))
+    for component in ("words", "total", "mirror"):
+        yield Step(f"{component}: updated, not reported", f"{_HOST}.finished", before, hosted(component))
+        yield Step(f"{component}: reported", f"{_HOST}.finished", after, hosted(component))
+
+
+def _store_steps() -> Iterator[Step]:
+    for store in STORES:
+        target, where = _STORES[store], values_in(store)
+        yield Step(f"{store}: before a map is made", f"{target}.create", before, where=where, rank=0)
+        yield Step(f"{store}: a map is made", f"{target}.create", after, where=where, rank=0)
+        yield Step(f"{store}: before its write", f"{target}.write", before, where=where)
+        yield Step(f"{store}: in its write", f"{target}.write", in_flight, where=where)
+        yield Step(f"{store}: written, not answered", f"{target}.write", after, where=where)
+        undone = opaque_values_in(store)
+        for name, moment in ("before an undo", before), ("in an undo", in_flight), ("undone", after):
+            yield Step(f"{store}: {name}", f"{target}.undo", moment, where=undone, prepared_by=_UPDATED)
+    transaction = "engine.state.sqlite.file:SqliteFile._transaction"
+    yield Step("sqlite: written, not committed", transaction, in_transaction, writes_values, values_in("sqlite"))
+    yield Step("redis: between two parts", "engine.transactional.values.redis:_parts", between, where=values_in("redis"))
+    yield Step("redis: a part undone", _REDIS, after, runs("UNDO_PART"), opaque_values_in("redis"), _UPDATED)
+
+
+STEPS: Final = {
+    step.name: step for steps in (_coordinator_steps, _emitter_steps, _bolt_steps, _committer_steps, _store_steps) for step in steps()
+}
+
+
+def steps_of(combination: Combination) -> list[Step]:
+    """The steps that a combination comes to."""
+    return [step for step in STEPS.values() if step.where(combination)]
+
+
+def arm(step: Step, number: int, flight_secs: float) -> None:
+    """Have this process die when it comes to a step for the n-th time."""
+    module, _, path = step.target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for each in outer:
+        owner = getattr(owner, each)
+    setattr(owner, name, step.moment(Death(step.counts, number, flight_secs), getattr(owner, name)))
