@@ -6,11 +6,10 @@ lines → split → partial → words → mirror
 
 from collections import Counter
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Final
 
 from engine import BasicBolt, Topology, Tuple
-from engine.transactional import BatchBolt, TransactionalTopologyBuilder
+from engine.transactional import BatchBolt, FileOpaqueSpout, FileTransactionalSpout, TransactionalTopologyBuilder
 from engine.transactional.values import ReduceInto, ValueMap, values_at
 
 LINES: Final = "lines"
@@ -84,11 +83,8 @@ def spout_of(places: Places, *, batch: int) -> Any:
     """The spout of a round, which takes so many lines of each partition in a batch."""
     if places.spout.endswith("kafka"):
         return _kafka_spout(places, batch)
-    from engine.transactional import MemoryOpaqueSpout, MemoryTransactionalSpout
-
-    rows = {path.name: [(line,) for line in path.read_text().splitlines()] for path in sorted(Path(places.source).iterdir())}
-    kind: Any = MemoryOpaqueSpout if places.spout.startswith("opaque") else MemoryTransactionalSpout
-    return kind(rows, "line", batch)
+    kind = FileOpaqueSpout if places.spout.startswith("opaque") else FileTransactionalSpout
+    return kind(places.source, stop_at_end=True, batch_lines=batch)
 
 
 def _kafka_spout(places: Places, batch: int) -> Any:
