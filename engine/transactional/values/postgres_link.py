@@ -65,8 +65,12 @@ class PostgresLink:
                 made = await asyncpg.connect(self._url, timeout=self._connect_secs, command_timeout=self._call_secs)
             except (ValueError, asyncpg.ClientConfigurationError) as error:
                 raise StateError(f"{self._where}: the URL is not clear: {_without(error, self._url)}", hint=EXAMPLE) from None
+            try:
+                await made.execute(_SESSION)
+            except BaseException:
+                made.terminate()
+                raise
             self._connection = made
-            await made.execute(_SESSION)
         return self._connection
 
     @asynccontextmanager

@@ -20,7 +20,7 @@ from tests.transactional.values.tasks import add, context, stored
 
 TASKS = 3
 KEYS = [f"key {number}" for number in range(12)]
-SEEDS = {"memory": 60, "sqlite": 20, "redis": 15, "postgres": 12}
+SEEDS = {"memory": 40, "sqlite": 15, "redis": 12, "postgres": 8}
 FAULTS: tuple[Fault, ...] = ("refused", "lost", "refused", "lost", "dies", "dies behind it", "late")
 Batch = dict[str, int]
 
