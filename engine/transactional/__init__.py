@@ -3,7 +3,15 @@
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
 from engine.transactional.builder import TransactionalTopologyBuilder
-from engine.transactional.files import FileOpaqueSpout, FileTransactionalSpout
+from engine.transactional.files import (
+    FileCommitter,
+    FileOpaqueSpout,
+    FileTransactionalSpout,
+    as_json,
+    as_text,
+    committed_files,
+    committed_lines,
+)
 from engine.transactional.memory_spout import MemoryOpaqueSpout, MemoryTransactionalSpout
 from engine.transactional.spouts import (
     OpaqueEmitter,
@@ -23,6 +31,7 @@ __all__ = [
     "BatchCollector",
     "Committer",
     "FailedBatch",
+    "FileCommitter",
     "FileOpaqueSpout",
     "FileTransactionalSpout",
     "MemoryOpaqueSpout",
@@ -41,4 +50,8 @@ __all__ = [
     "TransactionAttempt",
     "TransactionalSpout",
     "TransactionalTopologyBuilder",
+    "as_json",
+    "as_text",
+    "committed_files",
+    "committed_lines",
 ]
