@@ -146,8 +146,8 @@ class Coordinator(Spout, SpoutPortUser):
         transaction = self._opened.open.get(message_id.attempt.txid)
         if transaction is not None and transaction.attempt == message_id.attempt:
             self._batches.take(transaction.txid, task, shares)
-            if transaction.txid + 1 in self._behind:
-                self._process(self._opened.open[transaction.txid + 1], is_replay=True)
+            for txid in sorted(self._behind):
+                self._process(self._opened.open[txid], is_replay=True)
 
     def ack(self, message_id: object) -> None:
         """One of the two trees of an attempt is acked."""
@@ -231,7 +231,8 @@ class Coordinator(Spout, SpoutPortUser):
         """
         txid, attempt = transaction.txid, transaction.attempt
         order = self._batches.order(attempt)
-        if order.awaited.keys() - order.shares.keys() and (is_replay or self._batches.goes_elsewhere(txid)):
+        waits = order.awaited.keys() - order.shares.keys() and (is_replay or self._batches.goes_elsewhere(txid))
+        if waits or any(earlier < txid for earlier in self._behind):
             self._behind.add(txid)
             return
         if txid in self._behind:
