@@ -193,6 +193,8 @@ class Host(Bolt, BoltPortUser):
         """Fail an attempt by what its instance raised; a FatalError ends the run."""
         if isinstance(error, FatalError):
             raise error
+        if hosted.failure is not None:  # of a call that was under way when another one failed
+            return
         quiet = isinstance(error, FailedBatch) and not error.report
         if not quiet:
             self.port.report(error, f"batch {hosted.attempt} fails, and is tried again", tup)
