@@ -1,0 +1,185 @@
+"""Replays that go wrong in small ways: each was found by the model (tests/transactional/model)."""
+
+import asyncio
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from engine import BasicBolt, Run, Tuple
+from engine.testing import DropTuple
+from engine.transactional import BatchCollector, FailedBatch, PartitionedEmitter, TransactionalTopologyBuilder, TransactionAttempt
+from engine.transactional.attempt import first_attempt_id
+from engine.transactional.batches import Batches as OpenBatches
+from engine.transactional.batches import Order, Record, Share
+from engine.transactional.kinds import PartitionedShare
+from engine.transactional.running import coordinator_id
+from tests.transactional.play import Batches, Partitions, PartitionsCoordinator, PartitionsEmitter, Store, Stores, Sums, play, summing
+
+
+@pytest.mark.guarantee("TX-1", "TX-3")
+def test_a_coordinator_that_dies_in_the_pause_before_a_replay_sends_nothing_more() -> None:
+    spout, store = Batches([[1], [2]]), Store()
+
+    failed_thrice = asyncio.Event()
+
+    class Fails(Sums):
+        def finish_batch(self) -> None:
+            if self.attempt.number == 3:
+                failed_thrice.set()
+            if self.attempt.epoch == 1:
+                raise FailedBatch
+            super().finish_batch()
+
+    async def kill_in_a_pause(run: Run) -> None:
+        await failed_thrice.wait()
+        await asyncio.sleep(0.05)
+        run.kill_task(run.task_ids(coordinator_id("numbers"))[0])
+
+    play(summing(spout, store, sums=Fails, tasks=1), during=kill_in_a_pause)
+
+    assert store.by_txid == {1: 1, 2: 2}
+    epochs = [attempt.epoch for attempt in spout.emitted]
+    assert epochs == sorted(epochs)
+
+
+class Told(PartitionedEmitter[list[int]]):
+    """Notes by which metadata it emits."""
+
+    def __init__(self) -> None:
+        self.emitted: list[list[int]] = []
+        self.context = SimpleNamespace(task_index=0, tasks=1)  # type: ignore[assignment]
+
+    def emit_partition_batch_new(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Any, previous: Any) -> list[int]:
+        end = 0 if previous is None else previous[1]
+        return self.note([end, end + 2])
+
+    def emit_partition_batch(self, attempt: TransactionAttempt, collector: BatchCollector, partition: Any, metadata: list[int]) -> None:
+        self.note(metadata)
+
+    def note(self, metadata: list[int]) -> list[int]:
+        self.emitted.append(metadata)
+        return metadata
+
+
+def order(txid: int, epoch: int, number: int, positions: dict[int | str, Any]) -> Order:
+    return Order(TransactionAttempt(txid, first_attempt_id(epoch) + number), ["a"], 0, positions, {}, {})
+
+
+@pytest.mark.guarantee("TX-7")
+def test_what_was_emitted_for_an_earlier_coordinator_and_not_saved_is_emitted_anew() -> None:
+    part = Told()
+    share, collector = PartitionedShare(part), SimpleNamespace(take_digest=lambda: (0, None))
+
+    async def emit(orders: Sequence[Order]) -> None:
+        for each in orders:
+            await share.emit(each, collector)  # type: ignore[arg-type]
+
+    asyncio.run(emit([order(2, 1, 1, {"a": [0, 1]}), order(2, 1, 2, {"a": [0, 1]}), order(2, 2, 1, {"a": [0, 4]})]))
+
+    assert part.emitted == [[1, 3], [1, 3], [4, 6]]
+
+
+@pytest.mark.guarantee("TX-7")
+@pytest.mark.parametrize("replays_differ", [False, True])
+def test_a_partition_that_was_told_of_stays_as_it_was_though_its_attempt_failed_before_it_was_processed(replays_differ: bool) -> None:
+    batches = OpenBatches(Record(), emitters=2, replays_differ=replays_differ, partitioned=True)
+    batches.begin(1, ["a", "b"])
+    batches.order(TransactionAttempt(1, 1))
+    batches.take(1, 7, {"a": Share([0, 3], 3, 1)})
+
+    again = batches.order(TransactionAttempt(1, 2))
+
+    assert again.shares == ({} if replays_differ else {"a": [0, 3]})
+
+
+class Slowly(PartitionsEmitter):
+    """Takes long for the first batch."""
+
+    async def emit_partition_batch_new(self, attempt: TransactionAttempt, collector: Any, partition: Any, previous: Any) -> Any:
+        await asyncio.sleep(5.0 if attempt.txid == 1 else 0.0)
+        return super().emit_partition_batch_new(attempt, collector, partition, previous)
+
+
+class SomeOf(PartitionsCoordinator):
+    """Has one partition, then another, then both in such an order that each goes to the other task."""
+
+    def __init__(self, spout: Any) -> None:
+        super().__init__(spout)
+        self.lists = [["a"], ["z", "b"], ["b", "a"]]
+
+    def partitions(self) -> list[str]:
+        return self.lists.pop(0) if self.lists else ["a", "b", "z"]
+
+
+class Moving(Partitions):
+    def coordinator(self) -> SomeOf:
+        return SomeOf(self)
+
+    def emitter(self) -> Slowly:
+        return Slowly(self)
+
+
+@pytest.mark.guarantee("TX-7")
+def test_a_batch_waits_for_the_one_that_had_its_partition_though_others_came_between() -> None:
+    store, spout = Store(), Moving({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]})
+    play(summing(spout, store, emitters=2), config={"max_spout_pending": 3})
+
+    assert sum(store.by_txid.values()) == 36
+    assert [txid for txid, partition in spout.new if partition == "a"] == [1, 3]
+    assert not spout.again, "nothing failed"
+
+
+@pytest.mark.guarantee("TX-6")
+def test_a_call_that_is_under_way_when_another_one_of_its_batch_raises_is_not_blamed_for_what_it_emits() -> None:
+    store = Store()
+    raised: list[int] = []
+
+    class Emits(BasicBolt):
+        output_fields = "number"
+
+        async def execute(self, tup: Tuple) -> tuple[int]:
+            if tup["number"] == 1 and not raised:
+                raised.append(1)
+                raise ValueError("on purpose")
+            await asyncio.sleep(1)
+            return (tup["number"],)
+
+    builder = TransactionalTopologyBuilder("emits", "numbers", Batches([[1, 2, 3]]))
+    builder.set_bolt("emits", Emits, concurrency=3).shuffle_grouping("numbers")
+    builder.set_bolt("sums", Sums).global_grouping("emits")
+    builder.set_committer("store", lambda: Stores(store)).global_grouping("sums")
+    finished = play(builder.build())
+
+    assert [report.text for report in finished.errors if "on purpose" not in report.text] == []
+    assert store.by_txid == {1: 6}
+
+
+class PreparesLong(Sums):
+    """Its tuples wait, and the report behind them is there before they are executed."""
+
+    async def prepare(self) -> None:
+        super().prepare()
+        await asyncio.sleep(1)
+
+
+class AsyncBasic(BasicBolt):
+    """Its calls take time."""
+
+    output_fields = "sum"
+
+    async def execute(self, tup: Tuple) -> tuple[int]:
+        await asyncio.sleep(1)
+        return (tup[-1],)
+
+
+@pytest.mark.guarantee("TX-5")
+@pytest.mark.parametrize("bolt", [PreparesLong, AsyncBasic])
+def test_a_tuple_that_is_lost_where_it_had_waited_fails_its_batch(bolt: Any) -> None:
+    store, spout = Store(), Batches([[1, 2, 3]])
+    finished = play(summing(spout, store, sums=bolt, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
+
+    assert len(finished.strikes) == 1
+    assert [attempt.number for attempt in spout.emitted] == [1, 2]
+    assert store.by_txid == {1: 6}
