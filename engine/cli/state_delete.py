@@ -11,6 +11,7 @@ from engine.cli.output import tell
 from engine.cli.state_look import chosen_components, chosen_topology, looking
 from engine.cli.state_progress import progress
 from engine.state import StateInventory, StateProvider
+from engine.transactional.transactional_state import ENTRY, LEDGER, read_record
 
 DECLINED = 1
 
@@ -42,7 +43,17 @@ async def _question(inventory: StateInventory, topology_name: str, component_id:
         sizes = [await state.sizes(each) for each in chosen_components(state, topology_name, named)]
     keys = sum(each.rows if each.keys is None else each.keys for each in sizes)
     size = sum(each.row_bytes + each.delta_bytes for each in sizes)
-    return f"{_what(topology_name, component_id)}: {count_text(keys)} keys, {count_text(size)} bytes. {inventory.removes_by}"
+    more = "" if component_id is not None else await _transactions(inventory, topology_name)
+    return f"{_what(topology_name, component_id)}: {count_text(keys)} keys, {count_text(size)} bytes{more}. {inventory.removes_by}"
+
+
+async def _transactions(inventory: StateInventory, topology_name: str) -> str:
+    """What goes with a transactional topology: it would begin again with txid 1."""
+    async with inventory.look(topology_name) as stored:
+        entries = await stored.entries(LEDGER)
+    if ENTRY not in entries:
+        return ""
+    return f", and how far its transactions are: txid {count_text(read_record(entries[ENTRY], topology_name).record.committed)}"
 
 
 def _what(topology_name: str, component_id: str | None) -> str:

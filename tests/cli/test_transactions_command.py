@@ -166,3 +166,12 @@ def test_help_teaches(capsys: Captured) -> None:
     out = printed(capsys, "--help")[0]
     for word in ("committed", "in doubt", "epoch", "zookeeper://", "--topology", "--json"):
         assert word in out
+
+
+def test_a_deletion_says_that_transactions_go_with_it(url: str, capsys: Captured) -> None:
+    asyncio.run(save(url, "one", Record(1234)))
+    assert run_command_line(["state", "delete", url]) == 2
+    assert "and how far its transactions are: txid 1,234" in capsys.readouterr().err
+    assert run_command_line(["state", "delete", url, "--yes"]) == 0
+    capsys.readouterr()
+    assert "no transactions are stored there" in printed(capsys, url, status=2)[1]

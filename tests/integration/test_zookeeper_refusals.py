@@ -1,0 +1,179 @@
+"""What the ZooKeeper provider says when it is given a wrong URL, a wrong server, or nodes of somebody else (CP-8)."""
+
+import asyncio
+import secrets
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from kazoo.client import KazooClient
+
+from engine.errors import StateError, StateUnavailable
+from engine.state import provider_of
+from engine.state.zookeeper.ledger import MOST_BYTES
+from engine.state.zookeeper.names import ZooKeeperAddress, address_of
+from engine.state.zookeeper.provider import ZooKeeperProvider
+from tests.integration.test_zookeeper_faults import claimed, entries, opened
+from tests.servers.process import HOST, free_port
+from tests.servers.zookeeper_server import ZooKeeperServer
+
+pytestmark = pytest.mark.guarantee("CP-8")
+SECRET = "s3cret:%/@"
+TOPOLOGY = "word count"
+
+
+@pytest.fixture
+def root() -> str:
+    return f"/{secrets.token_hex(8)}"
+
+
+@pytest.fixture
+def client(zookeeper: str) -> Iterator[KazooClient]:
+    """A plain client, to do what somebody else may."""
+    with closing(KazooClient(zookeeper)) as made:
+        made.start()
+        yield made
+        made.stop()
+
+
+async def refused(address: ZooKeeperAddress, *said: str, passing: bool = False) -> None:
+    """Opening and claiming raises a StateError that says it, with a fix, without the password; one that may pass where `passing`."""
+    with pytest.raises(StateError) as told:
+        await _claim(address)
+    text = str(told.value)
+    assert isinstance(told.value, StateUnavailable) == passing, text
+    assert told.value.hint
+    assert address.hosts in text
+    assert SECRET not in text
+    for each in said:
+        assert each in text
+
+
+async def _claim(address: ZooKeeperAddress) -> None:
+    provider = ZooKeeperProvider(address, timeout_secs=0.5)
+    await provider.open(TOPOLOGY)
+    try:
+        await provider.ledger("one").claim()
+    finally:
+        await provider.close()
+
+
+async def test_it_keeps_no_rows(zookeeper: str, root: str) -> None:
+    async with opened(zookeeper, root) as provider:
+        with pytest.raises(StateError, match="keeps a coordinator's state, not that of stateful bolts") as told:
+            await provider.store("count", 0, range(4))
+        assert "sqlite:///" in (told.value.hint or "")
+
+
+async def test_nobody_listens() -> None:
+    await refused(ZooKeeperAddress(f"{HOST}:{free_port()}"), "did not answer within 0.5 s", "Does it run", passing=True)
+
+
+async def test_nobody_answers() -> None:
+    async def mute(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+        writer.close()
+
+    async with await asyncio.start_server(mute, HOST, 0) as listening:
+        address = ZooKeeperAddress(f"{HOST}:{listening.sockets[0].getsockname()[1]}", lease_secs=0.5)
+        await refused(address, "did not answer", passing=True)
+
+
+async def test_a_frozen_server(own_zookeeper: ZooKeeperServer, root: str) -> None:
+    own_zookeeper.freeze()
+    await refused(ZooKeeperAddress(own_zookeeper.hosts, root, lease_secs=1), "did not answer", passing=True)
+
+
+async def test_what_one_user_made_another_may_not_change(zookeeper: str, root: str) -> None:
+    mine = ZooKeeperAddress(zookeeper, root, "me", SECRET)
+    provider = ZooKeeperProvider(mine)
+    await provider.open(TOPOLOGY)
+    try:
+        await provider.ledger("one").claim()
+        await provider.ledger("one").write({"a": 1})
+    finally:
+        await provider.close()
+    for other in (
+        ZooKeeperAddress(zookeeper, root),
+        ZooKeeperAddress(zookeeper, root, "me", "wrong"),
+        ZooKeeperAddress(zookeeper, root, "you", SECRET),
+    ):
+        await refused(other, "its user may not do this", "zookeeper://user:password@host")
+    again = provider_of(f"zookeeper://me:s3cret%3A%25%2F%40@{zookeeper}{root}")
+    await again.open(TOPOLOGY)
+    try:
+        assert await again.ledger("one").read() == {"a": 1}
+    finally:
+        await again.close()
+
+
+async def test_what_is_too_big_is_refused_and_changes_nothing(zookeeper: str, root: str) -> None:
+    async with claimed(zookeeper, root) as ledger:
+        await ledger.write({"a": 1})
+        with pytest.raises(StateError, match="ZooKeeper takes 1,000,000 at most") as told:
+            await ledger.write({"b": b"x" * MOST_BYTES})
+        assert not isinstance(told.value, StateUnavailable)
+        await ledger.write({"c": b"x" * (MOST_BYTES - 100)})
+    assert sorted(await entries(zookeeper, root)) == ["a", "c"]
+
+
+@pytest.mark.parametrize(("stored", "said"), [(b"2", "newer version"), (b"hello", "is none of ours")])
+async def test_a_node_of_somebody_else(client: KazooClient, zookeeper: str, root: str, stored: bytes, said: str) -> None:
+    client.create(f"{root}/word%20count", stored, makepath=True)
+    await refused(ZooKeeperAddress(zookeeper, root), said)
+
+
+@pytest.mark.parametrize("path", ["ledger:one", "ledger:one/1-a"])
+async def test_a_ledger_that_somebody_else_wrote(client: KazooClient, zookeeper: str, root: str, path: str) -> None:
+    client.create(f"{root}/word%20count", b"1", makepath=True)
+    client.create(f"{root}/word%20count/ledger:one", b"1-a" if "/" in path else b"hello")
+    client.create(f"{root}/word%20count/ledger:one/1-a", b"\xc1")
+    async with opened(zookeeper, root) as provider:
+        with pytest.raises(StateError, match="cannot be read"):
+            await provider.ledger("one").read()
+
+
+@pytest.mark.parametrize("name", ["a/b", "..", ".", "zookeeper", "ü %", "a:b", "\ud800", "x" * 300])
+async def test_any_name_of_a_topology(zookeeper: str, root: str, name: str) -> None:
+    provider = ZooKeeperProvider(ZooKeeperAddress(zookeeper, root))
+    await provider.open(name)
+    try:
+        await provider.ledger(name).claim()
+        await provider.ledger(name).write({name: 1})
+        assert await provider.inventory().topologies() == [name]
+        assert await provider.ledger(name).read() == {name: 1}
+    finally:
+        await provider.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "said"),
+    [
+        ("zookeeper://", "names no host"),
+        ("zookeeper:///path", "names no host"),
+        ("zookeeper://host:port/x", "is no host and port"),
+        ("zookeeper://one,,two/x", "names no host"),
+        ("zookeeper://:pw@host/x", "a user without a password"),
+        ("zookeeper://me@host/x", "a user without a password"),
+        ("zookeeper://host/a//b", "is no path of a node"),
+        ("zookeeper://host/../b", "is no path of a node"),
+        ("zookeeper://host/b#x", "is no path of a node"),
+        ("zookeeper://me:pw@host/b?lease=3", "Did you mean 'lease_secs'?"),
+        ("zookeeper://host/b?lease_secs=soon", "is no number from 0.2 to 3600"),
+        ("zookeeper://host/b?lease_secs=0", "the default is 10"),
+    ],
+)
+def test_a_url_that_is_not_clear(url: str, said: str) -> None:
+    with pytest.raises(StateError) as told:
+        provider_of(url)
+    assert said in str(told.value)
+    assert told.value.hint
+    assert ":pw@" not in str(told.value)
+
+
+def test_a_url_says_everything() -> None:
+    expected = ZooKeeperAddress("one:2181,[::1]:2182", "/team/streams", "me", "p@ss", 3.5)
+    assert address_of("zookeeper://me:p%40ss@one,[::1]:2182/team/streams/?lease_secs=3.5") == expected
+    assert address_of("zookeeper://host") == address_of("zookeeper://host/") == ZooKeeperAddress("host:2181", "/stormcell")
+    assert "p@ss" not in repr(expected)
+    assert str(expected) == "zookeeper://one:2181,[::1]:2182/team/streams"
