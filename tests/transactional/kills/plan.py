@@ -21,6 +21,13 @@ def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combin
     return having
 
 
+def among(steps: Iterable[Step]) -> tuple[int, int]:
+    """Between which places of the chain of these steps others may die without any of the steps being missed."""
+    ranks = [(step.rank, step.prepared_by is not None) for step in steps]
+    first = sum(rank == 0 for rank, _ in ranks)
+    return first, first + ranks.count((1, False))
+
+
 def chain(steps: Iterable[Step], draws: random.Random) -> list[Death]:
     """Return deaths at these steps, in an order in which each is come to."""
     deaths: list[Death] = []
