@@ -2,7 +2,7 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Collection
+from collections.abc import Awaitable, Collection, Iterator, Mapping
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
@@ -26,7 +26,7 @@ from engine.transactional.spouts import (
     SpoutEmitter,
     TransactionalSpout,
 )
-from engine.transactional.transactional_state import checked_metadata, checked_partitions
+from engine.transactional.transactional_state import checked_metadata, checked_partitions, copied_metadata
 
 
 class Outcome(Enum):
@@ -124,10 +124,10 @@ class WholeSource(BatchSource):
     part: SpoutCoordinator[Any]
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
-        self.part.previous = newest_metadata
+        self.part.previous = copied_metadata(newest_metadata)
 
     def _define(self, txid: int, newest_metadata: Any) -> Any:
-        return self.part.initialize_transaction(txid, newest_metadata)
+        return self.part.initialize_transaction(txid, copied_metadata(newest_metadata))
 
     def _checked(self, defined: Any) -> Any:
         return checked_metadata(defined, f"{self._what}.initialize_transaction()")
@@ -142,13 +142,29 @@ class PartitionedSource(BatchSource):
         return self.part.forgotten()
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
-        self.part.positions = positions
+        self.part.positions = _Copies(positions)
 
     def _define(self, txid: int, newest_metadata: Any) -> Any:
         return self.part.partitions()
 
     def _checked(self, defined: Any) -> Any:
         return checked_partitions(defined, f"{self._what}.partitions()")
+
+
+class _Copies(Mapping[Partition, Any]):
+    """Positions whose metadata the user may change: each is copied when it is looked at."""
+
+    def __init__(self, positions: Positions) -> None:
+        self._positions = positions
+
+    def __getitem__(self, partition: Partition) -> Any:
+        return copied_metadata(self._positions[partition])
+
+    def __iter__(self) -> Iterator[Partition]:
+        return iter(self._positions)
+
+    def __len__(self) -> int:
+        return len(self._positions)
 
 
 def source_of(spout: AnySpout) -> BatchSource:
@@ -183,7 +199,7 @@ class WholeShare(ShareEmitter):
     part: SpoutEmitter[Any]
 
     async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
-        result = self.part.emit_batch(order.attempt, order.metadata, collector)  # type: ignore[arg-type]
+        result = self.part.emit_batch(order.attempt, copied_metadata(order.metadata), collector)  # type: ignore[arg-type]
         if result is not None:
             await awaited(result)
         return {WHOLE: Share(None, *collector.take_digest())}
@@ -214,11 +230,11 @@ class _PartitionedShare(ShareEmitter):
         another one emits the partition now."""
         previous = order.awaited.get(partition)
         if previous is None:
-            return order.positions.get(partition)
+            return copied_metadata(order.positions.get(partition))
         emitted = self._emitted.get(previous, {})
         if partition not in emitted:
             raise FailedBatch(f"where attempt {previous} ended in partition {partition!r} is not known here yet")
-        return emitted[partition]
+        return copied_metadata(emitted[partition])
 
 
 class PartitionedShare(_PartitionedShare):
@@ -229,7 +245,7 @@ class PartitionedShare(_PartitionedShare):
     async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
         known, metadata = self._emitted_before(order, partition)
         if known:
-            result = self.part.emit_partition_batch(order.attempt, collector, partition, metadata)  # type: ignore[arg-type]
+            result = self.part.emit_partition_batch(order.attempt, collector, partition, copied_metadata(metadata))  # type: ignore[arg-type]
             if result is not None:
                 await awaited(result)
             return metadata

@@ -7,7 +7,7 @@
 | `OpaquePartitionedTransactionalSpout` | may give others, and starts where the batch before it ended | the same |
 
 Metadata is None, bool, int, float, str, bytes, a list or a dict of these; it is kept by the engine, durably before anything of its txid
-is committed. All methods may be `def` or `async def`.
+is committed. What is handed back of it is a copy, which may be changed. All methods may be `def` or `async def`.
 """
 
 from abc import ABC, abstractmethod

@@ -118,6 +118,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
 
 
 _CODEC: Final = MessagePack()
+_CONSTANT: Final = frozenset({type(None), bool, int, float, str, bytes})
 
 
 def checked_metadata(metadata: object, what: str) -> Any:
@@ -129,6 +130,11 @@ def checked_metadata(metadata: object, what: str) -> Any:
             f"{what} gave metadata that cannot be kept: {error}",
             hint="Metadata is None, bool, int, float, str, bytes, or lists and dicts of these.",
         ) from None
+
+
+def copied_metadata(metadata: Any) -> Any:
+    """Return kept metadata as it is handed to the user, who may change what it is given and return it: what is kept stays as it is."""
+    return metadata if type(metadata) in _CONSTANT else _CODEC.decode(_CODEC.encode(metadata))
 
 
 def checked_partitions(given: object, what: str) -> list[Partition]:
