@@ -36,7 +36,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
     errors.IllegalSaslStateError: "The brokers' listener has no SASL: write the protocol of KafkaSecurity that it speaks.",
     errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (WRITE, for a sink; both, for a committer).",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic; to write: WRITE, and for a committer both.",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
     errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
     errors.TransactionalIdAuthorizationFailed: "Give the user WRITE on transactional ids that begin with 'stormcell-tx:'.",
