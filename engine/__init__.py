@@ -59,6 +59,7 @@ if TYPE_CHECKING:
         TransactionalTopologyBuilder,
         TransactionAttempt,
     )
+    from engine.transactional.values import OpaqueValue, TransactionalValue
 
 __all__ = [
     "BasicBolt",
@@ -85,6 +86,7 @@ __all__ = [
     "InletHandle",
     "KeyValueState",
     "OpaquePartitionedTransactionalSpout",
+    "OpaqueValue",
     "OutputCollector",
     "PartitionedTransactionalSpout",
     "Run",
@@ -105,6 +107,7 @@ __all__ = [
     "TransactionAttempt",
     "TransactionalSpout",
     "TransactionalTopologyBuilder",
+    "TransactionalValue",
     "Tuple",
     "TupleFailed",
     "UsageError",
@@ -123,6 +126,7 @@ _LOADED_WHEN_USED = {
     "FailedBatch": "engine.transactional",
     "KeyValueState": "engine.state",
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
+    "OpaqueValue": "engine.transactional.values",
     "PartitionedTransactionalSpout": "engine.transactional",
     "Run": "engine.cluster.local_cluster",
     "Snapshot": "engine.cluster.snapshot",
@@ -133,6 +137,7 @@ _LOADED_WHEN_USED = {
     "TransactionAttempt": "engine.transactional",
     "TransactionalSpout": "engine.transactional",
     "TransactionalTopologyBuilder": "engine.transactional",
+    "TransactionalValue": "engine.transactional.values",
     "run": "engine.cluster.local_cluster",
     "stateful_bolt": "engine.checkpoint",
 }

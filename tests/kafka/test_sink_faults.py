@@ -64,7 +64,7 @@ async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
         config = sink_config(strict.address("SASL_PLAINTEXT"), name, security=as_writer())
         with pytest.raises(ComponentError, match="TopicAuthorizationFailed") as raised:
             await write(config, fed(["a"]))
-        assert "WRITE, for a sink" in str(raised.value)
+        assert "to write: WRITE" in str(raised.value)
 
 
 async def test_dead_letters_that_may_not_be_written_end_the_run_before_it_begins(strict: KafkaBroker) -> None:

@@ -31,6 +31,7 @@ NAMES = [
     "InletClosed",
     "KeyValueState",
     "OpaquePartitionedTransactionalSpout",
+    "OpaqueValue",
     "OutputCollector",
     "PartitionedTransactionalSpout",
     "Spout",
@@ -48,6 +49,7 @@ NAMES = [
     "TransactionAttempt",
     "TransactionalSpout",
     "TransactionalTopologyBuilder",
+    "TransactionalValue",
     "Tuple",
     "TupleFailed",
     "UsageError",
@@ -101,6 +103,7 @@ COMMANDS = {
     "graph": "--format",
     "state": "list show export delete",
     "kafka": "lag offsets reset dead-letters replay",
+    "transactions": "--topology --json",
     "bench": "",
 }
 
