@@ -11,6 +11,7 @@ from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
+from tests.soak.transactions import Played as PlayedTransactions
 from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
 OFFSETS: Final = "offsets"
@@ -41,6 +42,8 @@ class Figures:
     """The named steps at which one died."""
     kafka: dict[str, Counter[str]] = field(default_factory=dict)
     """Of groups on a Kafka broker: what was counted, by scenario."""
+    killed_transactions: Counter[str] = field(default_factory=Counter)
+    """Of real processes of transactional topologies: how many were killed, by combination and by step."""
     programs: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     """Each with the command that replays it."""
@@ -93,6 +96,14 @@ class Figures:
         if played.verdict.violations:
             self.violations.append(played.describe())
 
+    def add_killed_transactions(self, played: PlayedTransactions) -> None:
+        """Count rounds of kills of transactional topologies."""
+        counts = self.killed_transactions
+        counts.update(rounds=played.rounds, kills=played.kills)
+        counts.update({f"of {combination}": count for combination, count in played.by_combination.items()})
+        counts.update({f"died {place}": count for place, count in played.deaths.items()})
+        self.violations += played.violations
+
     @property
     def dags(self) -> Counter[str]:
         """Of `programs`, those of tuple DAGs."""
@@ -128,6 +139,7 @@ class Figures:
             *self.transaction_lines(),
             *self.kill_lines(),
             *self.kafka_lines(),
+            *self.killed_transactions_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
         ]
@@ -164,6 +176,15 @@ class Figures:
                 servers = f"; {counts[f'{store} server']:,} times the server" if store == "redis" else ""
                 lines.append(f"  {store}: {kinds}{servers}, in {counts[f'{store} rounds']:,} rounds")
         return [*lines, f"  {counts['numbers']:,} numbers judged, {counts['replayed']:,} of them replayed"]
+
+    def killed_transactions_lines(self) -> list[str]:
+        """What the kills of transactional topologies came to."""
+        counts = self.killed_transactions
+        return [
+            f"kill -9 of transactional topologies: {counts['kills']:,}, in {counts['rounds']:,} rounds",
+            f"  by combination: {listed(counts, 'of ')}",
+            f"  by step: {listed(counts, 'died ')}",
+        ]
 
     def kafka_lines(self) -> list[str]:
         """What the groups on a Kafka broker came to."""

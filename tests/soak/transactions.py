@@ -6,6 +6,7 @@ python -m tests.soak.transactions COUNT SEED --round 12    one of them again: th
 
 import argparse
 import asyncio
+import logging
 import random
 import shutil
 import sys
@@ -187,6 +188,7 @@ class Rounds:
                 lanes.create_task(self._lane())
         if self._played.kills >= ENOUGH:
             self._played.violations += never_struck(self._played.deaths)
+            self._tell(self._played)
 
     async def _lane(self) -> None:
         while not self._is_enough:
@@ -213,6 +215,7 @@ def never_struck(deaths: Counter[str]) -> list[str]:
 
 def play(count: int, seed: int, is_over: Callable[[], bool] = lambda: False, only: int | None = None) -> Played:
     """Kill so many processes, with lines of progress; or play one round."""
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # a new topic has no leader yet
     played = Played(seed, count)
     folder = Path(tempfile.mkdtemp(prefix="soak-transactions-servers-"))
     with ExitStack() as stack:

@@ -19,7 +19,7 @@ def every(*arguments: Any) -> bool:
 
 def on(stream: str) -> Callable[..., bool]:
     """What the coordinator sends on this stream."""
-    return lambda coordinator, values, tree, sent_on: sent_on == stream
+    return lambda coordinator, values, tree, sent_on, *rest: sent_on == stream
 
 
 def of_tree(name: str) -> Callable[..., bool]:
@@ -27,12 +27,12 @@ def of_tree(name: str) -> Callable[..., bool]:
     return lambda coordinator, message_id: message_id.tree == name
 
 
-def is_last(state: Any, record: Any) -> bool:
+def is_last(state: Any, record: Any, *rest: Any) -> bool:
     """The save at the end of a run."""
     return record.next_shares is None
 
 
-def is_no_last(state: Any, record: Any) -> bool:
+def is_no_last(state: Any, record: Any, *rest: Any) -> bool:
     """The save at the beginning of a commit phase."""
     return record.next_shares is not None
 
