@@ -29,26 +29,38 @@ class _Reading:
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self._config = config
         self._commits: GroupCommits | None = None
+        self._batches: BatchReader | None = None
+        """None until it is open."""
 
     async def open(self) -> None:
         """Connect, however long that takes."""
         config, context = self._config, self.context
-        self._batches = BatchReader(config, context)
-        await self._batches.open()
+        batches = BatchReader(config, context)
+        await batches.open()
+        self._batches = batches
         if config.group is not None:
-            self._commits = GroupCommits(self._batches.link, config.group, context.topology_name, self._batches.report)
+            self._commits = GroupCommits(batches.link, config.group, context.topology_name, batches.report)
             context.create_task(self._commits.keep())
 
     async def close(self) -> None:
         """Disconnect."""
-        if self._commits is not None:
-            await self._commits.close()
-        await self._batches.close()
+        if self._batches is None:
+            return
+        try:
+            if self._commits is not None:
+                await self._commits.close()
+        finally:
+            await self._batches.close()
 
     def cleanup_before(self, txid: int) -> None:
         """Forget what was kept of earlier txids."""
         if self._commits is not None:
             self._commits.forget_before(txid)
+
+    @property
+    def _reader(self) -> BatchReader:
+        assert self._batches is not None
+        return self._batches
 
     def _note(self, attempt: TransactionAttempt, partition: PartitionId, end: int) -> None:
         if self._commits is not None:
@@ -63,14 +75,14 @@ class KafkaTransactionalEmitter(_Reading, PartitionedEmitter[Metadata]):
     ) -> Metadata:
         """Emit what is there behind `previous`."""
         place, before = place_of(partition), range_of(previous)
-        start = await self._batches.start_of(attempt, place) if before is None else before.end
+        start = await self._reader.start_of(attempt, place) if before is None else before.end
         if start is None:
             return None
         try:
-            taken = await self._batches.read_new(attempt, collector, place, start)
+            taken = await self._reader.read_new(attempt, collector, place, start)
         except OffsetLost as lost:
-            first, last = await self._batches.bounds_of(place)
-            raise self._batches.gone(lost, first, last, f"transaction {attempt.txid}") from lost
+            first, last = await self._reader.bounds_of(place)
+            raise self._reader.gone(lost, first, last, f"transaction {attempt.txid}") from lost
         self._note(attempt, place, taken.end)
         return taken.metadata()
 
@@ -80,7 +92,7 @@ class KafkaTransactionalEmitter(_Reading, PartitionedEmitter[Metadata]):
         """Emit the records of this range again."""
         wanted = range_of(metadata)
         if wanted is not None:
-            await self._batches.read_again(attempt, collector, place_of(partition), wanted)
+            await self._reader.read_again(attempt, collector, place_of(partition), wanted)
             self._note(attempt, place_of(partition), wanted.end)
 
 
@@ -92,25 +104,25 @@ class KafkaOpaqueEmitter(_Reading, OpaqueEmitter[Metadata]):
     ) -> Metadata:
         """Emit what is there behind `previous`."""
         place, before = place_of(partition), range_of(previous)
-        start = await self._batches.start_of(attempt, place) if before is None else before.end
+        start = await self._reader.start_of(attempt, place) if before is None else before.end
         if start is None:
             return None
         try:
-            taken = await self._batches.read_new(attempt, collector, place, start)
+            taken = await self._reader.read_new(attempt, collector, place, start)
         except OffsetLost as lost:
-            taken = await self._batches.read_new(attempt, collector, place, await self._next_there(lost))
+            taken = await self._reader.read_new(attempt, collector, place, await self._next_there(lost))
         self._note(attempt, place, taken.end)
         return previous if taken == OffsetRange(start, start, 0) and previous is not None else taken.metadata()
 
     async def _next_there(self, lost: OffsetLost) -> int:
         """Return the first offset that the broker has, and tell what was lost."""
-        first, last = await self._batches.bounds_of(lost.partition)
+        first, last = await self._reader.bounds_of(lost.partition)
         never = max(0, first - lost.offset)
         self.context.counter("kafka_offsets_lost").add(never)
         self.context.counter("kafka_out_of_range").add(1)
         text = f"{lost.partition}: offset {lost.offset} is not there; the broker has {first} to {last}"
         hint = "Raise the topic's retention." if never else "Was the topic made anew?"
-        self._batches.report(KafkaTrouble(f"{text}. Reading goes on at {first}; {never} offsets were never read", hint=hint))
+        self._reader.report(KafkaTrouble(f"{text}. Reading goes on at {first}; {never} offsets were never read", hint=hint))
         return first
 
 

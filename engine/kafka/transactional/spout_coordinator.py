@@ -30,6 +30,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         self._at_first: Sequence[PartitionId] = ()
         self._stop_at: dict[PartitionId, int] = {}
         """For a run that stops at the end: the ends of those that were there at first, as they were told first."""
+        self._is_open = False
 
     async def open(self) -> None:
         """Connect, and wait for the topics."""
@@ -47,13 +48,15 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         except BaseException:
             await self._link.stop()
             raise
+        self._is_open = True
         context.create_task(self._keep_looking())
         context.create_task(reach.watch(config, self._link.answered_at, SILENCE_SECS, self._report))
 
     async def close(self) -> None:
         """Disconnect."""
-        await self._ends.close()
-        await self._link.stop()
+        if self._is_open:
+            await self._ends.close()
+            await self._link.stop()
 
     async def is_ready(self) -> bool:
         """Tell whether something is to be read beyond what was emitted."""

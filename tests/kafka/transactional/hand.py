@@ -99,7 +99,14 @@ class Hand:
         return TransactionAttempt(txid, self._attempts)
 
     async def new(self, txid: int, partition: str) -> list[Any]:
-        """A new batch behind the one of txid - 1; what it emits."""
+        """A new batch behind the one of txid - 1, tried until it has something; what it emits."""
+        async with asyncio.timeout(PATIENCE_SECS):
+            while not (found := await self.once(txid, partition)):  # noqa: ASYNC110
+                await asyncio.sleep(PAUSE_SECS)
+        return found
+
+    async def once(self, txid: int, partition: str) -> list[Any]:
+        """A new batch behind the one of txid - 1; what it emits, perhaps nothing."""
         collector, before = HandCollector(), self.metadata.get((txid - 1, partition))
         ask = getattr(self.emitter, "emit_partition_batch_new", self.emitter.emit_partition_batch)
         try:
@@ -119,7 +126,7 @@ class Hand:
         found: list[Any] = []
         async with asyncio.timeout(PATIENCE_SECS):
             while len(found) < count:
-                got = await self.new(txid, partition)
+                got = await self.once(txid, partition)
                 found += got
                 txid += 1
                 if not got:

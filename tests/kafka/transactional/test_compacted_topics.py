@@ -62,7 +62,7 @@ async def test_offsets_behind_the_last_record_are_passed(kafka: str, new_topic: 
     name, place = f"{topic}-0", place_of(f"{topic}-0")
     source = spout(kafka, topic, batch_wait_ms=0.0)
     async with emitting(source) as hand, coordinating(source) as coordinator:
-        link = hand.emitter._batches.link
+        link = hand.emitter._reader.link
         assert await hand.until(1, name, 10) == list(range(10))
         last = hand.txid
         async with asyncio.timeout(PATIENCE_SECS):
@@ -75,7 +75,7 @@ async def test_offsets_behind_the_last_record_are_passed(kafka: str, new_topic: 
         monkeypatch.setitem(coordinator._ends.known, place, 13)
         coordinator.positions = {name: hand.metadata[last, name]}
         assert await coordinator.is_ready()
-        assert await hand.new(last + 1, name) == []
+        assert await hand.once(last + 1, name) == []
         assert hand.range(last + 1, name) == (10, 13, 0)
         coordinator.positions = {name: hand.metadata[last + 1, name]}
         assert not coordinator._has_more()

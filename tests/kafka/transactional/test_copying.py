@@ -22,7 +22,7 @@ from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = [pytest.mark.guarantee("TX-7"), pytest.mark.guarantee("TX-8"), pytest.mark.guarantee("TX-10")]
 LIMIT_SECS = 60
-KILLS = 5
+KILLS = 3
 
 
 async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:
@@ -47,7 +47,7 @@ async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(k
 
 
 async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
-    source, target = await filled(new_topic, kafka, 9_000), await new_topic(partitions=2)
+    source, target = await filled(new_topic, kafka, 6_000), await new_topic(partitions=2)
     program = (sys.executable, "-m", "tests.kafka.transactional.copying", kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
     waits, killed = random.Random(20), 0
     async with asyncio.timeout(LIMIT_SECS):
@@ -67,7 +67,7 @@ async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kaf
                 break
             assert process.returncode == -signal.SIGKILL, said.decode()
     assert killed == KILLS
-    assert sorted(map(int, await seen(kafka, target))) == list(range(9_000))
+    assert sorted(map(int, await seen(kafka, target))) == list(range(6_000))
 
 
 def test_a_committer_and_an_opaque_spout_are_refused() -> None:

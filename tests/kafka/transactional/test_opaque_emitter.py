@@ -30,7 +30,7 @@ async def test_a_replay_starts_where_the_batch_before_ended_and_may_have_more(ka
         assert await hand.new(2, name) == [10, 11]
         await produce(kafka, topic, range(12, 15))
         assert await hand.new(2, name) == [10, 11, 12, 13, 14]
-        assert await hand.new(3, name) == []
+        assert await hand.once(3, name) == []
         assert hand.metadata[3, name] is hand.metadata[2, name]
 
 
@@ -71,23 +71,23 @@ async def test_a_partition_that_is_away_holds_up_none_of_the_others(
         await produce(kafka, topic, range(20), partition=number)
     source = spout(kafka, topic, batch_records=5, batch_wait_ms=100.0)
     async with emitting(source) as hand, coordinating(source) as coordinator:
-        for link in (hand.emitter._batches.link, coordinator._link):
+        for link in (hand.emitter._reader.link, coordinator._link):
             monkeypatch.setattr(link, "leader_of", lambda place: None if str(place) == away else 1)
         assert await coordinator.is_ready()
         assert await hand.new(1, there) == [0, 1, 2, 3, 4]
-        assert (await hand.new(1, away), hand.metadata[1, away]) == ([], None)
+        assert (await hand.once(1, away), hand.metadata[1, away]) == ([], None)
         coordinator.positions = {there: [15, 20, 5], away: None}
         assert not await coordinator.is_ready()
         monkeypatch.undo()
         assert await coordinator.is_ready()
         assert await hand.new(2, there) == [5, 6, 7, 8, 9]
         assert await hand.until(2, away, 5) == [0, 1, 2, 3, 4]
-        hand.emitter._batches.link.pause([place_of(away)])  # as a leader that has gone: nothing comes
+        hand.emitter._reader.link.pause([place_of(away)])  # as a leader that has gone: nothing comes
         last = hand.txid
         hand.metadata[last, there] = hand.metadata[2, there]
-        assert (await hand.new(last + 1, away), await hand.new(last + 1, there)) == ([], [10, 11, 12, 13, 14])
+        assert (await hand.once(last + 1, away), await hand.new(last + 1, there)) == ([], [10, 11, 12, 13, 14])
         assert hand.metadata[last + 1, away] is hand.metadata[last, away]
-        hand.emitter._batches.link.resume([place_of(away)])
+        hand.emitter._reader.link.resume([place_of(away)])
         assert await hand.until(last + 2, away, 15) == list(range(5, 20))
 
 
@@ -101,7 +101,7 @@ async def test_a_broker_that_hangs_or_dies_gives_empty_batches_until_it_is_back(
         found = await hand.new(1, name)
         for harm, mend in ((own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)):
             harm()
-            while got := await hand.new(hand.txid + 1, name):  # what was read ahead
+            while got := await hand.once(hand.txid + 1, name):  # what was read ahead
                 found += got
             assert hand.metadata[hand.txid, name] is hand.metadata[hand.txid - 1, name]
             coordinator.positions = {name: hand.metadata[hand.txid, name]}

@@ -66,8 +66,8 @@ async def test_a_run_that_stops_at_the_end_is_exhausted_there(kafka: str, new_to
     source = spout(kafka, topic, stop_at_end=True)
     async with coordinating(source) as coordinator, emitting(source) as hand:
         assert await coordinator.is_ready()
-        for number in (0, 1):
-            await hand.new(1, f"{topic}-{number}")
+        await hand.new(1, f"{topic}-0")
+        await hand.once(1, f"{topic}-1")
         coordinator.positions = {partition: metadata for (_, partition), metadata in hand.metadata.items()}
         with pytest.raises(SpoutExhausted):
             await coordinator.is_ready()

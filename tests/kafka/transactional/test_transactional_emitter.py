@@ -58,7 +58,7 @@ async def test_consecutive_batches_come_from_the_buffer(kafka: str, new_topic: N
     await produce(kafka, topic, range(50))
     async with emitting(spout(kafka, topic, batch_records=5)) as hand:
         await hand.new(1, f"{topic}-0")
-        link, seeks = hand.emitter._batches.link, []
+        link, seeks = hand.emitter._reader.link, []
         monkeypatch.setattr(link, "seek", lambda partition, offset: seeks.append(offset))
         assert await hand.until(2, f"{topic}-0", 45) == list(range(5, 50))
         assert seeks == []
@@ -74,15 +74,16 @@ async def test_what_another_producer_aborted_is_left_out_and_markers_are_passed(
         assert await hand.new(1, name) == list(range(10))
         assert hand.range(1, name) == (0, 18, 10)
         assert await hand.again(1, name) == list(range(10))
-        assert await hand.new(2, name) == []
+        assert await hand.once(2, name) == []
     async with emitting(spout(kafka, topic, batch_records=5)) as hand, coordinating(spout(kafka, topic)) as coordinator:
         assert [len(await hand.new(txid, name)) for txid in (1, 2)] == [5, 5]
         assert await hand.again(1, name) == list(range(5))
         assert await hand.again(2, name) == list(range(5, 10))
-        await hand.until(3, name, 0)
-        await hand.new(3, name)
-        coordinator.positions = {name: hand.metadata[3, name]}
-        assert not await coordinator.is_ready()
+        coordinator.positions = {name: hand.metadata[2, name]}
+        while await coordinator.is_ready():  # until the marker at the end is passed
+            assert await hand.once(hand.txid + 1, name) == []
+            coordinator.positions = {name: hand.metadata[hand.txid, name]}
+        assert coordinator.positions[name][1] == 18
 
 
 async def test_an_open_transaction_is_waited_for(kafka: str, new_topic: NewTopic) -> None:
@@ -93,7 +94,7 @@ async def test_an_open_transaction_is_waited_for(kafka: str, new_topic: NewTopic
         await producer.begin_transaction()
         await producer.send_and_wait(topic, b"1", partition=0)
         async with emitting(spout(kafka, topic)) as hand, coordinating(spout(kafka, topic)) as coordinator:
-            assert await hand.new(1, f"{topic}-0") == []
+            assert await hand.once(1, f"{topic}-0") == []
             coordinator.positions = {f"{topic}-0": hand.metadata[1, f"{topic}-0"]}
             assert not await coordinator.is_ready()
             await producer.commit_transaction()
@@ -196,7 +197,7 @@ async def test_the_first_transaction_begins_where_the_settings_say(kafka: str, n
     await produce(kafka, topic, range(3))
     options = {"start_timestamp_ms": 4_000_000_000_000} if start == "timestamp" else {}
     async with emitting(spout(kafka, topic, start=start, **options)) as hand:
-        assert await hand.new(1, f"{topic}-0") == []
+        assert await hand.once(1, f"{topic}-0") == []
         assert hand.range(1, f"{topic}-0") == (3, 3, 0)
         await produce(kafka, topic, [3, 4])
         assert await hand.until(2, f"{topic}-0", 2) == [3, 4]
@@ -207,14 +208,14 @@ async def test_partitions_that_come_later_are_found_and_read_from_their_beginnin
     source = spout(kafka, topic, start="latest", refresh_ms=50.0)
     async with coordinating(source) as coordinator, emitting(source) as hand:
         assert list(coordinator.partitions()) == [f"{topic}-0"]
-        assert await hand.new(1, f"{topic}-0") == []
+        assert await hand.once(1, f"{topic}-0") == []
         await widen(kafka, topic, 3)
         async with asyncio.timeout(20):
             while len(coordinator.partitions()) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert list(coordinator.partitions()) == [f"{topic}-{number}" for number in range(3)]
         await produce(kafka, topic, range(5), partition=2)
-        assert await hand.new(2, f"{topic}-0") == []
+        assert await hand.once(2, f"{topic}-0") == []
         assert await hand.until(2, f"{topic}-2", 5) == list(range(5))
         await produce(kafka, topic, range(5, 7), partition=0)
         assert await hand.until(3, f"{topic}-0", 2) == [5, 6]
