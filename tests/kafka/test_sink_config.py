@@ -25,7 +25,7 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"batch_bytes": 10, "max_record_bytes": 5}, "batch_bytes=10 must be at most max_record_bytes=5"),
         ({"client": {"acks": 0}}, "client option acks=0: the sink acks what the broker has acknowledged"),
         ({"client": {"acks": 1}}, "acks=1 needs enable_idempotence=False"),
-        ({"client": {"transactional_id": "t"}}, "'transactional_id' is not yours to set. Exactly once into Kafka is the transactional"),
+        ({"client": {"transactional_id": "t"}}, "'transactional_id' is not yours to set. Exactly once into Kafka is KafkaCommitter's"),
         ({"client": {"max_batch_size": 3}}, "Write batch_bytes="),
         ({"on_refused": "dead_letter"}, "on_refused='dead_letter' needs a dead_letter_topic"),
         ({"on_refused": "drop", "dead_letter_topic": "dead"}, "exclude each other"),
