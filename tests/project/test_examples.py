@@ -15,6 +15,8 @@ TEXT = "to be or not to be\nthat is the question\n" * 50
 EXAMPLES: dict[str, tuple[str, str]] = {
     "hello.py": ("-m engine run FILE", "Hello, storm!"),
     "transactional_designs.py": ("FILE 4000", "Every word is counted once."),
+    "transactional_file_word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
+    "transactional_global_count.py": ("FILE", "The result equals a plain count."),
     "word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),
 }
 

@@ -1,0 +1,102 @@
+"""The examples of transactional topologies: their printed results are checked against plain computations (TX-8, TX-10)."""
+
+import os
+import random
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from engine.cli import run_in_terminal
+from tests.examples.conftest import load
+from tests.project.sources import ROOT
+
+pytestmark = pytest.mark.guarantee("TX-10")
+
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+GLOBAL_COUNT, FILE_WORD_COUNT = (str(ROOT / "examples" / f"transactional_{name}.py") for name in ("global_count", "file_word_count"))
+
+
+@pytest.fixture
+def file_word_count() -> ModuleType:
+    return load("transactional_file_word_count")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
+
+
+def write(path: Path, lines: int, rng: random.Random) -> None:
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(" ".join(f"word{rng.randrange(200)}" for _ in range(8)) + "\n" for _ in range(lines))
+
+
+def test_the_global_count_is_right_whichever_way_it_is_run() -> None:
+    shown = "9,500 words in 15 batches; 5 were replayed when their count was stored, and skipped."
+    done = run(GLOBAL_COUNT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-2:] == [shown, "The result equals a plain count."]
+    done = run("-m", "engine", "run", GLOBAL_COUNT)
+    assert done.returncode == 0, done.stderr
+    assert shown in done.stdout
+
+
+def test_words_of_files_are_counted_on_when_there_are_more(tmp_path: Path) -> None:
+    logs, rng = tmp_path / "logs", random.Random(7)
+    logs.mkdir()
+    write(logs / "log", 300, rng)
+    for _ in range(2):
+        done = run(FILE_WORD_COUNT, str(logs), "--keep", str(tmp_path / "counts"))
+        assert done.returncode == 0, done.stderr
+        assert "The result equals a plain count of the same text." in done.stdout
+        assert f"{300 * 8 if not (logs / 'log.1').exists() else 800 * 8:,} words" in done.stdout
+        write(logs / "log", 300, rng)
+        (logs / "log").rename(logs / "log.1")
+        write(logs / "log", 200, rng)
+
+
+def test_a_folder_without_words_is_no_error(tmp_path: Path) -> None:
+    done = run(FILE_WORD_COUNT, str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "0 words, 0 different ones" in done.stdout
+
+
+def test_no_folder_is_told(tmp_path: Path) -> None:
+    done = run(FILE_WORD_COUNT, str(tmp_path / "nowhere"))
+    assert done.returncode == 1
+    assert "there is no folder" in done.stderr
+
+
+def test_the_database_has_what_a_plain_count_gives(file_word_count: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "text").write_text("to be or not to be\n")
+    assert file_word_count.plain_count(str(tmp_path)) == Counter(to=2, be=2, **{"or": 1, "not": 1})
+    counts = tmp_path / "counts"
+    counts.mkdir()
+    assert run_in_terminal(file_word_count.build(str(tmp_path), counts), view="silent").exit_status == 0
+    assert file_word_count.counted(counts) == file_word_count.plain_count(str(tmp_path))
+
+
+@pytest.mark.guarantee("TX-8", "TX-9")
+def test_killed_again_and_again_it_counts_each_word_once(tmp_path: Path) -> None:
+    logs, rng = tmp_path / "logs", random.Random(11)
+    logs.mkdir()
+    for name in "abcd":
+        write(logs / name, 25_000, rng)
+    command = [sys.executable, FILE_WORD_COUNT, str(logs), "--keep", str(tmp_path / "counts")]
+    killed = 0
+    for _ in range(6):
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(rng.uniform(0.8, 2.0))
+        except subprocess.TimeoutExpired:
+            killed += 1
+        finally:
+            process.kill()
+            process.wait()
+    done = run(*command[1:])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "800,000 words, 200 different ones\nThe result equals a plain count of the same text." in done.stdout
+    assert killed
