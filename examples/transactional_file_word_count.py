@@ -3,7 +3,7 @@
     python examples/transactional_file_word_count.py [WHERE] [--keep FOLDER]
     python -m engine run examples/transactional_file_word_count.py
 
-WHERE is a folder, or a pattern such as "logs/app-*.log"; without it the standard library's own sources are counted. With --keep the
+WHERE is a folder, a file, or a pattern such as "logs/app-*.log"; without it the standard library's own sources are counted. With --keep the
 counts are kept, and how far each file is read: kill it (`kill -9`), start it again, and it goes on; let files grow, be rotated, and come,
 and it counts what is new.
 """
@@ -53,7 +53,7 @@ def counted(folder: Path) -> Counter[str]:
 def plain_count(where: str) -> Counter[str]:
     """Count the same by hand."""
     words: Counter[str] = Counter()
-    for path in glob.glob(where if glob.has_magic(where) else f"{where}/*", recursive=True):
+    for path in glob.glob(f"{where}/*" if Path(where).is_dir() else where, recursive=True):
         if Path(path).is_file():
             words.update(Path(path).read_text(encoding="utf-8", errors="replace").split())
     return words
@@ -80,7 +80,7 @@ def standard_library() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Count the words of files into a database, exactly once.")
     parser.add_argument(
-        "where", nargs="?", default=standard_library(), help="a folder of text, or a pattern; default: the library's sources"
+        "where", nargs="?", default=standard_library(), help="a folder, a file, or a pattern; default: the library's sources"
     )
     parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the counts there, and go on with them")
     arguments = parser.parse_args()

@@ -103,6 +103,14 @@ def test_a_pattern_says_which_files(tmp_path: Path) -> None:
     assert sorted(kept.rows) == sorted(lines)
 
 
+def test_one_file_may_be_named(tmp_path: Path) -> None:
+    lines = write(tmp_path / "a[1]", "a", many=3)
+    write(tmp_path / "a1", "no")
+    kept = Kept()
+    play(FileTransactionalSpout(tmp_path / "a[1]", stop_at_end=True), kept)
+    assert kept.rows == lines
+
+
 def test_a_file_of_two_names_is_read_once(tmp_path: Path) -> None:
     lines = write(tmp_path / "a", "a", many=3)
     os.link(tmp_path / "a", tmp_path / "b")

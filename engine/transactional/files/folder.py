@@ -41,7 +41,9 @@ class Folder:
 
     @classmethod
     def of(cls, where: str) -> "Folder":
-        """Take a folder, of whose own files those count that are not hidden, or a pattern as `glob` knows it, with `**` for all folders."""
+        """Take a file; or a folder, of whose own files those count that are not hidden; or a pattern as `glob` knows it, with `**`."""
+        if os.path.isfile(where):
+            return cls(os.path.dirname(where) or os.curdir, glob.escape(os.path.basename(where)))
         if not glob.has_magic(where):
             return cls(where, "*")
         parts = where.split(os.sep)

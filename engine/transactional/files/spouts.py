@@ -51,7 +51,7 @@ class _FileSpout:
         errors: str = "strict",
         **limits: Unpack[FileLimits],
     ) -> None:
-        """Take a folder, or a pattern such as "logs/app-*.log" or "logs/**/*.log"; which fields a tuple has, of line, file and offset.
+        """Take a folder, a file, or a pattern such as "logs/app-*.log" or "logs/**/*.log"; the fields of a tuple, of line, file and offset.
 
         With `stop_at_end` the run is complete when all files are read, and a last line without an end is a line; else files are followed.
         With `encoding=None` lines are bytes; `errors` as in `bytes.decode`. The line is without its end, "\\n" or "\\r\\n".
