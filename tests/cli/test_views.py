@@ -12,6 +12,7 @@ from engine.cli.live_table import AboveTable, render
 from engine.cli.plain_line import PlainLines, plain_line
 from engine.cli.show_error import error_text
 from engine.cli.view import Outcome, make_view
+from engine.cluster.snapshot import Snapshot
 from engine.errors import ComponentError, EngineBug, TopologyError
 from engine.metrics import TaskLabels, UserMetrics
 from tests.cli.snapshots import REPORT, snapshot
@@ -46,6 +47,27 @@ def test_a_plain_line_tells_how_far_a_component_is_behind_in_all() -> None:
     metrics.counter("stalls_lag", TaskLabels("count", 2), {})  # grows for ever
     line = plain_line(None, replace(snapshot(), user_metrics=metrics.read()))
     assert line.endswith(" | fullest count 60% | lines kafka lag 190,000,000 | count lag 7 | errors 1")
+
+
+def transactions(committed: int, uptime_secs: float) -> Snapshot:
+    """A run with a coordinator, as far as it measures itself."""
+    metrics = UserMetrics()
+    coordinator = TaskLabels("words/coordinator", 1)
+    metrics.counter("transactions_committed", coordinator, {}).add(committed)
+    metrics.counter("transactions_failed", coordinator, {}).add(2)
+    metrics.gauge("transactions_open", coordinator, {}).set(4)
+    metrics.gauge("transaction_committed_txid", coordinator, {}).set(1000 + committed)
+    return replace(snapshot(uptime_secs), user_metrics=metrics.read())
+
+
+def test_the_views_tell_how_transactions_go() -> None:
+    expected = "transactions txid 1,500 committed (40/s) · 4 open · 2 failed"
+    before, now = transactions(100, 10.0), transactions(500, 20.0)
+    assert expected in plain_line(before, now).split(" | ")
+    console = Console(file=io.StringIO(), width=120, color_system=None)
+    console.print(render(before, now, 120))
+    assert f"\n{expected}" in console.file.getvalue()  # type: ignore[attr-defined]
+    assert "transactions" not in plain_line(None, snapshot())
 
 
 def test_plain_lines_end_with_the_tables_of_the_users_metrics(capsys: pytest.CaptureFixture[str]) -> None:

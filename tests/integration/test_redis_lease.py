@@ -1,0 +1,103 @@
+"""The lease by which a process on Redis is known to run a topology (CP-8)."""
+
+import asyncio
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from engine.errors import StateError
+from engine.state import provider_of, take
+from engine.state.redis.lease import RedisLease
+from engine.state.redis.link import RedisAddress, RedisLink
+from engine.state.redis.provider import RedisProvider
+from tests.integration.redis_states import LEDGER, TOPOLOGY, opened
+from tests.servers.redis_server import RedisServer
+
+pytestmark = pytest.mark.guarantee("CP-8")
+KEY = "{test:word%20count}:lease"
+SECS = 20
+
+
+def address_of(server: RedisServer, lease_secs: float = 0.3) -> RedisAddress:
+    return replace(server.address(), lease_secs=lease_secs)
+
+
+def holder(server: RedisServer) -> str:
+    with server.client() as client:
+        return (client.get(KEY) or b"").decode()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(SECS):
+        while not condition():  # noqa: ASYNC110 - a server rings no bell
+            await asyncio.sleep(0.01)
+
+
+async def test_it_is_kept_alive_and_let_go_of(server: RedisServer) -> None:
+    async with opened(address_of(server)) as provider:
+        assert not holder(server), "opening alone takes nothing"
+        await provider.ledger(LEDGER).claim()
+        taken = holder(server)
+        assert "pid" in taken
+        with server.client() as client:
+            for _ in range(3):  # each time it has grown again
+                client.pexpire(KEY, 250)
+                await until(lambda: client.pttl(KEY) > 250)
+        assert holder(server) == taken
+    assert not holder(server)
+
+
+async def test_the_newest_has_it_and_the_one_before_does_not_take_it_back(server: RedisServer) -> None:
+    async with opened(address_of(server)) as first, opened(address_of(server)) as second:
+        await first.ledger(LEDGER).claim()
+        await second.ledger(LEDGER).claim()
+        of_second = holder(server)
+        keeping = first._topology.lease._keeping  # type: ignore[union-attr]
+        assert keeping is not None
+        await asyncio.wait_for(keeping, SECS)
+        await first.close()
+        assert holder(server) == of_second
+
+
+async def test_who_stands_by_waits_through_an_outage(own_server: RedisServer, caplog: pytest.LogCaptureFixture) -> None:
+    async with opened(address_of(own_server, 2.0)) as first:
+        await first.ledger(LEDGER).claim()
+        second = RedisProvider(address_of(own_server, 2.0), timeout_secs=0.5)
+        waiting = asyncio.create_task(take(second, TOPOLOGY, standby=True))
+        await until(lambda: "Waiting until" in caplog.text)
+        own_server.kill()
+        own_server.start()
+        assert not waiting.done()
+        with own_server.client() as client:
+            await until(lambda: client.get(KEY))
+    await asyncio.wait_for(waiting, SECS)
+    await second.close()
+
+
+async def test_who_stands_by_where_nothing_is_reached_is_told_at_once() -> None:
+    with pytest.raises(StateError, match="cannot be reached"):
+        await take(provider_of("redis://127.0.0.1:1/0"), TOPOLOGY, standby=True)
+
+
+async def test_a_removal_takes_it_too(server: RedisServer) -> None:
+    async with opened(address_of(server, 10)) as provider:
+        await provider.ledger(LEDGER).claim()
+        async for _ in provider.inventory().remove(None):
+            pass
+        assert not holder(server)
+
+
+async def test_of_two_that_stand_by_one_begins(server: RedisServer) -> None:
+    link = RedisLink(address_of(server))
+    first, second = RedisLease(link, KEY, "1"), RedisLease(link, KEY, "2")
+    told: list[str] = []
+    waits = [asyncio.create_task(lease.wait(told.append)) for lease in (first, second)]
+    done, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+    assert len(done) == 1
+    begun, other = (first, second) if waits[0] in done else (second, first)
+    await begun.end()
+    await asyncio.gather(*pending)
+    await other.end()
+    await link.close()
+    assert not holder(server)

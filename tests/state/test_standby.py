@@ -1,0 +1,120 @@
+"""Standing by on a file, and where there is nothing to stand by for."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+
+from engine import Config, Run, TopologyBuilder, TopologyError, bolt, spout, stateful_bolt
+from engine.errors import StateError
+from engine.state import StateProvider, provider_of, take
+from engine.state.sqlite.file_lock import FileLock, lock_of
+from examples.lmdb_state import LmdbProvider
+
+pytestmark = pytest.mark.guarantee("CP-8")
+
+
+@spout("number")
+def numbers():  # type: ignore[no-untyped-def]
+    yield (1,)
+
+
+@stateful_bolt()
+def keeps(tup, state):  # type: ignore[no-untyped-def]
+    state.put("number", tup["number"])
+
+
+@bolt()
+def forgets(tup):  # type: ignore[no-untyped-def]
+    pass
+
+
+def topology(function: object = keeps) -> object:
+    builder = TopologyBuilder("one")
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("bolt", function).global_grouping("numbers")  # type: ignore[arg-type]
+    return builder.build()
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path}/state.db"
+
+
+async def opened(url: str) -> StateProvider:
+    provider = provider_of(url)
+    await provider.open("one")
+    return provider
+
+
+async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    first, second = await opened(url), provider_of(url)
+    waiting = asyncio.create_task(take(second, "one", standby=True))
+    while "Waiting until" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
+        await asyncio.sleep(0)
+    assert not waiting.done()
+    await first.close()
+    await waiting
+    assert "topology 'one' is free after" in caplog.text
+    with pytest.raises(StateError, match="runs already"):
+        await opened(url)
+    await second.close()
+    await (await opened(url)).close()
+
+
+async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    provider = provider_of(url)
+    await take(provider, "one", standby=True)
+    await provider.close()
+    assert not caplog.records
+
+
+async def test_who_gives_up_waiting_holds_nothing(url: str) -> None:
+    first, second = await opened(url), provider_of(url)
+    waiting = asyncio.create_task(take(second, "one", standby=True))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await first.close()
+    await (await opened(url)).close()
+
+
+async def test_a_run_that_waits_says_so(url: str) -> None:
+    first = await opened(url)
+    run = Run(topology(), Config(state_provider=url, standby=True))  # type: ignore[arg-type]
+    entering = asyncio.create_task(run.__aenter__())
+    await asyncio.sleep(0)
+    assert run.state == run.snapshot().state == "waiting"
+    await first.close()
+    await entering
+    await run.completed()
+    assert run.state == "complete"
+
+
+async def test_a_topology_without_state_has_nothing_to_wait_for() -> None:
+    with pytest.raises(TopologyError, match=r"standby=True waits for .*, and this topology keeps none"):
+        Run(topology(forgets), Config(standby=True))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("provider", [lambda: provider_of("memory://"), lambda: LmdbProvider("nowhere")])
+async def test_a_store_that_cannot_be_waited_for_says_so(provider: object) -> None:
+    with pytest.raises(StateError) as told:
+        await take(provider(), "one", standby=True)  # type: ignore[operator]
+    assert told.value.hint
+
+
+def test_a_look_at_a_lock_leaves_it_free(tmp_path: Path) -> None:
+    lock = lock_of(tmp_path / "state.db", "one")
+    assert lock is not None
+    assert lock.is_taken() is False
+    assert not list(tmp_path.iterdir()), "a look makes no file"
+    holder = FileLock(lock.path)
+    assert holder.take()
+    assert lock.is_taken() is True
+    holder.release()
+    assert lock.is_taken() is False
+    assert lock.take()
+    lock.release()
