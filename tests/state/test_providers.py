@@ -1,5 +1,6 @@
 """From the text of `state_provider` to a provider."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -66,3 +67,14 @@ def test_what_names_none_is_refused(url: str, text: str) -> None:
         provider_of(url)
     assert text in str(caught.value)
     assert repr(url) in caught.value.message
+
+
+@pytest.mark.guarantee("CP-8")
+@pytest.mark.parametrize(("scheme", "client", "extra"), [("redis", "redis", "redis"), ("zookeeper", "kazoo", "zookeeper")])
+def test_a_client_that_is_not_installed_is_named(scheme: str, client: str, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in [name for name in sys.modules if name.startswith((f"{client}.", f"engine.state.{extra}"))]:
+        monkeypatch.delitem(sys.modules, module)
+    monkeypatch.setitem(sys.modules, client, None)
+    with pytest.raises(StateError, match="which is not installed") as told:
+        provider_of(f"{scheme}://host/x")
+    assert f"stormcell[{extra}]" in (told.value.hint or "")
