@@ -1,10 +1,14 @@
 """One life of a transactional topology, as a process of its own: it runs to its end, or to its death.
 
 python -m tests.transactional.kills.killing JSON      the fields of a Life; says `begins` when it does
+
+It dies with the program that holds the other end of its stdin.
 """
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from dataclasses import asdict, dataclass
 from typing import Final
@@ -55,6 +59,7 @@ async def main(life: Life) -> None:
         redis.KEYS_PER_PART = KEYS_PER_PART  # type: ignore[misc]
     if life.step is not None:
         arm(STEPS[life.step], life.number, life.flight_secs)
+    asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
     sys.stdout.buffer.write(BEGINS)
     sys.stdout.buffer.flush()
     async with engine.run(topology, config) as run:

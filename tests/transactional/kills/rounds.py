@@ -4,6 +4,7 @@ import asyncio
 import random
 import signal
 import sys
+from asyncio.subprocess import PIPE
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -136,7 +137,7 @@ class KilledTopology:
         self.killed.lives += 1
         command = [sys.executable, "-m", "tests.transactional.kills.killing", death.life(self.places).written()]
         with self._log.open("ab") as log:
-            process = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE, stderr=log)
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log)
         assert process.stdout is not None
         try:
             async with asyncio.timeout(MOST_SECS):
