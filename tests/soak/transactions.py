@@ -30,7 +30,6 @@ LANES: Final = 2
 """Rounds side by side."""
 STEPS_PER_ROUND: Final = 8
 INSTANTS_PER_ROUND: Final = 5
-MOST_INSTANT_SECS: Final = 0.4
 ENOUGH: Final = 800
 """Kills after which each step must have been struck."""
 MOST_VIOLATIONS: Final = 5
@@ -123,7 +122,7 @@ def combination_of(seed: int, number: int) -> "Combination":
 def deaths_of(seed: int, number: int) -> list["Death"]:
     """Draw the deaths of a round: the next steps of its combination's, all of which come before any comes again, and random instants."""
     from tests.transactional.kills.combinations import COMBINATIONS
-    from tests.transactional.kills.plan import among, chain, drawn
+    from tests.transactional.kills.plan import among, chain, drawn_instant
     from tests.transactional.kills.steps import steps_of
 
     draws = random.Random(f"{seed} round {number}")
@@ -135,7 +134,7 @@ def deaths_of(seed: int, number: int) -> list["Death"]:
     deaths = chain(chosen, draws)
     first, last = among(chosen)
     for _ in range(INSTANTS_PER_ROUND):
-        instant = drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), batch=draws.randrange(1, 6))
+        instant = drawn_instant(draws)
         deaths.insert(draws.randrange(first, last + 1), instant)
     return deaths
 

@@ -1,6 +1,6 @@
 """One life of a transactional topology, as a process of its own: it runs to its end, or to its death.
 
-python -m tests.transactional.kills.killing JSON      the fields of a Life; says `begins` when it does
+python -m tests.transactional.kills.killing JSON      the fields of a Life; says when it begins, and when it runs
 
 It dies with the program that holds the other end of its stdin.
 """
@@ -19,6 +19,7 @@ from tests.transactional.kills.counting import Places, counting_topology, spout_
 from tests.transactional.kills.steps import STEPS, arm
 
 BEGINS: Final = b"begins\n"
+RUNS: Final = b"runs\n"
 KEYS_PER_PART: Final = 4
 """Of a write to Redis: a batch has several parts."""
 
@@ -60,10 +61,16 @@ async def main(life: Life) -> None:
     if life.step is not None:
         arm(STEPS[life.step], life.number, life.flight_secs)
     asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
-    sys.stdout.buffer.write(BEGINS)
-    sys.stdout.buffer.flush()
+    tell(BEGINS)
     async with engine.run(topology, config) as run:
+        tell(RUNS)
         await run.completed()
+
+
+def tell(line: bytes) -> None:
+    """Have the program that started this one know how far it is."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.flush()
 
 
 if __name__ == "__main__":

@@ -11,6 +11,8 @@ from tests.transactional.kills.steps import STEPS, Step
 BATCH: Final = 3
 """Lines of each partition in a batch, here: many batches of few lines."""
 
+MOST_INSTANT_SECS: Final = 0.3
+
 
 def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[Step]]:
     """Give each step to one combination that comes to it, those with few to choose from first, so that all have about as many."""
@@ -39,6 +41,12 @@ def chain(steps: Iterable[Step], draws: random.Random) -> list[Death]:
         number = 1 if step.is_rare else draws.choice([1, 2])
         deaths.append(drawn(draws, step=step.name, number=number, batch=draws.choice([BATCH, BATCH + 1])))
     return deaths
+
+
+def drawn_instant(draws: random.Random) -> Death:
+    """Return a death at a random instant: while it starts, or while it runs."""
+    starts = draws.random() < 0.2
+    return drawn(draws, secs=draws.uniform(0, MOST_INSTANT_SECS), from_the_beginning=starts, batch=draws.randrange(1, 6))
 
 
 def drawn(draws: random.Random, **death: object) -> Death:

@@ -14,7 +14,7 @@ from typing import Final
 from tests.transactional.kills.combinations import Combination
 from tests.transactional.kills.counting import PARTITIONS, Places
 from tests.transactional.kills.judge import faults_of
-from tests.transactional.kills.killing import Life
+from tests.transactional.kills.killing import BEGINS, RUNS, Life
 
 MOST_SECS: Final = 60.0
 """What takes longer hangs."""
@@ -35,11 +35,12 @@ class Servers:
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """How one process ends: at a step for the n-th time, or, without one, so many seconds after it began."""
+    """How one process ends: at a step for the n-th time, or, without one, so many seconds after it began, or after it ran."""
 
     step: str | None = None
     number: int = 1
     secs: float = MOST_SECS
+    from_the_beginning: bool = False
     batch: int = 5
     pending: int = 3
     flight_secs: float = 0.0005
@@ -141,7 +142,8 @@ class KilledTopology:
         assert process.stdout is not None
         try:
             async with asyncio.timeout(MOST_SECS):
-                await process.stdout.readline()
+                while await process.stdout.readline() not in (BEGINS if death.from_the_beginning else RUNS, b""):
+                    pass
             async with asyncio.timeout(death.secs):
                 await process.wait()
         except TimeoutError:

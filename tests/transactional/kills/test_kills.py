@@ -10,9 +10,11 @@ from pathlib import Path
 import pytest
 
 from tests.transactional.kills.combinations import COMBINATIONS, SPOUTS, STATES, STORES, Combination
-from tests.transactional.kills.plan import chain, drawn, spread
+from tests.transactional.kills.plan import chain, drawn_instant, spread
 from tests.transactional.kills.rounds import AT_AN_INSTANT, KilledTopology, Servers, drawn_lines, play
 from tests.transactional.kills.steps import STEPS
+
+pytestmark = pytest.mark.timeout(300)
 
 LINES = 300
 DEATHS = spread()
@@ -37,7 +39,7 @@ async def test_killed_at_steps_it_counts_each_word_once(combination: Combination
     topology = KilledTopology(combination, servers, tmp_path, f"kills-{secrets.token_hex(4)}", drawn_lines(draws, LINES))
     at_steps = chain(DEATHS[combination], draws)
 
-    killed = await play(topology, [*at_steps, drawn(draws, secs=draws.uniform(0, 0.3))])
+    killed = await play(topology, [*at_steps, drawn_instant(draws)])
 
     assert killed.violations == []
     assert killed.deaths.total() - killed.deaths[AT_AN_INSTANT] == len(at_steps)
