@@ -45,6 +45,10 @@ class ExecutorBoltPort:
         assert anchor is None or isinstance(anchor, Tuple)
         self._executor.core.emit_control(values, stream, anchor)
 
+    def refresh_control(self, tup: AnyTuple) -> None:
+        assert isinstance(tup, Tuple)
+        self._executor.core.refresh_control(tup)
+
     def settle_control(self, tup: AnyTuple, failure: Failure | None = None) -> None:
         assert isinstance(tup, Tuple)
         self._executor.core.settle_control(tup, failure)

@@ -86,6 +86,9 @@ class BoltPort(Protocol):
     def emit_control(self, values: Values, anchor: Tuple | None = None, stream: str = DEFAULT_STREAM) -> None:
         """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too."""
 
+    def refresh_control(self, tup: Tuple) -> None:
+        """Restart the clock of a control tuple that is held, and not settled: what it waits for has got further."""
+
     def settle_control(self, tup: Tuple, failure: Failure | None = None) -> None:
         """Ack a control tuple, or fail it."""
 

@@ -15,7 +15,7 @@ from engine.errors import UsageError
 from engine.kernel import BatchEmitter, BatchPart
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, Tuple, Values, call_kind
-from engine.transactional.host import Host, Hosted, Place
+from engine.transactional.host import Host, Hosted, Place, call_timeout
 
 
 @dataclass(slots=True)
@@ -92,11 +92,8 @@ class BasicHost(Host):
         call = _Call(part, [] if self._pool is not None else None)
         token = _CALL.set(call)
         try:
-            if self._pool is None:
-                await self._consume(BatchEmitter(part), self._bolt.execute(tup))
-            else:
-                await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
-                self._emit_recorded(call)
+            async with call_timeout(self.context.config, "execute()"):
+                await self._call_of(call, tup)
         except (Exception, asyncio.CancelledError) as error:
             aio_task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
@@ -105,6 +102,13 @@ class BasicHost(Host):
         finally:
             _CALL.reset(token)
         self.feed.settle(part, tup)
+
+    async def _call_of(self, call: _Call, tup: Any) -> None:
+        if self._pool is None:
+            await self._consume(BatchEmitter(call.part), self._bolt.execute(tup))
+        else:
+            await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
+            self._emit_recorded(call)
 
     async def _consume(self, emitter: BatchEmitter, result: object) -> None:
         if inspect.isawaitable(result):

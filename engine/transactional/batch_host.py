@@ -14,6 +14,8 @@ from engine.transactional.batch_bolt import BatchBolt
 from engine.transactional.host import Host, Hosted, HostedCollector, Place
 from engine.transactional.resources import OpenResources
 
+REFRESHES_PER_TIMEOUT: Final = 8
+"""How often, in `batch_timeout_secs`, the clock of a batch is restarted while its calls return."""
 CALLS_PER_TURN: Final = 256
 """Of tuples that waited, before others get their turn (BP-4)."""
 
@@ -91,6 +93,7 @@ class BatchHost(Host):
         self._awaited[hosted] = result
         if hosted not in self._runners:
             hosted.part.waiting = deque()
+            hosted.progress_at = self.context.clock.now()
             runner = self._runners[hosted] = self.context.create_task(self._run(hosted))
             runner.add_done_callback(lambda ended: self._let_go(hosted) if self._runners.get(hosted) is ended else None)
 
@@ -105,6 +108,7 @@ class BatchHost(Host):
             while hosted in self._awaited or hosted.part.waiting:
                 if hosted in self._awaited:
                     await self._awaited.pop(hosted)
+                    self._note_progress(hosted)
                 else:
                     assert hosted.part.waiting is not None
                     self.feed.call_next(hosted.part, hosted.part.waiting.popleft())
@@ -135,15 +139,23 @@ class BatchHost(Host):
     def _waiting(self) -> int:
         return sum(len(hosted.part.waiting or ()) for hosted in self._runners)
 
+    def _note_progress(self, hosted: Hosted) -> None:
+        """A call has returned: the clock of its batch is restarted, now and then (TX-5)."""
+        now = hosted.progress_at = self.context.clock.now()
+        if now - hosted.refreshed_at >= self.context.config.batch_timeout_secs / REFRESHES_PER_TIMEOUT:
+            hosted.refreshed_at = now
+            for tup in hosted.held:
+                self.port.refresh_control(tup)
+
     async def _wait_for_room(self) -> None:
+        """Wait until less waits; an attempt of which no call returns fails meanwhile, since the task sees no newer one."""
         if self._room is None:
             self._room = asyncio.get_running_loop().create_future()
-        timeout_secs = self.context.config.batch_timeout_secs
-        try:
-            async with asyncio.timeout(timeout_secs):
-                await asyncio.shield(self._room)
-        except TimeoutError:
-            for hosted in list(self._runners):
+        room, timeout_secs = self._room, self.context.config.batch_timeout_secs
+        while not room.done():
+            await asyncio.wait([room], timeout=timeout_secs / REFRESHES_PER_TIMEOUT)
+            now = self.context.clock.now()
+            for hosted in [hosted for hosted in self._runners if now - hosted.progress_at >= timeout_secs]:
                 self._fail(hosted, self._failure(FAILED, f"its execute() has been waiting for {timeout_secs:g} s"))
 
     def _make_room(self) -> None:

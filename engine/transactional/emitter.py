@@ -12,7 +12,7 @@ from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.batches import Order
-from engine.transactional.host import EmitterCollector, wrong_emit
+from engine.transactional.host import EmitterCollector, call_timeout, wrong_emit
 from engine.transactional.kinds import ShareEmitter, emitter_of, share_emitter
 from engine.transactional.spouts import AnySpout
 
@@ -44,10 +44,8 @@ class EmitterHost(Bolt, BoltPortUser):
         """Emit a share of a batch, or take part in its commit."""
         attempt: TransactionAttempt = tup[0]
         try:
-            if tup.stream == COMMIT_STREAM:
-                await self._call(self._opened.part.commit(attempt))
-            else:
-                await self._emit(Order(*tup.values), tup)
+            async with call_timeout(self.context.config, "commit()" if tup.stream == COMMIT_STREAM else "its emission"):
+                await self._take(attempt, tup)
         except FatalError:
             raise
         except (Exception, asyncio.CancelledError) as error:
@@ -57,6 +55,12 @@ class EmitterHost(Bolt, BoltPortUser):
             self.port.settle_control(tup, self._failure_by(error, attempt))
             return
         self.port.settle_control(tup)
+
+    async def _take(self, attempt: TransactionAttempt, tup: Tuple) -> None:
+        if tup.stream == COMMIT_STREAM:
+            await self._call(self._opened.part.commit(attempt))
+        else:
+            await self._emit(Order(*tup.values), tup)
 
     async def _emit(self, order: Order, tup: Tuple) -> None:
         if order.committed > self._committed:

@@ -1,9 +1,13 @@
 """The host of a user's bolt: an ordinary bolt that counts the tuples of each attempt, and answers for it (TX-3, TX-5, TX-6)."""
 
+import asyncio
 from abc import abstractmethod
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter
 from engine.names import COMMIT_STREAM, REPORT_STREAM
@@ -52,6 +56,10 @@ class Hosted:
     commit_came: bool = False
     failure: Failure | None = None
     instance: Any = None
+    progress_at: float = 0.0
+    """When a call of the instance that was awaited has last returned."""
+    refreshed_at: float = 0.0
+    """When `held` were last told that it gets further."""
 
 
 class Host(Bolt, BoltPortUser):
@@ -243,6 +251,19 @@ def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
 def _text(error: BaseException) -> str | None:
     text = str(error)
     return (text or None) if isinstance(error, FailedBatch) else f"{type(error).__name__}: {text}".removesuffix(": ")
+
+
+@asynccontextmanager
+async def call_timeout(config: Config, what: str) -> AsyncIterator[None]:
+    """Cancel what is awaited here after `batch_timeout_secs`, and fail its batch: until it has returned, no newer attempt comes."""
+    try:
+        async with asyncio.timeout(config.batch_timeout_secs) as scope:
+            yield
+    except TimeoutError as error:
+        if not scope.expired():
+            raise
+        text = f"{what} did not return within {config.batch_timeout_secs:g} s (batch_timeout_secs), and was cancelled"
+        raise FailedBatch(text, report=True) from error
 
 
 class _Reports:
