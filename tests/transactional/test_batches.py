@@ -15,7 +15,7 @@ def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
     return TransactionAttempt(txid, attempt_id)
 
 
-def opened(*, emitters: int = 1, replays_differ: bool = False, partitioned: bool = True, record: Record | None = None) -> Batches:
+def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> Batches:
     return Batches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
 
 
@@ -33,8 +33,8 @@ def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitt
         batches.begin(txid, ["a", "b"])
     assert batches.order(attempt(1)).positions == {}
     batches.take(1, 7, {"a": Share(10, 5, 1)})
-    half = batches.order(attempt(2))
-    assert (half.positions, half.awaited) == ({"a": 10}, {"b": attempt(1)})
+    order = batches.order(attempt(2))
+    assert (order.positions, order.awaited) == ({"a": 10}, {"b": attempt(1)})
     batches.take(1, 8, {"b": Share(20, 5, 1)})
 
     order = batches.order(attempt(2))
@@ -52,8 +52,7 @@ def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
 
     batches.order(attempt(1, 2))
 
-    again = batches.order(attempt(2, 3))
-    assert (again.positions, again.awaited) == ({}, {"a": attempt(1, 2)})
+    assert (batches.order(attempt(2, 3)).positions, batches.order(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
     assert batches.positions == {"a": 10}, "the source is told what is known"
 
 
@@ -162,9 +161,9 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
 
 @pytest.mark.guarantee("TX-9")
 def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
-    assert not opened(record=Record(4, None, {})).begin_stored(5)
-    assert not opened(record=Record(4, None, {}, ["a"], {})).begin_stored(6)
-    assert opened(record=Record(4, None, {}, ["a"], {})).begin_stored(5)
+    assert not opened(record=Record(4, [], {})).begin_stored(5)
+    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored(6)
+    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored(5)
 
 
 @pytest.mark.guarantee("TX-7", "TX-9")
@@ -174,46 +173,46 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
     draws = random.Random(seed)
     replays_differ, most_open = draws.random() < 0.5, draws.randint(1, 6)
     batches = opened(replays_differ=replays_differ)
-    every: list[dict[str, Any]] = []
-    partitions: list[list[str]] = []
-    live: list[bool] = []
+    lists: list[list[str]] = []
+    live: list[TransactionAttempt] = []
+    ended: list[dict[str, Any]] = []
+    told: list[bool] = []
     committed = 0
 
-    def ends(upto: int) -> dict[str, Any]:
-        return {partition: end for batch in every[:upto] for partition, end in batch.items()}
+    def before(txid: int, partition: str) -> int | None:
+        """The place of the newest batch before a txid that has the partition."""
+        return next((place for place in reversed(range(txid - 1)) if partition in lists[place]), None)
 
     for number in range(400):
-        if len(every) - committed < most_open and draws.random() < 0.4:
-            partitions.append(draws.sample("abc", draws.randint(0, 3)))
-            batches.begin(len(every) + 1, partitions[-1])
-            batches.order(attempt(len(every) + 1, -number))  # what is begun is sent
-            every.append({})
-            live.append(False)
-        if len(every) == committed:
+        if len(lists) - committed < most_open and draws.random() < 0.4:
+            lists.append(draws.sample("abc", draws.randint(0, 3)))
+            batches.begin(len(lists), lists[-1])
+            live.append(attempt(len(lists), number))
+            batches.order(live[-1])
+            ended.append({})
+            told.append(False)
+        if len(lists) == committed:
             continue
-        txid = draws.randint(committed + 1, len(every))
-        order = batches.order(attempt(txid, number))
-        live[txid - 1] = False
-        awaited, known = set(), {}
-        for partition in order.metadata:
-            behind = [earlier for earlier in range(committed + 1, txid) if partition in partitions[earlier - 1]]
-            if behind and not live[behind[-1] - 1]:
-                awaited.add(partition)
-            elif partition in (ended := ends(behind[-1] if behind else committed)):
-                known[partition] = ended[partition]
-        assert (order.awaited.keys(), order.positions) == (awaited, known)
-        if not all(live[committed : txid - 1]) or draws.random() < 0.2:
+        txid = draws.randint(committed + 1, len(lists))
+        live[txid - 1], told[txid - 1] = attempt(txid, 1000 + number), False
+        order = batches.order(live[txid - 1])
+        places = {partition: before(txid, partition) for partition in order.metadata}
+        known = {partition: place for partition, place in places.items() if place is not None}
+        assert order.positions == {partition: ended[place][partition] for partition, place in known.items() if told[place]}
+        assert order.awaited == {partition: live[place] for partition, place in known.items() if not told[place]}
+        if order.awaited or draws.random() < 0.2:
             continue
-        before = every[txid - 1]
-        emitted = before if before and not replays_differ else {partition: [txid, number] for partition in order.metadata}
-        assert replays_differ or order.shares == before
+        earlier = ended[txid - 1]
+        assert order.shares == ({} if replays_differ else earlier)
+        emitted = earlier if earlier and not replays_differ else {partition: [txid, number] for partition in order.metadata}
         batches.take(txid, 1, {partition: Share(end, 1, 1) for partition, end in emitted.items()})
         batches.settle(txid)
-        every[txid - 1], live[txid - 1] = emitted, True
-        if live[committed] and draws.random() < 0.5:
+        ended[txid - 1], told[txid - 1] = emitted, True
+        if told[committed] and draws.random() < 0.5:
             record = batches.record(committed + 1)
-            assert {p: share.metadata for p, share in (record.next_shares or {}).items()} == every[committed]
+            assert {p: share.metadata for p, share in (record.next_shares or {}).items()} == ended[committed]
             committed += 1
             batches.commit(committed)
-            assert dict(batches.committed_record.positions) == ends(committed)
+            ends = {partition: end for each in ended[:committed] for partition, end in each.items()}
+            assert dict(batches.committed_record.positions) == ends
     assert committed
