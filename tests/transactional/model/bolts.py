@@ -234,7 +234,7 @@ class Batch(Sends, BatchBolt):
             self.play.witness.has_finished(self.where, self.attempt)
         except asyncio.CancelledError:
             if self.shape.stubborn:
-                await self.play.trouble.wait()
+                await asyncio.sleep(self.play.trouble.longest_secs)
             raise
         finally:
             self._ends()

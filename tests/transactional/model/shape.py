@@ -194,7 +194,7 @@ def _drawn_bolt(draws: random.Random, name: str, above: Sequence[str], copies: d
         awaits=frozenset(method for method in methods if draws.random() < 0.5) if is_batched else frozenset(),
         keeps=keeps,
         marked=draws.random() < 0.5,
-        stubborn=draws.random() < 0.2,
+        stubborn=draws.random() < 0.4,
     )
 
 
