@@ -2,8 +2,8 @@
 
     python -m tests.integration.standing_by FOLDER STATE_URL VALUES_URL transactional|stateful STANDBY
 
-Both sum numbers, and note in FOLDER/commits whoever commits, and which txid. The total of the transactional one is kept apart from its
-coordinator's state.
+Both sum numbers, wait in the midst of it until there is FOLDER/go, and note in FOLDER/commits whoever commits, and which txid. The total
+of the transactional one is kept apart from its coordinator's state.
 """
 
 import asyncio
@@ -22,8 +22,9 @@ NUMBERS = [list(range(0, 2000, 2)), list(range(1, 2000, 2))]
 TOTAL = sum(map(sum, NUMBERS))
 TAKE = 5
 BATCHES = 1000 // TAKE
-PAUSE_SECS = 0.02
-"""For each batch: there is time to do something to a process in the midst of its work."""
+PAUSE_SECS = 0.01
+HELD_AT = 60
+"""The batch, or the number, behind which nothing is done before FOLDER/go is there."""
 
 
 def values_in(url: str) -> ValueMap:
@@ -44,7 +45,7 @@ def transactional(folder: Path, values_url: str) -> Topology:
             return (stored or 0) + partial
 
         async def finish_batch(self) -> None:
-            await asyncio.sleep(PAUSE_SECS)
+            await paced(folder, self.attempt.txid)
             await super().finish_batch()
             note(folder, self.attempt.txid)
 
@@ -60,7 +61,7 @@ def stateful(folder: Path) -> Topology:
     @spout("number")
     async def numbers() -> Any:
         for number in range(100):
-            await asyncio.sleep(PAUSE_SECS)
+            await paced(folder, number)
             yield (number,)
 
     class Total(StatefulBasicBolt):
@@ -76,6 +77,13 @@ def stateful(folder: Path) -> Topology:
     builder.set_spout("numbers", numbers)
     builder.set_bolt("total", Total).global_grouping("numbers")
     return builder.build()
+
+
+async def paced(folder: Path, number: int) -> None:
+    """Give others time to do something to this process in the midst of its work."""
+    await asyncio.sleep(PAUSE_SECS)
+    while number > HELD_AT and not (folder / "go").exists():  # noqa: ASYNC110 - a file rings no bell
+        await asyncio.sleep(PAUSE_SECS)
 
 
 def note(folder: Path, txid: int) -> None:
