@@ -179,6 +179,8 @@ class BoltCalls:
 
     async def returned(self) -> None:
         """Wait until every call has returned; none begins meanwhile. Not from within a call."""
+        if not self._tasks and not self._alone:
+            return
         self._awaited_by += 1
         try:
             while self._tasks or self._alone:
