@@ -106,8 +106,12 @@ class Supervisor:
             self._loop.call_soon(self._look)
 
     def _may_be_over(self) -> bool:
-        spouts = self._assembly.user_spouts
-        return self.state == "draining" or any(spout.broken for spout in spouts) or all(spout.exhausted for spout in spouts)
+        exhausted = True
+        for spout in self._assembly.user_spouts:  # no generators: this is asked whenever an executor parks
+            if spout.broken is not None:
+                return True
+            exhausted = exhausted and spout.exhausted
+        return exhausted or self.state == "draining"
 
     def _broken(self) -> ComponentError | None:
         """What broke a spout for good, if one did (ACK-13)."""

@@ -190,9 +190,12 @@ class BoltExecutor(Executor):
         if handle is None:
             self.core.settle_control(tup)
             return
-        self._controls = [*(each for each in self._controls if not each.is_settled), tup]
+        self._controls = [each for each in self._controls if not each.is_settled]
+        self._controls.append(tup)
         try:
-            await self.call(handle, tup)
+            handled = handle(tup)
+            if handled is not None:
+                await handled
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
                 raise

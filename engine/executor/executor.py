@@ -328,9 +328,11 @@ class Executor(ABC):
     async def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a lifecycle method, plain or async."""
         result = function(*args)
+        if result is None:
+            return
         if inspect.isawaitable(result):
             await result
-        elif result is not None:
+        else:
             raise UsageError(
                 f"{self.spec.kind} {self.place.component_id!r}: {function.__name__}() returned {result!r}",
                 hint="It must return None, or be async def.",
