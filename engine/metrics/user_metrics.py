@@ -5,7 +5,6 @@ They belong to a run and a task, not to an instance: a task that is restarted go
 
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import UsageError
@@ -59,13 +58,12 @@ class Gauge:
 
     def set(self, value: float, /) -> None:
         """Replace the value; UsageError for what is no number."""
-        number = None
-        if not isinstance(cast(object, value), (str, bytes)):  # which float() would read
-            with suppress(TypeError, ValueError, OverflowError):
-                number = float(value)
-        if number is None:
-            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set a number.")
-        self.value = number
+        try:
+            if isinstance(cast(object, value), (str, bytes)):
+                raise TypeError  # float() would read it
+            self.value = float(value)
+        except (TypeError, ValueError, OverflowError):
+            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set a number.") from None
 
     def read(self) -> float:
         """Return the value."""

@@ -84,16 +84,20 @@ class Factory:
             raise UsageError(f"{self._where}: {fault}") from None
 
     def _checked(self, made: object) -> Component:
+        instance: Component = made if isinstance(made, _BASES[self._kind]) else self._created(made)
+        if self._latest is not None and self._latest() is instance:
+            name = type(instance).__name__
+            raise FactoryFault(f"its factory returned the same {name} twice. Each task needs its own: make it in the factory.")
+        self._latest = weakref.ref(instance)
+        return instance
+
+    def _created(self, made: object) -> Component:
+        """Have what the factory made create the instance: it is none itself."""
         create = None if isinstance(made, (type, Spout, BoltBase)) else getattr(made, "create", None)
         instance = create() if callable(create) else made
         if not isinstance(instance, _BASES[self._kind]):
             raise FactoryFault(_wrong_result(self._kind, instance))
-        if self._latest is not None and self._latest() is instance:
-            name = type(instance).__name__
-            raise FactoryFault(f"its factory returned the same {name} twice. Each task needs its own: make it in the factory.")
-        component: Component = instance
-        self._latest = weakref.ref(component)
-        return component
+        return instance  # type: ignore[no-any-return]
 
     def __repr__(self) -> str:
         return f"<factory of {self._where}: {_name(self._given)}>"

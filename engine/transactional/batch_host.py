@@ -99,7 +99,8 @@ class BatchHost(Host):
 
     def _let_go(self, hosted: Hosted) -> None:
         """What was to be awaited, and will not be: the attempt is over here, or the task has died."""
-        let_go(self._awaited.pop(hosted, None))
+        if hosted in self._awaited:
+            let_go(self._awaited.pop(hosted))
 
     async def _run(self, hosted: Hosted) -> None:
         """Await what the instance's calls return, and hand on what waited for them, until nothing does."""
