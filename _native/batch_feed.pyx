@@ -24,17 +24,26 @@ cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
 
 
+cdef extern from "Python.h":
+    bint PyObject_IS_GC(object value)
+    void PyObject_GC_UnTrack(void* value)
+
+
 cdef inline tuple behind(object attempt, object given):
-    """(attempt, *given), for a tuple or a list."""
+    """(attempt, *given), for a tuple or a list. A batch of these waits, so that the collector is to walk none that cannot be in a cycle."""
     cdef tuple values = given if type(given) is tuple else tuple(given)
     cdef Py_ssize_t i, count = PyTuple_GET_SIZE(values)
     cdef tuple made = PyTuple_New(count + 1)
+    cdef bint leads_on = False     # an attempt is two ints, and leads nowhere
     Py_INCREF(attempt)
     PyTuple_SET_ITEM(made, 0, attempt)
     for i in range(count):
         value = <object>PyTuple_GET_ITEM(values, i)
         Py_INCREF(value)
         PyTuple_SET_ITEM(made, i + 1, value)
+        leads_on = leads_on or PyObject_IS_GC(value)
+    if not leads_on:
+        PyObject_GC_UnTrack(<void*>made)
     return made
 
 

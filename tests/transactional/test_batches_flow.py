@@ -1,6 +1,7 @@
 """A batch on its way: the attempt in front, the counting, the end of a batch (TX-1, TX-4, TX-5)."""
 
 import asyncio
+import gc
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator
 from typing import Any
@@ -293,3 +294,25 @@ def test_what_a_task_opens_is_opened_once_and_closed_at_its_end() -> None:
     assert log == ["open", "close"]
     assert len(connections) == 3
     assert len(set(connections)) == 1
+
+
+def test_the_collector_walks_no_tuple_of_a_batch_but_one_that_may_be_in_a_cycle() -> None:
+    walked: list[bool] = []
+
+    class Looks(BasicBolt):
+        output_fields = "value"
+
+        def execute(self, tup: Tuple) -> tuple[Any]:
+            return ([tup["number"]] if tup["number"] > 1 else "one",)
+
+    class Sees(BatchBolt):
+        def execute(self, tup: Tuple) -> None:
+            walked.append(gc.is_tracked(tup.values))
+
+        def finish_batch(self) -> None: ...
+
+    builder = TransactionalTopologyBuilder("walked", "numbers", Batches([[1, 2]]))
+    builder.set_bolt("looks", Looks).shuffle_grouping("numbers")
+    builder.set_bolt("sees", Sees).shuffle_grouping("looks")
+    play(builder.build())
+    assert walked == [False, True]
