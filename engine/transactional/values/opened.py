@@ -114,6 +114,8 @@ class _Update(Generic[K, V, P]):
         self._keys = list(changes)
         self._changes = list(changes.values())
         self._raw_keys: list[Raw] = []
+        self._made: tuple[list[Raw], list[Raw], dict[K, V], list[Raw]] | None = None
+        """What `combine` has made, of which keys and values. It may have changed its arguments: for the same it is not called again."""
 
     async def encode_keys(self) -> None:
         self._raw_keys = await _in_turns(self._store.form.keys, self._keys)
@@ -160,6 +162,8 @@ class _Update(Generic[K, V, P]):
     async def _changed(self, keys: list[K], changes: list[P], changed: Changes) -> tuple[dict[K, V], Changes]:
         """Combine what each key had with its change: its new value, also encoded."""
         form, combine = self._store.form, self._combine
+        if self._made is not None and self._made[:2] == (changed.keys, changed.previous):
+            return self._made[2], changed._replace(values=self._made[3])
         values: dict[K, V] = {}
         for first in range(0, len(keys), KEYS_PER_TURN):
             part = slice(first, first + KEYS_PER_TURN)
@@ -168,6 +172,7 @@ class _Update(Generic[K, V, P]):
             changed.values.extend(form.values(new, keys[part]))
             if first + KEYS_PER_TURN < len(keys):
                 await asyncio.sleep(0)
+        self._made = (changed.keys, changed.previous, values, changed.values)
         return values, changed
 
 

@@ -27,6 +27,10 @@ class ValuesMismatch(StateError, FatalError):
     """Values cannot be kept there: what is stored is newer, of another kind or owner, or the database refuses. No try would do better."""
 
 
+class ValuesTakenOver(StateFenced, FatalError):
+    """A later run of the topology has written: this one is over, or the state of its coordinator is older than the values."""
+
+
 def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int) -> ValuesMismatch:
     """Return the error for an attempt that is older than what is stored."""
     return ValuesMismatch(
@@ -38,6 +42,12 @@ def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int)
 def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -> StateFenced:
     """Return the error for an attempt when a later one has written."""
     later = TransactionAttempt(attempt.txid, stored_attempt_id)
+    if later.epoch > attempt.epoch:
+        return ValuesTakenOver(
+            f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later run, has",
+            hint="Another process runs this topology now. Where none does, the state of the coordinator was restored or reset: "
+            "go on with the newest state, or give the map a new name.",
+        )
     return StateFenced(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has",
         hint="Where no other process runs this topology, this is harmless: the batch was replayed meanwhile.",

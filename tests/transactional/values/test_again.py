@@ -1,0 +1,110 @@
+"""What a map of values does the second time: a store that was away, and a state that is older than the values (TX-8)."""
+
+import asyncio
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import FatalError, Tuple
+from engine.errors import ComponentError, StateFenced, StateUnavailable
+from engine.transactional import Committer, TransactionalTopologyBuilder, TransactionAttempt
+from engine.transactional.attempt import first_attempt_id
+from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, SqliteValues
+from engine.transactional.values.memory import MemoryStore
+from tests.transactional.play import Batches, play
+
+pytestmark = pytest.mark.guarantee("TX-8")
+
+
+class AwayStore(MemoryStore):
+    """Cannot be reached when it is to write, every second time; `takes_effect`: it has written all the same."""
+
+    takes_effect = False
+    writes = 0
+
+    async def write(self, *what: Any) -> bool:
+        AwayStore.writes += 1
+        is_away = AwayStore.writes % 2 == 1
+        written = await super().write(*what) if not is_away or self.takes_effect else False
+        if is_away:
+            raise StateUnavailable("away, for a test")
+        return written
+
+
+class AwayValues(MemoryValues):
+    async def store(self, *, make: bool) -> MemoryStore:
+        return AwayStore(self._table)
+
+
+@pytest.mark.parametrize("takes_effect", [False, True])
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_away(
+    monkeypatch: Any, takes_effect: bool, kind: Any
+) -> None:
+    kept = AwayValues("kept")
+    kind_of_values = kind
+
+    class Collects(ReducingCommitter[str, list[int], list[int]]):
+        values = kept
+        kind = kind_of_values
+
+        def fold(self, partial: list[int] | None, tup: Tuple) -> list[int]:
+            return [*(partial or []), tup["number"]]
+
+        def combine(self, stored: list[int] | None, partial: list[int]) -> list[int]:
+            partial.extend(stored or [])
+            return partial
+
+    monkeypatch.setattr(AwayStore, "takes_effect", takes_effect)
+    monkeypatch.setattr(AwayStore, "writes", 0)
+    builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1], [2], [3]]))
+    builder.set_committer("collects", Collects).global_grouping("numbers")
+    play(builder.build())
+
+    async def read() -> Any:
+        async with kept.reader() as reader:
+            return await reader.get("all")
+
+    assert asyncio.run(read()) == [3, 2, 1]
+
+
+def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_says_so(tmp_path: Path) -> None:
+    total = SqliteValues(tmp_path / "values.db", "total")
+    state, copy = tmp_path / "state.db", tmp_path / "copy.db"
+
+    def run(batches: int, dies_at: int | None = None) -> None:
+        class Dies(Committer):
+            def execute(self, tup: Tuple) -> None: ...
+
+            def finish_batch(self) -> None:
+                if self.attempt.txid == dies_at:
+                    raise FatalError("died in the commit phase")
+
+        builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]] * batches))
+        builder.set_committer("total", ReduceInto(total, value="number", output_fields=("key", "total"))).global_grouping("numbers")
+        builder.set_committer("dies", Dies).global_grouping("total")
+        play(builder.build(), config={"state_provider": f"sqlite:///{state}"}, limit_secs=100)
+
+    run(3)
+    shutil.copy(state, copy)
+    for _ in range(3):
+        with pytest.raises(ComponentError, match="died in the commit phase"):
+            run(4, 4)
+    shutil.copy(copy, state)
+
+    with pytest.raises(ComponentError, match="of a later run, has") as caught:
+        run(5)
+
+    assert "restored or reset" in str(caught.value.hint)
+
+
+def test_only_a_later_run_is_the_end_of_this_one() -> None:
+    replayed = OpaqueValue(4, first_attempt_id(2) + 5, 10)
+    with pytest.raises(StateFenced) as caught:
+        replayed.put(TransactionAttempt(4, first_attempt_id(2) + 4), 11)
+    assert not isinstance(caught.value, FatalError)
+    with pytest.raises(StateFenced) as caught:
+        replayed.put(TransactionAttempt(4, first_attempt_id(1) + 9), 11)
+    assert isinstance(caught.value, FatalError)
