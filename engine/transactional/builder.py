@@ -14,7 +14,7 @@ from engine.topology.factory import FactoryFault
 from engine.topology.stream import Streams
 from engine.transactional.host import ATTEMPT_FIELD
 from engine.transactional.kinds import emitter_of, replays_differ
-from engine.transactional.running import Prepares
+from engine.transactional.running import Prepares, coordinator_id
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
 
 SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
@@ -32,6 +32,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
     ) -> None:
         super().__init__(id, config)
         self._spout = spout
+        self._coordinator_id = coordinator_id(spout_id)
         self._committers: set[int] = set()
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)
@@ -55,6 +56,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
     def _judge(self, declaration: Declaration) -> Judged:
         judged = super()._judge(declaration)
         spec, faults = judged.spec, list(judged.faults)
+        if spec.component_id == self._coordinator_id:
+            faults.append(f"{declaration.where}: {spec.component_id!r} is the engine's own id, of the coordinator of the spout. Rename it.")
         if id(declaration) in self._committers:
             if judged.declared is not None and not spec.is_batched:
                 name = _name(judged.declared)

@@ -88,7 +88,10 @@ class BatchSource(ABC):
         return await awaited(self._checked_orawaited(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
 
     def _checked_orawaited(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
-        defined = self._define(txid, newest_metadata)
+        try:
+            defined = self._define(txid, newest_metadata)
+        except SpoutExhausted:
+            return Outcome.EXHAUSTED
         if not inspect.isawaitable(defined):
             return self._checked(defined)
         answer = self._checked_later(defined)
@@ -96,7 +99,10 @@ class BatchSource(ABC):
         return answer
 
     async def _checked_later(self, defined: Awaitable[Any]) -> Any:
-        return self._checked(await defined)
+        try:
+            return self._checked(await defined)
+        except SpoutExhausted:
+            return Outcome.EXHAUSTED
 
     def _no_bool(self, given: object) -> FatalError:
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")

@@ -129,6 +129,12 @@ def test_what_cannot_replace_is_refused_behind_an_opaque_spout() -> None:
     builder_with(Appends).build()
 
 
+def test_the_id_of_the_coordinator_is_the_engines() -> None:
+    builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
+    builder.set_bolt("numbers/coordinator", Basic).shuffle_grouping("numbers")
+    assert "is the engine's own id, of the coordinator" in faults_of(builder)[0]
+
+
 def test_all_faults_are_told_at_once() -> None:
     builder = TransactionalTopologyBuilder("", "numbers", object(), 0)  # type: ignore[arg-type]
     builder.set_bolt("b", Basic).shuffle_grouping("nmbers")

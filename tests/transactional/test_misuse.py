@@ -154,6 +154,35 @@ def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
         play(summing(Mixed({"a": [1]}, lambda attempt, partition: 1), Store()))
 
 
+@pytest.mark.parametrize("pending", [1, 3])
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_source_may_say_where_it_defines_a_batch_that_there_is_none(pending: int, is_async: bool) -> None:
+    class Coordinates(BatchesCoordinator):
+        def is_ready(self) -> bool:
+            return True
+
+        def initialize_transaction(self, txid: int, previous: int | None) -> Any:
+            return self.later(txid) if is_async else self.now(txid)
+
+        async def later(self, txid: int) -> int:
+            await asyncio.sleep(0.001)
+            return self.now(txid)
+
+        def now(self, txid: int) -> int:
+            if txid > 3:
+                raise SpoutExhausted
+            return txid
+
+    class Ends(Batches):
+        def coordinator(self) -> BatchesCoordinator:
+            return Coordinates(self)
+
+    store = Store()
+    finished = play(summing(Ends([[1], [2], [3]]), store), config={"max_spout_pending": pending})
+    assert store.by_txid == {1: 1, 2: 2, 3: 3}
+    assert finished.errors == ()
+
+
 def test_a_batch_bolt_needs_its_two_methods() -> None:
     class Half(BatchBolt):
         def execute(self, tup: Tuple) -> None: ...
