@@ -31,6 +31,8 @@ class BatchHost(Host):
         self._ending: set[asyncio.Task[None]] = set()
         """Runners of old attempts that were cancelled; a committer begins no finish_batch before they have ended (TX-2)."""
         self._finishing: set[Hosted] = set()
+        self._cleanups: set[asyncio.Task[None]] = set()
+        """Of instances whose attempt is over; the task ends when they have."""
         self._room: asyncio.Future[None] | None = None
 
     @property
@@ -64,7 +66,9 @@ class BatchHost(Host):
             runner.add_done_callback(self._ending.discard)
         instance, hosted.instance = hosted.instance, None
         if instance is not None and type(instance).cleanup is not BoltBase.cleanup:
-            self.context.create_task(self._clean_up(instance, runner))
+            cleanup = asyncio.get_running_loop().create_task(self._clean_up(instance, runner))
+            self._cleanups.add(cleanup)
+            cleanup.add_done_callback(self._cleanups.discard)
         self._make_room()
 
     async def _clean_up(self, instance: BatchBolt, runner: "asyncio.Task[None] | None") -> None:
@@ -191,7 +195,15 @@ class BatchHost(Host):
         """The task ends: nothing more is emitted, and what was opened is closed."""
         for attempt in list(self.feed.parts):
             self.feed.drop(attempt)
-        await self._resources.close()
+        for hosted in self._hosted.values():
+            self._end_instance(hosted)
+        try:
+            if self._cleanups:
+                await asyncio.wait(self._cleanups)
+        finally:
+            for cleanup in self._cleanups:
+                cleanup.cancel()
+            await self._resources.close()
 
 
 def _is_cancelled() -> bool:

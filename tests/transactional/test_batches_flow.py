@@ -316,3 +316,33 @@ def test_the_collector_walks_no_tuple_of_a_batch_but_one_that_may_be_in_a_cycle(
     builder.set_bolt("sees", Sees).shuffle_grouping("looks")
     play(builder.build())
     assert walked == [False, True]
+
+
+@pytest.mark.parametrize("until", [None, 1.0], ids=["complete", "stopped"])
+def test_every_instance_is_cleaned_up_before_what_the_task_opened_is_closed(until: float | None) -> None:
+    log: list[Any] = []
+
+    class Connection:
+        async def close(self) -> None:
+            log.append("close")
+
+    class Address:
+        async def open(self, context: Any) -> Connection:
+            return Connection()
+
+    class Uses(Sums):
+        async def prepare(self) -> None:
+            super().prepare()
+            await self.resources.opened(address)
+
+        async def finish_batch(self) -> None:
+            await asyncio.sleep(0.01 if until is None or self.attempt.txid == 1 else 1000)
+            super().finish_batch()
+
+        async def cleanup(self) -> None:
+            await asyncio.sleep(0.05)
+            log.append(self.attempt.txid)
+
+    address: Any = Address()
+    play(summing(Batches([[1], [2]]), Store(), sums=Uses, tasks=1), until=until)
+    assert log == [1, 2, "close"]
