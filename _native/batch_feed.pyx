@@ -14,11 +14,11 @@ cimport cython
 
 from _native.bolt_core cimport BoltCore
 from _native.dispatch cimport OutStream, SentCounts
-from _native.mailbox cimport REPLY, RESET, SignalRing, signal_with
+from _native.mailbox cimport REPLY, SignalRing, signal_with
 from _native.method cimport Method, call_one
 from _native.stable_hash cimport stable_hash_of
 from _native.task_core cimport COUNTS_SENT, check_thread
-from _native.tuples cimport FAILED_WITH_TASK, MANY_ROOTS, TAKEN, WAITING, Tuple
+from _native.tuples cimport FAILED_WITH_TASK, MANY_ROOTS, TAKEN, Tuple
 
 cdef type GeneratorType = _GeneratorType
 cdef str DEFAULT = "default"
@@ -270,9 +270,3 @@ def reply(BoltCore core not None, Tuple tup not None, answer):
     ring = core.settle_rings.get(tup.origin.task_id)
     if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
         signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)
-
-
-def refresh_control(BoltCore core not None, Tuple tup not None):
-    """Restart the clock of the trees of a control tuple that is held: what it waits for has got further."""
-    if tup.state == WAITING:
-        core.signal_roots(tup, RESET, None)

@@ -392,6 +392,11 @@ cdef class BoltCore(BoltDispatch):
             tick.flags |= IS_TICK
             post(self.mailbox, tick, NULL)
 
+    def refresh_control(self, Tuple tup not None):
+        """Restart the clock of the trees of a control tuple that is held: what it waits for has got further."""
+        if tup.state == WAITING:
+            self.signal_roots(tup, RESET, None)
+
     def settle_control(self, Tuple tup not None, reason=None):
         """Ack a control tuple, or fail it for a reason; control tuples are never taken up, so fail_taken spares them."""
         if tup.state == WAITING:

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import Failure
-from engine.kernel import BatchFeed, Tuple, refresh_control, reply
+from engine.kernel import BatchFeed, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.topology import Tuple as AnyTuple
 from engine.topology import Values
@@ -47,7 +47,7 @@ class ExecutorBoltPort:
 
     def refresh_control(self, tup: AnyTuple) -> None:
         assert isinstance(tup, Tuple)
-        refresh_control(self._executor.core, tup)
+        self._executor.core.refresh_control(tup)
 
     def settle_control(self, tup: AnyTuple, failure: Failure | None = None) -> None:
         assert isinstance(tup, Tuple)

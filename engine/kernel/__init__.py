@@ -6,7 +6,7 @@ What stands here is all that the rest may use of `_native`; each class is docume
 try:
     from _native.ack_ledger import LIFETIME, AckLedger
     from _native.acker_core import AckerCore
-    from _native.batch_feed import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter, refresh_control, reply
+    from _native.batch_feed import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter, reply
     from _native.bolt_core import BoltCore
     from _native.bolt_emitter import BoltEmitter
     from _native.dispatch import Outlet, OutStream, Pulse
@@ -64,7 +64,6 @@ __all__ = [
     "Tuple",
     "key_group",
     "make_tuple",
-    "refresh_control",
     "reply",
     "settle",
     "stable_hash",
