@@ -296,7 +296,7 @@ cdef class BoltCore(BoltDispatch):
 
     cpdef reset_timeout(self, Tuple tup):
         check_thread(self)
-        if tup.state == TAKEN:
+        if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # of control tuples: those that are held
             self.signal_roots(tup, RESET, None)
 
     cdef int forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1:    # (ACK-15)
@@ -391,11 +391,6 @@ cdef class BoltCore(BoltDispatch):
             self.tick_waits = True
             tick.flags |= IS_TICK
             post(self.mailbox, tick, NULL)
-
-    def refresh_control(self, Tuple tup not None):
-        """Restart the clock of the trees of a control tuple that is held: what it waits for has got further."""
-        if tup.state == WAITING:
-            self.signal_roots(tup, RESET, None)
 
     def settle_control(self, Tuple tup not None, reason=None):
         """Ack a control tuple, or fail it for a reason; control tuples are never taken up, so fail_taken spares them."""

@@ -47,7 +47,7 @@ class ExecutorBoltPort:
 
     def refresh_control(self, tup: AnyTuple) -> None:
         assert isinstance(tup, Tuple)
-        self._executor.core.refresh_control(tup)
+        self._executor.core.reset_timeout(tup)
 
     def settle_control(self, tup: AnyTuple, failure: Failure | None = None) -> None:
         assert isinstance(tup, Tuple)
