@@ -76,7 +76,7 @@ class BatchSource(ABC):
             return answer
         if not isinstance(ready, bool):
             raise self._no_bool(ready)
-        return self._checked_orawaited(txid, newest_metadata) if ready else Outcome.NOT_READY
+        return self._defined(txid, newest_metadata) if ready else Outcome.NOT_READY
 
     async def _when_ready(self, ready: Awaitable[bool], txid: int, newest_metadata: Any) -> Answer:
         try:
@@ -85,9 +85,9 @@ class BatchSource(ABC):
             return Outcome.EXHAUSTED
         if not isinstance(is_ready, bool):
             raise self._no_bool(is_ready)
-        return await awaited(self._checked_orawaited(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
+        return await awaited(self._defined(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
 
-    def _checked_orawaited(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
+    def _defined(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
         try:
             defined = self._define(txid, newest_metadata)
         except SpoutExhausted:

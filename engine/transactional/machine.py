@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, TypeAlias
 
-from engine.errors import EngineBug
 from engine.transactional.attempt import TransactionAttempt
 
 
@@ -131,10 +130,3 @@ class Machine:
     def _new_attempt(self, txid: int) -> TransactionAttempt:
         self._last_attempt_id += 1
         return TransactionAttempt(txid, self._last_attempt_id)
-
-    def transaction(self, attempt: TransactionAttempt) -> Transaction:
-        """Return the open transaction of a live attempt."""
-        transaction = self.open.get(attempt.txid)
-        if transaction is None or transaction.attempt != attempt:
-            raise EngineBug("an attempt is not open", attempt=attempt, open=tuple(self.open))
-        return transaction
