@@ -266,7 +266,12 @@ class SpoutExecutor(Executor):
         core = self.core
         if not self.at_rest or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call:
             return False
-        return not (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
+        return not self.is_busy
+
+    @property
+    def is_busy(self) -> bool:
+        """True while more follows by itself, though no tree is open."""
+        return isinstance(self.component, SpoutPortUser) and self.component.is_busy
 
     @property
     def is_done(self) -> bool:
