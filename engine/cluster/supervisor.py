@@ -230,8 +230,9 @@ class Supervisor:
             waiting[bolt.place.component_id] += len(bolt.core.mailbox)
             calls[bolt.place.component_id] += bolt.calls.in_flight
         kinds = (("open trees of", open_trees), ("tuples that wait at", waiting), ("unfinished calls of", calls))
+        open_work = [f"{what} {component!r}: {count:,}" for what, counts in kinds for component, count in counts.items() if count]
         busy = [f"{spout.place.component_id!r} has more to finish" for spout in self._assembly.spouts if spout.is_busy]
-        return ", ".join(f"{what} {component!r}: {count:,}" for what, counts in kinds for component, count in counts.items() if count) or ", ".join(busy)
+        return ", ".join(open_work or busy)
 
     async def completed(self) -> None:
         """Wait for the end; raise the ComponentError that ended the run."""
