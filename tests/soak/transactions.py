@@ -129,6 +129,7 @@ def deaths_of(seed: int, number: int) -> list["Death"]:
     combination = combination_of(seed, number)
     steps = steps_of(combination)
     random.Random(f"{seed} {combination}").shuffle(steps)
+    steps.sort(key=lambda step: sum(step.where(each) for each in COMBINATIONS))  # first those that few combinations come to
     first = number // len(COMBINATIONS) * STEPS_PER_ROUND
     chosen = [steps[at % len(steps)] for at in range(first, first + STEPS_PER_ROUND)]
     deaths = chain(chosen, draws)
