@@ -166,6 +166,25 @@ def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
     assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored(5)
 
 
+@pytest.mark.guarantee("TX-7")
+def test_where_a_batch_of_an_opaque_spout_ended_before_a_restart_is_not_known() -> None:
+    batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": Share(20, 5, 1)}))
+    batches.begin_stored(2)
+    assert batches.positions == {"a": 10}
+
+
+@pytest.mark.guarantee("TX-9")
+def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> None:
+    batches = opened()
+    for txid in (1, 2):
+        batches.begin(txid, ["a"])
+        processed(batches, txid, {"a": Share(10 * txid, 5, 1)})
+    batches.commit(1, ["a"])
+    assert batches.committed_record.positions == {"a": 10}
+    batches.commit(2, ["a"])
+    assert batches.committed_record.positions == {}
+
+
 @pytest.mark.guarantee("TX-7", "TX-9")
 @pytest.mark.parametrize("seed", range(40))
 def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -> None:
