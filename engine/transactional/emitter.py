@@ -12,7 +12,7 @@ from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.batches import Order
-from engine.transactional.host import EmitterCollector, call_timeout, wrong_emit
+from engine.transactional.host import EmitterCollector, call_timeout, failure_text, wrong_emit
 from engine.transactional.kinds import ShareEmitter, emitter_of, share_emitter
 from engine.transactional.spouts import AnySpout
 
@@ -84,7 +84,7 @@ class EmitterHost(Bolt, BoltPortUser):
         if not isinstance(error, FailedBatch) or error.report:
             self.port.report(error, f"batch {attempt} fails, and is tried again")
         reason: Any = FAILED if isinstance(error, FailedBatch) else ERROR
-        return Failure(reason, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}".removesuffix(": "))
+        return Failure(reason, self.context.component_id, self.context.task_id, failure_text(error))
 
     async def cleanup(self) -> None:
         await self._call(self._opened.part.close())

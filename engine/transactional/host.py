@@ -206,7 +206,10 @@ class Host(Bolt, BoltPortUser):
         quiet = isinstance(error, FailedBatch) and not error.report
         if not quiet:
             self.port.report(error, f"batch {hosted.attempt} fails, and is tried again", tup)
-        self._fail(hosted, self._failure(FAILED if isinstance(error, FailedBatch) else ERROR, _text(error)))
+        if isinstance(error, FailedBatch):
+            self._fail(hosted, self._failure(FAILED, str(error) or None))
+        else:
+            self._fail(hosted, self._failure(ERROR, failure_text(error)))
 
     def _fail(self, hosted: Hosted, failure: Failure) -> None:
         if hosted.failure is not None:
@@ -248,9 +251,10 @@ def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
     return error
 
 
-def _text(error: BaseException) -> str | None:
-    text = str(error)
-    return (text or None) if isinstance(error, FailedBatch) else f"{type(error).__name__}: {text}".removesuffix(": ")
+def failure_text(error: BaseException) -> str:
+    """What an error says, for a Failure: without a hint, which its report has."""
+    text = error.message if isinstance(error, EngineError) else str(error)
+    return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, FatalError, Run, Tuple
-from engine.errors import ComponentError
+from engine.errors import ComponentError, UsageError
 from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
 from engine.transactional.running import coordinator_id
@@ -201,6 +201,13 @@ def test_a_basic_bolt_that_raises_fails_the_batch_and_lives_on() -> None:
     assert report.tuple_text is not None
     assert "tried again" in report.next_step
     assert finished.snapshot.components["sums"].tasks[0].restarts == 0
+
+
+def test_why_a_batch_failed_is_told_without_the_hint_that_its_report_has(caplog: pytest.LogCaptureFixture) -> None:
+    Fails = fails_at({(2, 1)}, "execute", lambda text: UsageError(text, hint="Mend it."))
+    finished = play(summing(Batches(FIVE), Store(), sums=Fails, tasks=1))
+    assert "raised: UsageError: on purpose. It is tried again." in caplog.text
+    assert "Mend it." in finished.errors[0].text
 
 
 def test_a_fatal_error_ends_the_run() -> None:
