@@ -75,7 +75,8 @@ class OpenValues(ValuesReader[K, V]):
     ) -> dict[K, V]:
         """Make `combine(stored, change)` the value of each key, once for each txid (TX-8); return the new values, by key.
 
-        To be called once for each batch, with no changes too: it keeps older attempts off the map. What is stored is None where there is
+        To be called once for each batch, with no changes too: it keeps older attempts off the map. Each key is one task's: of transactional
+        values another task's change of the same batch would be skipped. What is stored is None where there is
         nothing, and is without this txid. `kind` is that of the map for ever. Raises StateFenced where a later attempt has written,
         ValuesMismatch where no try would do better, StateUnavailable after `state_timeout_secs` without the database.
         """
