@@ -10,6 +10,7 @@ from engine import BasicBolt, FatalError, Run, Tuple
 from engine.errors import ComponentError, UsageError
 from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
+from engine.transactional.coordinator import FIRST_PAUSE_SECS
 from engine.transactional.running import coordinator_id
 from tests.transactional.play import Batches, Store, Stores, Sums, play, summing
 
@@ -201,6 +202,51 @@ def test_a_basic_bolt_that_raises_fails_the_batch_and_lives_on() -> None:
     assert report.tuple_text is not None
     assert "tried again" in report.next_step
     assert finished.snapshot.components["sums"].tasks[0].restarts == 0
+
+
+@pytest.mark.guarantee("TX-6")
+def test_an_instance_that_raised_is_given_no_more_tuples() -> None:
+    calls: Counter[TransactionAttempt] = Counter()
+
+    class Raises(Sums):
+        def execute(self, tup: Tuple) -> None:
+            calls[self.attempt] += 1
+            if self.attempt.number == 1:
+                raise FailedBatch
+            super().execute(tup)
+
+    store = Store()
+    play(summing(Batches([[1, 2, 3]]), store, sums=Raises, tasks=1))
+    assert store.by_txid == {1: 6}
+    assert [calls[attempt] for attempt in sorted(calls)] == [1, 3]
+
+
+@pytest.mark.guarantee("TX-3")
+def test_after_a_commit_a_failure_is_the_first_one_again_and_tried_again_at_once() -> None:
+    began: dict[int, list[float]] = {}
+    Fails = fails_at({(1, 1), (3, 1)}, "finish_batch")
+
+    class Timed(Fails):  # type: ignore[misc,valid-type]
+        def prepare(self) -> None:
+            began.setdefault(self.attempt.txid, []).append(asyncio.get_running_loop().time())
+            super().prepare()
+
+    play(summing(Batches(FIVE), Store(), sums=Timed, tasks=1))
+    assert [second - first < FIRST_PAUSE_SECS for first, second in (began[1], began[3])] == [True, True]
+
+
+@pytest.mark.guarantee("TX-7")
+def test_emitters_hear_up_to_which_txid_all_is_committed() -> None:
+    heard: list[int] = []
+
+    class Cleans(Batches):
+        def emitter(self) -> Any:
+            emitter = super().emitter()
+            emitter.cleanup_before = heard.append  # type: ignore[method-assign]
+            return emitter
+
+    play(summing(Cleans(FIVE), Store()))
+    assert heard == [2, 3, 4, 5]
 
 
 def test_why_a_batch_failed_is_told_without_the_hint_that_its_report_has(caplog: pytest.LogCaptureFixture) -> None:

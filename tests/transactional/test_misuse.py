@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, SpoutExhausted, Tuple
-from engine.errors import ComponentError
+from engine.errors import ComponentError, UsageError
 from engine.testing import Finished
 from engine.transactional import BatchBolt, BatchCollector, SpoutCoordinator, SpoutEmitter, TransactionalSpout, TransactionAttempt
 from tests.transactional.play import Batches, BatchesCoordinator, OpaquePartitions, Partitions, Store, Sums, play, summing
@@ -61,6 +61,34 @@ def test_an_emit_after_the_batch_is_finished_is_refused() -> None:
     play(summing(Batches([[1], [2]]), store, sums=Late, tasks=1), until=0.05)
     assert len(errors) == 2
     assert "finished, failed or superseded here" in errors[0]
+    assert store.by_txid == {1: 1, 2: 2}
+
+
+def test_an_emitter_that_emits_after_its_emission_has_returned_is_told() -> None:
+    errors: list[str] = []
+
+    class Late(Batches):
+        def emitter(self) -> Any:
+            emitter = super().emitter()
+            emit = emitter.emit_batch
+
+            async def later(collector: BatchCollector) -> None:
+                await asyncio.sleep(0)
+                try:
+                    collector.emit((1,))
+                except UsageError as error:
+                    errors.append(error.message)
+
+            def emit_batch(attempt: TransactionAttempt, metadata: int, collector: BatchCollector) -> None:
+                emit(attempt, metadata, collector)
+                emitter.context.create_task(later(collector))
+
+            emitter.emit_batch = emit_batch  # type: ignore[method-assign]
+            return emitter
+
+    store = Store()
+    play(summing(Late([[1], [2]]), store))
+    assert [error.partition(" after ")[2] for error in errors] == ["its emission had returned"] * 2
     assert store.by_txid == {1: 1, 2: 2}
 
 
