@@ -346,3 +346,24 @@ def test_every_instance_is_cleaned_up_before_what_the_task_opened_is_closed(unti
     address: Any = Address()
     play(summing(Batches([[1], [2]]), Store(), sums=Uses, tasks=1), until=until)
     assert log == [1, 2, "close"]
+
+
+@pytest.mark.guarantee("TX-7")
+def test_the_digest_of_a_partition_is_of_its_own_tuples_alone() -> None:
+    taken: list[tuple[int, int | None]] = []
+
+    class Twice(Batches):
+        def emitter(self) -> Any:
+            emitter = super().emitter()
+
+            def emit_batch(attempt: TransactionAttempt, metadata: int, collector: Any) -> None:
+                for _ in range(2):
+                    collector.emit_many([(1,), (2,)])
+                    taken.append(collector.take_digest())
+
+            emitter.emit_batch = emit_batch  # type: ignore[method-assign]
+            return emitter
+
+    play(summing(Twice([[1]]), Store()))
+    assert taken[0] == taken[1]
+    assert taken[0][0] == 2

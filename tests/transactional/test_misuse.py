@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from engine import BasicBolt, SpoutExhausted, Tuple
+from engine import BasicBolt, Fields, SpoutExhausted, Tuple
 from engine.errors import ComponentError, UsageError
 from engine.testing import Finished
 from engine.transactional import BatchBolt, BatchCollector, SpoutCoordinator, SpoutEmitter, TransactionalSpout, TransactionAttempt
@@ -90,6 +90,27 @@ def test_an_emitter_that_emits_after_its_emission_has_returned_is_told() -> None
     play(summing(Late([[1], [2]]), store))
     assert [error.partition(" after ")[2] for error in errors] == ["its emission had returned"] * 2
     assert store.by_txid == {1: 1, 2: 2}
+
+
+def test_a_direct_emit_after_the_batch_is_finished_is_refused() -> None:
+    errors: list[str] = []
+
+    class Late(Sums):
+        output_fields = {"default": "sum", "direct": Fields("sum", direct=True)}
+
+        def finish_batch(self) -> None:
+            super().finish_batch()
+            self.context.create_task(self.later())
+
+        async def later(self) -> None:
+            await asyncio.sleep(0)
+            try:
+                self.collector.emit_direct(1, (1,), "direct")
+            except UsageError as error:
+                errors.append(error.message)
+
+    play(summing(Batches([[1], [2]]), Store(), sums=Late, tasks=1), until=0.05)
+    assert [error.partition("which is ")[2] for error in errors] == ["finished, failed or superseded here"] * 2
 
 
 def test_what_execute_and_finish_batch_must_not_return_is_told() -> None:
