@@ -1,6 +1,6 @@
 """`TopologyBuilder`: from a user's declarations to an immutable, valid `Topology`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
@@ -104,7 +104,7 @@ class TopologyBuilder:
             if not judged.streams_known:
                 unknown.add(component_id)
         topology = self._topology(MappingProxyType(components))
-        faults.extend(graph_faults(topology, unknown))
+        faults.extend(self._graph_faults(topology, unknown))
         if isinstance(self.config, Config):
             faults.extend(run_faults(topology, self.config))
         if faults:
@@ -119,6 +119,10 @@ class TopologyBuilder:
     def _judge(self, declaration: "Declaration") -> "Judged":
         """Return the component that a declaration means, and its own faults."""
         return judge(declaration)
+
+    def _graph_faults(self, topology: Topology, unknown: Collection[str]) -> list[str]:
+        """Return what is wrong with the components together; the streams of those in `unknown` are not known."""
+        return graph_faults(topology, unknown)
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
         """Return the topology of these components."""

@@ -121,6 +121,8 @@ def _callable_of(kind: Kind, given: object) -> Callable[[], object]:
     create = getattr(given, "create", None)
     if callable(create):
         return create  # type: ignore[no-any-return]
+    if kind == "spout" and hasattr(given, "coordinator") and hasattr(given, "emitter"):
+        raise FactoryFault(f"was given {type(given).__name__}, a source of batches. Build it with TransactionalTopologyBuilder.")
     if not callable(given):
         raise FactoryFault(f"was given {given!r} ({type(given).__name__}), which is no factory. Pass a class, or lambda: Name(...).")
     missing = missing_arguments(given)

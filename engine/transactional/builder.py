@@ -1,6 +1,6 @@
 """`TransactionalTopologyBuilder`: from a spout of batches and bolts that take them to a topology (GRP-5, TX-8)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
@@ -34,6 +34,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._spout = spout
         self._coordinator_id = coordinator_id(spout_id)
         self._committers: set[int] = set()
+        self._reads: dict[str, tuple[str, ...]] = {}
+        """By component, the fields that a ready committer reads of every tuple."""
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)
 
@@ -50,6 +52,12 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._committers.add(id(declaration))
         return BoltDeclarer(component_id, declaration.subscriptions)
 
+    def _graph_faults(self, topology: Topology, unknown: Collection[str]) -> list[str]:
+        faults = super()._graph_faults(topology, unknown)
+        for component_id, names in self._reads.items():
+            faults.extend(_field_faults(topology, component_id, names))
+        return faults
+
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
         return replace(super()._topology(components), prepares=Prepares(self._spout))
 
@@ -65,6 +73,8 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             spec = replace(spec, is_committer=spec.is_batched)
         if declaration.kind == "bolt" and judged.declared is not None:
             faults.extend(_bolt_faults(declaration.where, spec, judged.declared))
+            if not isinstance(judged.declared, type):
+                self._reads[spec.component_id] = tuple(getattr(judged.declared, "reads", ()))
             faults.extend(_committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
         streams, stream_faults = _with_attempt(declaration.where, spec)
         return replace(judged, spec=replace(spec, streams=streams), faults=faults + stream_faults)
@@ -121,6 +131,19 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if spec.is_batched and spec.settings.concurrency != 1:
         yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+
+
+def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...]) -> Iterator[str]:
+    """Yield which fields a ready committer reads that its inputs do not have."""
+    for subscription in topology.components[component_id].subscriptions:
+        source = topology.components.get(subscription.source)
+        fields = None if source is None else source.streams.get(subscription.stream)
+        for name in names:
+            if fields is not None and name not in fields:
+                has = ", ".join(fields.names)
+                stream = f"stream {subscription.stream!r} of {subscription.source!r}"
+                text = f"bolt {component_id!r}: reads the field {name!r}, which {stream} has not (it has: {has})."
+                yield f"{text} Fix key or value of the committer, or the stream."
 
 
 def _committer_faults(where: str, spec: ComponentSpec, declared: object, *, opaque: bool) -> Iterator[str]:

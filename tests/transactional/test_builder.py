@@ -139,3 +139,20 @@ def test_all_faults_are_told_at_once() -> None:
     builder = TransactionalTopologyBuilder("", "numbers", object(), 0)  # type: ignore[arg-type]
     builder.set_bolt("b", Basic).shuffle_grouping("nmbers")
     assert len(faults_of(builder)) >= 4
+
+
+def test_a_ready_committer_that_reads_a_field_which_is_not_there_is_refused() -> None:
+    from engine.transactional.values import MemoryValues, ReduceInto
+
+    builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]]))
+    builder.set_committer("c", ReduceInto(MemoryValues("m"), key="nmber", value="count")).shuffle_grouping("numbers")
+    assert [fault.partition("(it has")[0].strip() for fault in faults_of(builder)] == [
+        "bolt 'c': reads the field 'nmber', which stream 'default' of 'numbers' has not",
+        "bolt 'c': reads the field 'count', which stream 'default' of 'numbers' has not",
+    ]
+
+
+def test_a_source_of_batches_in_a_plain_topology_is_told_where_it_belongs() -> None:
+    builder = TopologyBuilder("plain")
+    builder.set_spout("numbers", Batches([[1]]))  # type: ignore[arg-type]
+    assert "Build it with TransactionalTopologyBuilder" in faults_of(builder)[0]

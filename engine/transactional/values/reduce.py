@@ -58,6 +58,11 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         self.partials = {}
 
     @property
+    def reads(self) -> tuple[str, ...]:
+        """The fields that it reads of every tuple, as far as they are known: `build()` looks for them."""
+        return () if self.keyed_by is None or type(self).key is not ReducingCommitter.key else self.keyed_by
+
+    @property
     def values_kind(self) -> ValueKind:
         """Which kind of values it keeps behind the source that it has."""
         if self.kind == "auto":
@@ -141,6 +146,10 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
     initial: Any
     reduce: Callable[[Any, Any], Any]
 
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return (*super().reads, self.field)
+
     def execute(self, tup: Tuple) -> None:
         partials, key = self.partials, self.key(tup)
         partials[key] = self.reduce(partials[key], tup[self.field]) if key in partials else tup[self.field]
@@ -152,6 +161,10 @@ class _Reducing(ReducingCommitter[Any, Any, Any]):
 
 class _Counting(_Reducing):
     """Counts."""
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        return super(_Reducing, self).reads
 
     def prepare(self) -> None:
         self.partials = defaultdict(int)
