@@ -41,6 +41,7 @@ class BatchHost(Host):
         if not hasattr(self, "feed"):
             self.prepare_feed(emits_results=False)
             self._resources = OpenResources(self.context)
+            self._cleanups = self._place.cleanups.setdefault(self.context.task_id, set())
         return self.feed.execute
 
     # An attempt's instance

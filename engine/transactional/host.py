@@ -34,6 +34,8 @@ class Place:
     most_open: int
     """How many batches are open at once."""
     replays_differ: bool
+    cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
+    """By task id, what cleans up after instances that are over: it outlives the host, and the last host of the task waits for it."""
 
     @property
     def is_late(self) -> bool:

@@ -7,7 +7,6 @@ from typing import Final
 
 import pytest
 
-from engine.errors import EngineBug
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.machine import TABLE, Event, Machine, Phase, Step
 
@@ -126,12 +125,6 @@ def test_attempt_ids_of_a_later_coordinator_are_greater_than_all_of_an_earlier()
     assert new > old.attempt
     assert old.attempt.number == 1001
 
-
-def test_an_attempt_that_is_not_open_is_named() -> None:
-    machine = two_open(Phase.PROCESSING)
-    assert machine.transaction(machine.open[1].attempt) is machine.open[1]
-    with pytest.raises(EngineBug, match="not open"):
-        machine.transaction(TransactionAttempt(1, 99))
 
 
 def test_every_phase_of_the_table_can_be_reached_and_all_but_the_last_left() -> None:

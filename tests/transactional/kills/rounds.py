@@ -1,6 +1,7 @@
 """One topology that is killed again and again, and started again until it is complete; then it is judged."""
 
 import asyncio
+import os
 import random
 import signal
 import sys
@@ -151,7 +152,7 @@ class KilledTopology:
                 self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
         finally:
             if process.returncode is None:
-                process.kill()
+                os.kill(process.pid, signal.SIGKILL)  # process.kill() would reap one that ends just then, and its status be lost
             await process.communicate()
         return process.returncode
 

@@ -140,7 +140,8 @@ class Process:
         if self.weather.is_dead:
             return "killed"
         assert finished.state in ("complete", "stopped", "drained"), finished.state
-        if self.witness.in_commit is not None and finished.state == "complete" and not (plan.outages or plan.trouble):
+        spared = not (plan.outages or plan.trouble or self.trouble.struck["kill"])  # a coordinator that is killed last saves no more
+        if self.witness.in_commit is not None and finished.state == "complete" and spared:
             self.witness.violated(f"process {self.number} is complete, and txid {self.witness.in_commit} is not saved as committed")
         return finished.state
 
