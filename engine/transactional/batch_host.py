@@ -32,6 +32,7 @@ class BatchHost(Host):
         """Runners of old attempts that were cancelled; a committer begins no finish_batch before they have ended (TX-2)."""
         self._finishing: set[Hosted] = set()
         self._cleanups: set[asyncio.Task[None]] = set()
+        self._all_runners: set[asyncio.Task[None]] = set()
         """Of instances whose attempt is over; the task ends when they have."""
         self._room: asyncio.Future[None] | None = None
 
@@ -42,6 +43,9 @@ class BatchHost(Host):
             self.prepare_feed(emits_results=False)
             self._resources = OpenResources(self.context)
             self._cleanups = self._place.cleanups.setdefault(self.context.task_id, set())
+            self._all_runners = self._place.runners.setdefault(self.context.task_id, set())
+            for runner in self._all_runners:  # of a host that died
+                self._note_ending(runner)
         return self.feed.execute
 
     # An attempt's instance
@@ -63,14 +67,17 @@ class BatchHost(Host):
         runner = self._runners.pop(hosted, None)
         if runner is not None and runner is not asyncio.current_task():
             runner.cancel()
-            self._ending.add(runner)
-            runner.add_done_callback(self._ending.discard)
+            self._note_ending(runner)
         instance, hosted.instance = hosted.instance, None
         if instance is not None and type(instance).cleanup is not BoltBase.cleanup:
             cleanup = asyncio.get_running_loop().create_task(self._clean_up(instance, runner))
             self._cleanups.add(cleanup)
             cleanup.add_done_callback(self._cleanups.discard)
         self._make_room()
+
+    def _note_ending(self, runner: "asyncio.Task[None]") -> None:
+        self._ending.add(runner)
+        runner.add_done_callback(self._ending.discard)
 
     async def _clean_up(self, instance: BatchBolt, runner: "asyncio.Task[None] | None") -> None:
         if runner is not None and runner is not asyncio.current_task():
@@ -100,6 +107,8 @@ class BatchHost(Host):
             hosted.part.waiting = deque()
             hosted.progress_at = self.context.clock.now()
             runner = self._runners[hosted] = self.context.create_task(self._run(hosted))
+            self._all_runners.add(runner)
+            runner.add_done_callback(self._all_runners.discard)
             runner.add_done_callback(lambda ended: self._let_go(hosted) if self._runners.get(hosted) is ended else None)
 
     def _let_go(self, hosted: Hosted) -> None:

@@ -36,6 +36,8 @@ class Place:
     replays_differ: bool
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
     """By task id, what cleans up after instances that are over: it outlives the host, and the last host of the task waits for it."""
+    runners: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
+    """By task id, the calls that go on: of a host that died too, since they may take their time to be cancelled."""
 
     @property
     def is_late(self) -> bool:

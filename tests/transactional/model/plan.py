@@ -54,6 +54,8 @@ def draw_plan(seed: int, *, is_calm: bool | None = None) -> Plan:
     calm = draws.random() < 0.1 if is_calm is None else is_calm
     shape = draw_shape(draws)
     base = _drawn_config(draws)
+    if calm:
+        base = base.replace(batch_timeout_secs=600)  # a source may be slow
     deaths = 0 if calm else draws.choice([0, 0, 0, 1, 1, 2, 3])
     processes = [_drawn_process(draws, shape, base, is_calm=calm, dies=number < deaths) for number in range(deaths)]
     for _ in range(2):  # an outage may outlast the patience of one
