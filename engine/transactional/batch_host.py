@@ -32,8 +32,8 @@ class BatchHost(Host):
         """Runners of old attempts that were cancelled; a committer begins no finish_batch before they have ended (TX-2)."""
         self._finishing: set[Hosted] = set()
         self._cleanups: set[asyncio.Task[None]] = set()
-        self._all_runners: set[asyncio.Task[None]] = set()
         """Of instances whose attempt is over; the task ends when they have."""
+        self._all_runners: set[asyncio.Task[None]] = set()
         self._room: asyncio.Future[None] | None = None
 
     @property
