@@ -89,5 +89,5 @@ $(VENV)/.built: $(VENV)/.installed $(NATIVE)
 
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "Installing what checks and tests need"
-	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[dev]'
+	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[dev,dev-spark]'
 	@touch $@

@@ -3,13 +3,16 @@
 # Each unit may import the units of the layers above it in this list, and itself; never another one of its own layer.
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version"),
+    ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version", "spark_bridge.handover"),
     ("engine.config", "engine.log", "engine.metrics", "engine.kernel"),
     ("engine.topology", "engine.state"),
     ("engine.executor", "engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.kafka", "engine.cluster"),
     ("engine", "engine.testing"),
-    ("engine.cli", "engine.__main__", "spark_bridge"),
+    ("engine.cli", "engine.__main__", "spark_bridge.committer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session"),
+    ("spark_bridge.transform", "spark_bridge.pipeline"),
+    ("spark_bridge.cli",),
+    ("spark_bridge", "spark_bridge.__main__"),
 )
 
 # (importing unit, imported unit): why it is right although the layers forbid it.
@@ -23,8 +26,8 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "cython": ("_native",),
     "libc": ("_native",),
     "cpython": ("_native",),
-    "click": ("engine.cli",),
-    "rich": ("engine.cli",),
+    "click": ("engine.cli", "spark_bridge.cli"),
+    "rich": ("engine.cli", "spark_bridge.cli"),
     "uvloop": ("engine.cli",),
     "aiokafka": ("engine.kafka",),
     "msgpack": ("engine.state",),
@@ -32,8 +35,13 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "asyncpg": ("engine.state", "engine.transactional"),
     "kazoo": ("engine.state", "engine.transactional"),
     "pyarrow": ("spark_bridge",),
-    "pyspark": ("spark_bridge",),
+    "fsspec": ("spark_bridge.handover",),
+    "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session", "spark_bridge.pipeline"),
+    "py4j": ("spark_bridge.session",),
 }
+
+# These run where there is no engine: on drivers and executors of a cluster.
+WITHOUT_ENGINE = ("spark_bridge.handover", "spark_bridge.source", "spark_bridge.sinks")
 
 # Only these may import `_native`.
 KERNEL = "engine.kernel"

@@ -6,7 +6,7 @@ import sys
 import tomllib
 from graphlib import CycleError, TopologicalSorter
 
-from tests.project.layers import DECIDING, EXCEPTIONS, KERNEL, LAYERS, THIRD_PARTIES, layer_of, unit_of
+from tests.project.layers import DECIDING, EXCEPTIONS, KERNEL, LAYERS, THIRD_PARTIES, WITHOUT_ENGINE, layer_of, unit_of
 from tests.project.sources import ROOT, modules
 
 OURS = {"_native", "engine", "spark_bridge", "tests", "bench", "examples"}
@@ -34,6 +34,16 @@ def test_imports_go_down_only() -> None:
                 layers = f"layer {layer_of(importer)} imports layer {layer_of(imported)}"
                 faults.append(f"{source.name}:{found.line}: {importer} imports {imported} ({layers})")
     assert not faults, "\n".join(faults)
+
+
+def test_what_executors_run_needs_no_engine() -> None:
+    faults = [
+        f"{source.name}:{found.line}: imports {found.module}"
+        for module, source in modules().items()
+        for found in source.imports
+        if unit_of(module) in WITHOUT_ENGINE and top(found.module) in ("engine", "_native")
+    ]
+    assert not faults
 
 
 def test_every_exception_is_needed() -> None:
