@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
 NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 
-.PHONY: help run test check bench kafka zookeeper postgres soak build dev check-wheel guarantees clean
+.PHONY: help run test test-matrix check bench kafka zookeeper postgres soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,10 @@ zookeeper: dev ## a ZooKeeper, likewise (PORT=n)
 postgres: dev ## a PostgreSQL, likewise (PORT=n)
 	@scripts/install-system-packages postgres
 	@$(BIN)/python -m tests.servers postgres $(if $(PORT),--port $(PORT))
+
+test-matrix: dev ## the tests of spark_bridge on other versions of Spark (SPARK="4.3.0 ...")
+	@scripts/install-system-packages tests
+	@scripts/test-matrix $(BIN)/python $(SPARK)
 
 soak: dev ## long random faults (MINUTES=n)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
