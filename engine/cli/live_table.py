@@ -1,31 +1,23 @@
 """The live table on a terminal: figures in place, errors under them, logs above."""
 
-import asyncio
-import importlib
-import io
-import sys
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Literal, TextIO
+from typing import TYPE_CHECKING, Final, Literal
 
 from engine.cli import figures
 from engine.cli.label_tables import LabelTable, label_tables
+from engine.cli.live_display import LiveDisplay
 from engine.cli.view import Outcome
-from engine.clock import Clock
 from engine.cluster.snapshot import Snapshot
 from engine.executor.error_report import ErrorReport
 from engine.names import is_reserved
 
 if TYPE_CHECKING:
-    from rich.console import Console, Group
-    from rich.live import Live
+    from rich.console import Group
     from rich.table import Table
     from rich.text import Text
 
-INTERVAL_SECS: Final = 0.5
-DRAWING_SHARE: Final = 0.02
-"""So much of the time at most goes into drawing."""
 SHOWN_ERRORS: Final = 5
 WIDE: Final = 104
 """Columns of a terminal that show every count in full."""
@@ -37,114 +29,21 @@ _BUSY, _OVERLOADED, _FILLING = 0.8, 0.95, 0.5
 _NARROW_HEADERS: Final = {"transferred": "trans-\nferred", "execute ms": "execute\nms", "process ms": "process\nms"}
 
 
-class LiveTable:
+class LiveTable(LiveDisplay):
     """The view of a terminal. On standard error, so that what a topology prints can go elsewhere."""
 
-    def __init__(self) -> None:
-        self.interval_secs = INTERVAL_SECS
-        self._clock = Clock()
-        self._console: Console | None = None
-        self._live: Live | None = None
-        self._streams: tuple[TextIO, TextIO] = (sys.stdout, sys.stderr)
-
-    async def begin(self, topology_name: str) -> None:
-        """Load rich beside the run, which has begun, and put up the display."""
-        self._console = await asyncio.to_thread(_console)
-        from rich.live import Live
-
-        live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
-        live.start()
-        self._live, self._streams = live, (sys.stdout, sys.stderr)
-        sys.stderr = AboveTable(self._console, sys.stderr)
-        if sys.stdout.isatty():
-            sys.stdout = AboveTable(self._console, sys.stdout)
-
     def show(self, before: Snapshot | None, now: Snapshot) -> None:
-        """Draw the table anew; less often on a slow machine, for the run stands still meanwhile."""
-        if self._live is not None:
-            began = self._clock.now()
-            size = self._live.console.size
-            self._live.update(render(before, now, size.width, size.height), refresh=True)
-            self.interval_secs = max(INTERVAL_SECS, (self._clock.now() - began) / DRAWING_SHARE)
+        """Draw the table anew."""
+        self.draw(lambda width, height: render(before, now, width, height))
 
     def report(self, report: ErrorReport) -> None:
         """Leave it to the log, which scrolls by above, and to the next snapshot."""
 
-    def note(self, text: str) -> None:
-        """Write it above the table."""
-        if self._console is None:
-            print(text, file=sys.stderr)
-        else:
-            self._console.print(text, style="bold yellow", markup=False, highlight=False)
-
     def end(self, outcome: Outcome) -> None:
         """Leave the figures of the whole run on the screen, and the summary below."""
-        if outcome.snapshot is not None:
-            console = self._console or _console()
-            table = render(None, outcome.snapshot, console.width)
-            if self._live is None:
-                console.print(table)
-            else:
-                self._take_down(table)
-            style = "bold green" if outcome.exit_status == 0 else "bold red"
-            console.print(outcome.summary(), style=style, markup=False, highlight=False)
-
-    def _take_down(self, last_picture: "Group") -> None:
-        """Leave the last picture, and give the streams back."""
-        live, self._live = self._live, None
-        if live is not None:
-            for stream in (sys.stdout, sys.stderr):
-                if isinstance(stream, AboveTable):
-                    stream.close()
-            sys.stdout, sys.stderr = self._streams
-            live.update(last_picture)
-            live.stop()
-
-
-class AboveTable(io.TextIOBase):
-    """Stands in for a stream while the table is shown, and writes whole lines above it, as long as they are.
-
-    Like rich's FileProxy; differs: that one breaks long lines at the width of the terminal, within words and JSON.
-    """
-
-    def __init__(self, console: "Console", stream: TextIO) -> None:
-        self._console = console
-        self._stream = stream
-        self._begun = ""
-
-    def write(self, text: str) -> int:
-        """Write the lines that are whole, and keep the rest until it is."""
-        lines, newline, self._begun = (self._begun + text).rpartition("\n")
-        if newline:
-            self._print(lines)
-        return len(text)
-
-    def flush(self) -> None:
-        """Keep on waiting for the end of the line: a half one would be overwritten by the table."""
-
-    def close(self) -> None:
-        """Write what is left."""
-        if self._begun:
-            self._print(self._begun)
-            self._begun = ""
-
-    def isatty(self) -> bool:
-        """Return True: it ends in the terminal."""
-        return self._stream.isatty()
-
-    def fileno(self) -> int:
-        """Return the descriptor of the stream, for those who write past us."""
-        return self._stream.fileno()
-
-    @property
-    def encoding(self) -> str:  # type: ignore[override]
-        """Return the encoding of the stream."""
-        return self._stream.encoding
-
-    def _print(self, lines: str) -> None:
-        from rich.text import Text
-
-        self._console.print(Text.from_ansi(lines), soft_wrap=True)
+        now = outcome.snapshot
+        if now is not None:
+            self.leave(lambda width: render(None, now, width), outcome.summary(), succeeded=outcome.exit_status == 0)
 
 
 def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
@@ -241,12 +140,3 @@ def _error_line(report: ErrorReport) -> "Text":
 def _load_style(percent: str) -> str:
     share = float(percent.rstrip("%")) / 100 if percent.endswith("%") else 0.0
     return "bold red" if share >= _OVERLOADED else "yellow" if share >= _BUSY else ""
-
-
-def _console() -> "Console":
-    """Load all of rich that is needed, and return a console."""
-    for module in ("rich.live", "rich.table", "rich.box"):
-        importlib.import_module(module)
-    from rich.console import Console
-
-    return Console(file=sys.stderr)  # this very stream: `stderr=True` would look it up anew, and find what stands in for it

@@ -8,7 +8,8 @@ import pytest
 from rich.console import Console
 
 from engine.cli.json_lines import JsonLines, write_refusal
-from engine.cli.live_table import AboveTable, render
+from engine.cli.live_display import AboveTable
+from engine.cli.live_table import render
 from engine.cli.plain_line import PlainLines, plain_line
 from engine.cli.show_error import error_text
 from engine.cli.view import Outcome, make_view

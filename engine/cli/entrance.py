@@ -1,0 +1,154 @@
+"""What every command line of ours has around its commands: output that cannot be written, interrupts, errors, the exit status."""
+
+import importlib
+import os
+import sys
+import threading
+import traceback
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import click
+
+from engine.cli import output
+from engine.clock import Clock
+from engine.errors import EngineError
+from engine.names import POOL_NAME
+
+CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
+_WRONG: Final = 2
+_INTERRUPTED: Final = 130
+_THREAD_PATIENCE_SECS: Final = 1.0
+
+
+class _Unwritten(Exception):
+    """Holds an OSError back from click, which would end the process itself when a pipe is closed."""
+
+    def __init__(self, error: OSError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+@contextmanager
+def _held_back() -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise _Unwritten(error) from error
+
+
+class Commands(click.Group):
+    """Commands, each imported when it is asked for, from its module; `text` is the help, with `{name}` for how the program was called."""
+
+    def __init__(self, *args: Any, modules: Mapping[str, str], text: str, **extra: Any) -> None:
+        super().__init__(*args, **extra)
+        self._modules = modules
+        self._text = text
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        """Parse the arguments; `--help` writes here already."""
+        with _held_back():
+            return super().make_context(*args, **extra)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        with _held_back():
+            return super().invoke(ctx)
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return their names, in the order in which they are met."""
+        return list(self._modules)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return the command of a name."""
+        module = self._modules.get(cmd_name)
+        return None if module is None else importlib.import_module(module).command
+
+    def resolve_command(self, ctx: click.Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Name the nearest command where there is none of this name."""
+        if args and args[0] not in self._modules and not args[0].startswith("-"):
+            ctx.fail(_unknown_command(args[0], ctx.command_path, self._modules))
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Fill in how this program was called."""
+        self.help = self._text.format(name=ctx.command_path)
+        super().format_help(ctx, formatter)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Leave the list to the help text, so that no command is imported for it."""
+
+
+def enter(program: click.Group, arguments: list[str] | None = None) -> None:
+    """Run the command line, and end the process with its exit status (RUN-4)."""
+    output.open_missing()
+    status = run(program, arguments)
+    if status == _INTERRUPTED or _left_behind():  # at once: an exit would first wait for threads, and one may never return
+        output.discard_unwritten()
+        os._exit(status)
+    sys.exit(status)
+
+
+def _left_behind() -> bool:
+    """Tell, also the user, of calls in pool threads that have not returned; nothing can end them but the end of the process."""
+    deadline = Clock().now() + _THREAD_PATIENCE_SECS
+    pools = [thread for thread in threading.enumerate() if thread.name.startswith(f"{POOL_NAME} ")]
+    for thread in pools:
+        thread.join(max(0.0, deadline - Clock().now()))
+    stuck = sorted({thread.name.removeprefix(f"{POOL_NAME} ").rpartition("_")[0] for thread in pools if thread.is_alive()})
+    for component_id in stuck:
+        output.tell(f"a call of bolt {component_id!r} in a pool thread did not return; the process ends without it")
+    return bool(stuck)
+
+
+def run(program: click.Group, arguments: list[str] | None = None) -> int:
+    """Run the command line and return its exit status; `arguments` are those of the process by default."""
+    status, error = 0, None
+    try:
+        status = _run(program, arguments)
+    except _Unwritten as unwritten:
+        error = unwritten.error
+    except OSError as raised:
+        error = raised
+    lost = output.discard_unwritten()
+    if error is not None:
+        if not _is_of_output(error):
+            raise error
+        lost = lost or error
+    if lost is None or isinstance(lost, BrokenPipeError):  # `... | head` has read enough
+        return status
+    output.tell_lost(lost)
+    return status or _WRONG
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Tell whether an error came of what a command writes. What a run writes comes as BrokenPipeError, by `output`."""
+    frames = list(traceback.walk_tb(error.__traceback__))
+    return isinstance(error, BrokenPipeError) or frames[-1][0].f_code is click.echo.__code__
+
+
+def _run(program: click.Group, arguments: list[str] | None) -> int:
+    try:
+        status = program.main(arguments, standalone_mode=False)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        output.tell("Interrupted.")
+        return _INTERRUPTED
+    except EngineError as error:
+        from engine.cli.show_error import show_error
+
+        show_error(error)
+        return error.exit_status
+    return status if isinstance(status, int) else 0
+
+
+def _unknown_command(name: str, program: str, commands: Collection[str]) -> str:
+    from engine.names import nearest
+
+    if ".py" in name:
+        return f"{name!r} is not a command. Did you mean `{program} run {name}`?"
+    near = nearest(name, commands)
+    return f"{name!r} is not a command. " + (f"Did you mean {near!r}?" if near else f"The commands are {', '.join(commands)}.")
