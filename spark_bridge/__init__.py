@@ -4,14 +4,16 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
 
 _HOMES: Final = {
+    "Handover": "spark_bridge.handover",
     "HandoverError": "spark_bridge.handover",
 }
 """name: the package that has it."""
 
-__all__ = ["HandoverError"]
+__all__ = ["Handover", "HandoverError"]
 
 
 def __getattr__(name: str) -> Any:

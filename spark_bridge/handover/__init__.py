@@ -1,5 +1,38 @@
 """The folder between the engine and Spark: its layout, as both sides know it (SP-2, SP-3). Needs pyarrow alone."""
 
-from spark_bridge.handover.errors import HandoverError
+from spark_bridge.handover.consumers import Consumer, Position
+from spark_bridge.handover.contract import Contract
+from spark_bridge.handover.errors import (
+    ForeignFile,
+    HandoverError,
+    NewerFormat,
+    StorageUnavailable,
+    TornFile,
+    TransactionDeleted,
+    TransactionMissing,
+)
+from spark_bridge.handover.handover import Handover
+from spark_bridge.handover.manifest import Manifest, StagedFile
+from spark_bridge.handover.schema import RESERVED, ddl_of, schema_of
+from spark_bridge.handover.storage import Storage, storage_at
 
-__all__ = ["HandoverError"]
+__all__ = [
+    "RESERVED",
+    "Consumer",
+    "Contract",
+    "ForeignFile",
+    "Handover",
+    "HandoverError",
+    "Manifest",
+    "NewerFormat",
+    "Position",
+    "StagedFile",
+    "Storage",
+    "StorageUnavailable",
+    "TornFile",
+    "TransactionDeleted",
+    "TransactionMissing",
+    "ddl_of",
+    "schema_of",
+    "storage_at",
+]

@@ -1,0 +1,118 @@
+"""How far each consumer is: what it has planned, and what it has committed (SP-3)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Final
+
+from spark_bridge.handover.checked_json import decode, encode
+from spark_bridge.handover.errors import HandoverError, TornFile
+from spark_bridge.handover.names import CONSUMERS, attempt_text, consumer_file, consumer_of
+from spark_bridge.handover.storage import Storage
+
+KIND: Final = "consumer"
+NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Both txids only grow, and `committed` is never above `planned`.
+
+    >>> Position().plan(3, {2: 7, 3: 8}).commit(2)
+    Position(planned=3, committed=2, attempts={3: 8})
+    """
+
+    planned: int = 0
+    """Up to which txid it has begun to read: admission counts from here."""
+    committed: int = 0
+    """Up to which txid it is done, for ever: deletion counts from here."""
+    attempts: Mapping[int, int] = field(default_factory=dict)
+    """Which attempt of each txid it planned, for those above `committed`; empty where manifests are not named by attempt."""
+
+    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS) -> "Position":
+        """Return it with `planned` raised to `end`. Raises HandoverError where it has planned another attempt of a txid."""
+        for txid, attempt_id in attempts.items():
+            noted = self.attempts.get(txid, attempt_id)
+            if noted != attempt_id:
+                text = f"{attempt_text(txid, noted)} is planned already, and now {attempt_text(txid, attempt_id)} is to be"
+                raise HandoverError(text, hint="Ask for the manifest of the attempt that is planned. Does another query use this consumer?")
+        return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts})
+
+    def commit(self, end: int) -> "Position":
+        """Return it with `committed` raised to `end`, and with it `planned`: what is committed was planned."""
+        return self._with(max(self.planned, end), max(self.committed, end), self.attempts)
+
+    def _with(self, planned: int, committed: int, attempts: Mapping[int, int]) -> "Position":
+        return Position(planned, committed, {txid: attempts[txid] for txid in sorted(attempts) if committed < txid <= planned})
+
+
+class Consumer:
+    """The file of one consumer. Its only writer is the reader of the one query that uses it; it is written whole, and only ever raised."""
+
+    def __init__(self, storage: Storage, name: str) -> None:
+        """Take where it is; raise HandoverError for what can be no name of a consumer. Nothing is written before `plan` or `commit`."""
+        self.name: Final = name
+        self._file: Final = consumer_file(name)
+        self._storage = storage
+
+    def read(self) -> Position:
+        """Return where it stands: at 0 before it has planned anything."""
+        content = self._storage.read(self._file)
+        return Position() if content is None else read_position(content, f"{self._storage.url}: {self._file!r}")
+
+    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS) -> Position:
+        """Note, durably, that it begins to read up to `end`; return where it stands.
+
+        `attempts`: by txid, whose manifests it took, where manifests are named by attempt. Raises HandoverError where another one of a
+        txid is planned already: then the manifest to read is `handover.manifest(txid, position.attempts[txid])`.
+        """
+        position = self.read()
+        return self._write(position, position.plan(end, attempts))
+
+    def commit(self, end: int) -> Position:
+        """Note, durably, that it never asks again for what is up to `end`; return where it stands."""
+        position = self.read()
+        return self._write(position, position.commit(end))
+
+    def add(self) -> Position:
+        """Have its file be there, so that nothing is deleted before it has committed it; return where it stands."""
+        self._storage.make_folder(CONSUMERS)
+        self._storage.create(self._file, encode_position(self.name, Position()))
+        return self.read()
+
+    def remove(self) -> None:
+        """Forget it: nothing waits for it any more. For a command of a person only."""
+        self._storage.remove(self._file)
+
+    def _write(self, old: Position, new: Position) -> Position:
+        if new != old or new == Position():
+            self._storage.replace(self._file, encode_position(self.name, new))
+        return new
+
+
+def positions(storage: Storage) -> dict[str, Position]:
+    """Return where each consumer stands that has a file."""
+    found = {}
+    for file in sorted(storage.names(CONSUMERS)):
+        name = consumer_of(file)
+        if name is not None:
+            content = storage.read(consumer_file(name))
+            if content is not None:
+                found[name] = read_position(content, f"{storage.url}: {consumer_file(name)!r}")
+    return found
+
+
+def encode_position(name: str, position: Position) -> bytes:
+    """Return the file of a consumer."""
+    attempts = {str(txid): attempt_id for txid, attempt_id in position.attempts.items()}
+    return encode(KIND, {"name": name, "planned": position.planned, "committed": position.committed, "attempts": attempts})
+
+
+def read_position(content: bytes, where: str) -> Position:
+    """Return what the file of a consumer says."""
+    fields = decode(content, KIND, where)
+    try:
+        attempts = {int(txid): attempt_id for txid, attempt_id in fields["attempts"].items()}
+        return Position(fields["planned"], fields["committed"], attempts)
+    except (KeyError, ValueError, AttributeError) as error:
+        raise TornFile(f"{where} lacks what a consumer's file has: {error}", hint="Restore it from a copy.") from error

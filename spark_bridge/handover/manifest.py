@@ -1,0 +1,78 @@
+"""The manifest of a txid: which files its rows are in. What no manifest names is not there."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from spark_bridge.handover.checked_json import decode, encode
+from spark_bridge.handover.errors import TornFile
+from spark_bridge.handover.names import ManifestName
+
+KIND: Final = "manifest"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A Parquet file of a batch."""
+
+    name: str
+    """In the folder, as `StagedName` writes it."""
+    rows: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """One committed batch."""
+
+    txid: int
+    attempt_id: int
+    """Whose files these are."""
+    time_ms: int
+    """When it was committed, in milliseconds since 1970: the column `batch_time` of its rows."""
+    files: tuple[StagedFile, ...] = ()
+    """In the order of tasks and parts; none for a batch without rows."""
+    rejects: tuple[StagedFile, ...] = ()
+    """Rows that did not fit the schema, where they are kept."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows it has, rejects not counted."""
+        return sum(file.rows for file in self.files)
+
+    @property
+    def byte_count(self) -> int:
+        """How large its files are, rejects not counted."""
+        return sum(file.bytes for file in self.files)
+
+    def name(self, *, by_attempt: bool) -> ManifestName:
+        """Return what its file is called."""
+        return ManifestName(self.txid, self.attempt_id if by_attempt else None)
+
+    def encoded(self) -> bytes:
+        """Return the file."""
+        fields = {"txid": self.txid, "attempt": self.attempt_id, "time_ms": self.time_ms, "rows": self.rows}
+        return encode(KIND, {**fields, "files": _written(self.files), "rejects": _written(self.rejects)})
+
+
+def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
+    """Return what a file says; raise TornFile, ForeignFile or NewerFormat where it is not the manifest that its name says."""
+    fields = decode(content, KIND, where)
+    try:
+        files, rejects = tuple(_read(fields["files"])), tuple(_read(fields["rejects"]))
+        manifest = Manifest(fields["txid"], fields["attempt"], fields["time_ms"], files, rejects)
+        is_whole = manifest.rows == fields["rows"]
+    except (KeyError, TypeError) as error:
+        raise TornFile(f"{where} lacks what a manifest has: {error}", hint="Restore it from a copy.") from error
+    if not is_whole or manifest.txid != name.txid or name.attempt_id not in (None, manifest.attempt_id):
+        raise TornFile(f"{where} holds another manifest than its name says, of txid {manifest.txid}", hint="Restore it from a copy.")
+    return manifest
+
+
+def _written(files: tuple[StagedFile, ...]) -> list[dict[str, Any]]:
+    return [{"name": file.name, "rows": file.rows, "bytes": file.bytes} for file in files]
+
+
+def _read(files: list[dict[str, Any]]) -> Iterator[StagedFile]:
+    for file in files:
+        yield StagedFile(file["name"], file["rows"], file["bytes"])

@@ -1,0 +1,129 @@
+"""A folder of this machine, or one that the operating system mounts."""
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, BinaryIO, Final
+
+from spark_bridge.handover.errors import HandoverError
+from spark_bridge.handover.storage.api import Storage, draft_of
+
+NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
+
+
+class LocalStorage(Storage):
+    """What is written is forced to the disk, and so are the names; a link to a name fails where that is taken."""
+
+    exclusive = True
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.url, name)
+
+    def _read(self, name: str) -> bytes | None:
+        try:
+            with open(self._path(name), "rb") as file:
+                return file.read()
+        except FileNotFoundError:
+            return None
+
+    def _exists(self, name: str) -> bool:
+        try:
+            os.stat(self._path(name))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _names(self, folder: str) -> list[str]:
+        try:
+            with os.scandir(self._path(folder)) as found:
+                return [each.name for each in found if each.is_file()]
+        except FileNotFoundError:
+            return []
+
+    def _create(self, name: str, content: bytes) -> bool:
+        draft, path = self._path(draft_of(name)), self._path(name)
+        try:
+            _write_durably(draft, content)
+            link(draft, path)
+        except FileExistsError:
+            return False
+        finally:
+            _remove(draft)
+        sync_folder(os.path.dirname(path))
+        return True
+
+    def _replace(self, name: str, content: bytes) -> None:
+        draft, path = self._path(draft_of(name)), self._path(name)
+        try:
+            _write_durably(draft, content)
+            os.replace(draft, path)
+        except BaseException:
+            _remove(draft)
+            raise
+        sync_folder(os.path.dirname(path))
+
+    def _remove(self, name: str) -> None:
+        _remove(self._path(name))
+
+    def _make_folder(self, name: str) -> None:
+        path = self._path(name)
+        if not os.path.isdir(path):
+            os.makedirs(path, exist_ok=True)
+            sync_folder(os.path.dirname(path))
+
+    @contextmanager
+    def _open_output(self, name: str) -> Iterator[BinaryIO]:
+        path = self._path(name)
+        with open(path, "wb") as file:
+            yield file
+            file.flush()
+            sync_file(file)
+        sync_folder(os.path.dirname(path))
+
+    def _open_input(self, name: str) -> Any:
+        return open(self._path(name), "rb")
+
+
+def link(draft: str, path: str) -> None:
+    """Give a draft its name; raise FileExistsError where that is taken, HandoverError where the file system knows no links."""
+    try:
+        os.link(draft, path)
+    except FileExistsError:
+        raise
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        text = f"the file system of {path!r} knows no hard links, by which a manifest gets its name ({error.strerror})"
+        raise HandoverError(text, hint="Write the folder as local:///path: its manifests are then named by attempt.") from error
+
+
+def sync_file(file: BinaryIO) -> None:
+    """Force a file to the disk."""
+    os.fsync(file.fileno())
+
+
+def sync_folder(path: str) -> None:
+    """Force the names in a folder to the disk."""
+    descriptor = os.open(path or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _write_durably(path: str, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)
+        file.flush()
+        sync_file(file)
+
+
+def _remove(path: str) -> None:
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
