@@ -16,7 +16,7 @@ PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
 NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 
-.PHONY: help run test test-matrix check bench kafka zookeeper postgres soak build dev check-wheel guarantees clean
+.PHONY: help run test test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +50,10 @@ postgres: dev ## a PostgreSQL, likewise (PORT=n)
 test-matrix: dev ## the tests of spark_bridge on other versions of Spark (SPARK="4.3.0 ...")
 	@scripts/install-system-packages tests
 	@scripts/test-matrix $(BIN)/python $(SPARK)
+
+spark-cluster: dev ## a standalone cluster of Spark with two workers, likewise (PORT=n)
+	@scripts/install-system-packages spark
+	@$(BIN)/python -m tests.servers spark-cluster $(if $(PORT),--port $(PORT))
 
 soak: dev ## long random faults (MINUTES=n)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)

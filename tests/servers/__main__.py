@@ -3,6 +3,8 @@
 python -m tests.servers kafka [--port N]         a Kafka broker, until Ctrl-C
 python -m tests.servers zookeeper [--port N]     a ZooKeeper
 python -m tests.servers postgres [--port N]      a PostgreSQL
+python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
+python -m tests.servers spark-connect [--port N] a Spark Connect server
 python -m tests.servers fetch                    what the servers of the tests are made of, so that no test waits for it
 """
 
@@ -15,7 +17,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.servers import kafka_broker, kafka_fixtures, postgres_fixtures, postgres_server, zookeeper_fixtures, zookeeper_server
+from tests.servers import (
+    kafka_broker,
+    kafka_fixtures,
+    postgres_fixtures,
+    postgres_server,
+    spark_cluster,
+    spark_connect_server,
+    spark_programs,
+    zookeeper_fixtures,
+    zookeeper_server,
+)
 from tests.servers.process import HOST, free_port, is_free
 from tests.servers.server import Server
 
@@ -60,6 +72,23 @@ def _told_of_postgres(port: int) -> str:
     )
 
 
+def _told_of_spark_cluster(port: int) -> str:
+    submit = spark_programs.spark_home() / "bin" / "spark-submit"
+    return (
+        f"Spark {spark_programs.spark_version()}, a master and {spark_cluster.WORKERS} workers, is reached at spark://{HOST}:{port},\n"
+        "from this machine only. In another terminal a program runs on it by\n"
+        f"    export PYSPARK_PYTHON={sys.executable} SPARK_LOCAL_IP={HOST}\n"
+        f"    {submit} --master spark://{HOST}:{port} --conf spark.cores.max=2 program.py"
+    )
+
+
+def _told_of_spark_connect(port: int) -> str:
+    return (
+        f"Spark Connect {spark_programs.spark_version()} is reached from this machine only, in Python by\n"
+        f'    SparkSession.builder.remote("sc://{HOST}:{port}").getOrCreate()'
+    )
+
+
 def _version(jars: tuple[str, ...]) -> str:
     return jars[0].rpartition(":")[2]
 
@@ -91,6 +120,24 @@ CHOICES: Final = {
         prepare=postgres_server.prepare,
         server=lambda folder, port: postgres_server.PostgresServer(folder, port=port),
         told=_told_of_postgres,
+    ),
+    "spark-cluster": Choice(
+        title="a standalone cluster of Spark",
+        made_of="no files (pyspark has them)",
+        port=7077,
+        why_not=spark_cluster.why_not,
+        prepare=spark_cluster.prepare,
+        server=lambda folder, port: spark_cluster.SparkCluster(folder, port=port),
+        told=_told_of_spark_cluster,
+    ),
+    "spark-connect": Choice(
+        title="a Spark Connect server",
+        made_of="jars of Delta Lake and PostgreSQL's driver",
+        port=15002,
+        why_not=spark_connect_server.why_not,
+        prepare=spark_connect_server.prepare,
+        server=lambda folder, port: spark_connect_server.SparkConnectServer(folder, port=port),
+        told=_told_of_spark_connect,
     ),
 }
 

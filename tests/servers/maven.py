@@ -16,6 +16,7 @@ JAVA_VERSION: Final = 17
 RETRY_SECS: Final = (1, 4, 0)
 """Pauses after tries that failed."""
 FETCH_SECS: Final = 240
+NOTHING_ELSE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 COLOUR: Final = r"\x1b\[[\d;]*m"
 
 
@@ -30,20 +31,21 @@ def jar_folder(name: str, coordinates: tuple[str, ...]) -> Path:
 
 
 @cache
-def why_no_jars(name: str, coordinates: tuple[str, ...]) -> str | None:
+def why_no_jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False) -> str | None:
     """Return why there are no jars, or no Java to run them; None where there are, after fetching them where that is not done."""
-    if reason := _why_no_java():
+    if reason := why_no_java():
         return reason
     if shutil.which("mvn") is None and not jar_folder(name, coordinates).is_dir():
         return "mvn is not installed, which fetches the jars: scripts/install-system-packages maven"
     try:
-        jars(name, coordinates)
+        jars(name, coordinates, alone=alone)
     except FetchFailed as failed:
         return str(failed)
     return None
 
 
-def _why_no_java() -> str | None:
+def why_no_java() -> str | None:
+    """Return why there is no Java that runs the servers; None where there is."""
     if shutil.which("java") is None:
         return "java is not installed: scripts/install-system-packages java"
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=FETCH_SECS, check=False).stderr
@@ -55,14 +57,14 @@ def _why_no_java() -> str | None:
     return None
 
 
-def jars(name: str, coordinates: tuple[str, ...]) -> list[Path]:
-    """Return the jars, in order; the first call on a machine fetches them. Raises FetchFailed."""
-    return sorted(made_once(jar_folder(name, coordinates), lambda folder: _fetch(folder, coordinates)).glob("*.jar"))
+def jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False) -> list[Path]:
+    """Return the jars, in order; the first call on a machine fetches them. `alone`: without what they need. Raises FetchFailed."""
+    return sorted(made_once(jar_folder(name, coordinates), lambda folder: _fetch(folder, coordinates, alone=alone)).glob("*.jar"))
 
 
-def _fetch(folder: Path, coordinates: tuple[str, ...]) -> None:
+def _fetch(folder: Path, coordinates: tuple[str, ...], *, alone: bool) -> None:
     pom = folder.parent / "pom.xml"
-    pom.write_text(_pom(coordinates))
+    pom.write_text(_pom(coordinates, NOTHING_ELSE if alone else ""))
     command = [
         "mvn",
         "-q",
@@ -87,10 +89,11 @@ def _fetch(folder: Path, coordinates: tuple[str, ...]) -> None:
     raise FetchFailed(f"Maven could not fetch {', '.join(coordinates)} in {len(RETRY_SECS)} tries: {said}")
 
 
-def _pom(coordinates: tuple[str, ...]) -> str:
+def _pom(coordinates: tuple[str, ...], exclusions: str) -> str:
     lines = []
     for group, artifact, version in (one.split(":") for one in coordinates):
-        lines.append(f"<dependency><groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version></dependency>")
+        names = f"<groupId>{group}</groupId><artifactId>{artifact}</artifactId><version>{version}</version>"
+        lines.append(f"<dependency>{names}{exclusions}</dependency>")
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
         "<groupId>stormcell</groupId><artifactId>servers</artifactId><version>1</version>"

@@ -1,0 +1,49 @@
+"""Runs the master and the workers of a cluster as its children, until it is asked to end, or the master ends.
+
+python -I -S spark_daemons.py SPARK_CLASS PORT WEB_PORT WORKERS     in the folder that is to hold what they keep
+"""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import suppress
+
+HOST = "127.0.0.1"
+PAUSE_SECS = 0.025
+WORKER = ("--cores", "4", "--memory", "4g")
+"""What it says that it has, so that several drivers find room at once. They take less."""
+
+
+def main() -> int:
+    """Start the master, then the workers; return the master's status."""
+    spark_class, port, web_port, workers = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+    deploy = "org.apache.spark.deploy"
+    at = ("--host", HOST, "--port", str(port), "--webui-port", web_port)
+    children = [subprocess.Popen([spark_class, f"{deploy}.master.Master", *at])]
+    try:
+        wait_for(port, children[0])
+        for number in range(workers):
+            own = ("--host", HOST, "--port", "0", "--webui-port", "0", "-d", os.path.abspath(f"worker-{number}"), *WORKER)
+            children.append(subprocess.Popen([spark_class, f"{deploy}.worker.Worker", *own, f"spark://{HOST}:{port}"]))
+        return children[0].wait()
+    finally:
+        for child in reversed(children):
+            child.terminate()
+        for child in children:
+            child.wait()
+
+
+def wait_for(port: int, master: "subprocess.Popen[bytes]") -> None:
+    """A worker that is refused waits for many seconds before it tries again."""
+    while master.poll() is None:
+        with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
+            return
+        time.sleep(PAUSE_SECS)
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(0))
+    raise SystemExit(main())

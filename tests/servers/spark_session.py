@@ -1,0 +1,88 @@
+"""A Spark session in the test's own process: small, on the loopback, without traces, and ended with all that it started."""
+
+import gc
+import os
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from unittest.mock import patch
+
+from tests.servers import spark_programs
+from tests.servers.process import HOST, STOP_SECS
+from tests.servers.spark_programs import JVM_OPTIONS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+MASTER: Final = "local[2]"
+SETTINGS: Final[Mapping[str, str]] = {
+    "spark.master": MASTER,
+    "spark.app.name": "tests of stormcell",
+    "spark.driver.host": HOST,
+    "spark.driver.bindAddress": HOST,
+    "spark.driver.memory": "768m",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.sql.catalogImplementation": "in-memory",
+}
+DELTA_SETTINGS: Final[Mapping[str, str]] = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
+
+def session_settings(folder: Path) -> dict[str, str]:
+    """Those of a session that keeps what it makes in a folder; with Delta Lake and PostgreSQL's driver where they can be had."""
+    delta, jdbc = spark_programs.delta_jars(), spark_programs.jdbc_jars()
+    return {
+        **SETTINGS,
+        **(DELTA_SETTINGS if delta else {}),
+        "spark.jars": ",".join(map(str, (*delta, *jdbc))),
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Dderby.system.home={folder}",
+        "spark.pyspark.python": sys.executable,
+    }
+
+
+@contextmanager
+def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
+    """A session of this process, which has no other meanwhile. `settings` are Spark's, over those of `session_settings`."""
+    from pyspark.sql import SparkSession
+
+    with patch.dict(os.environ, spark_programs.environment(folder)):
+        builder = SparkSession.builder.config(map={**session_settings(folder), **(settings or {})})
+        spark = builder.getOrCreate()
+    try:
+        yield spark
+    finally:
+        _end(spark)
+
+
+@contextmanager
+def pysparks_own_sockets() -> Iterator[None]:
+    """What a job's rows come through is left by pyspark to the garbage collector: collect it here, where that is no fault of a test."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
+        gc.freeze()
+        yield
+        gc.collect()
+        gc.unfreeze()
+
+
+def _end(spark: "SparkSession") -> None:
+    """End the session, the JVM behind it, and the connections to that: pyspark leaves the last two to the end of the process."""
+    from pyspark import SparkContext
+
+    gateway = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait(STOP_SECS)
+    SparkContext._gateway = SparkContext._jvm = None
