@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.load import load_topology, split_spec
+from engine.cli.load import load_topology
+from engine.cli.user_file import split_spec
 from engine.config import Config
-from engine.errors import ConfigError, TopologyError
+from engine.errors import ConfigError, TopologyError, TopologyFileError
 from tests.cli.topology_files import HEAD, Write, refused
 
 # How the file is imported
@@ -150,9 +151,9 @@ def test_a_colon_without_a_name_isrefused(write: Write) -> None:
 
 
 def test_the_name_begins_at_the_colon_after_the_suffix() -> None:
-    assert split_spec("a/b.py") == (Path("a/b.py"), None)
-    assert split_spec("a:b/c.py:word-count") == (Path("a:b/c.py"), "word-count")
-    assert split_spec(r"C:\flows\c.py") == (Path(r"C:\flows\c.py"), None)
+    assert split_spec("a/b.py", TopologyFileError) == (Path("a/b.py"), None)
+    assert split_spec("a:b/c.py:word-count", TopologyFileError) == (Path("a:b/c.py"), "word-count")
+    assert split_spec(r"C:\flows\c.py", TopologyFileError) == (Path(r"C:\flows\c.py"), None)
 
 
 def test_a_file_that_cannot_be_read_is_refused(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
