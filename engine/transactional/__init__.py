@@ -1,5 +1,6 @@
 """Transactions: batches that commit in order, exactly once (seed 003, TX-1..10)."""
 
+from engine.transactional.admission import Admission, Admitted, OpenAdmission
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
 from engine.transactional.builder import TransactionalTopologyBuilder
@@ -27,6 +28,8 @@ from engine.transactional.spouts import (
 )
 
 __all__ = [
+    "Admission",
+    "Admitted",
     "BatchBolt",
     "BatchCollector",
     "Committer",
@@ -38,6 +41,7 @@ __all__ = [
     "MemoryTransactionalSpout",
     "OpaqueEmitter",
     "OpaquePartitionedTransactionalSpout",
+    "OpenAdmission",
     "Partition",
     "PartitionedCoordinator",
     "PartitionedEmitter",

@@ -12,6 +12,7 @@ from engine.topology import BasicBolt, BoltDeclarer, BoltFactory, ComponentSpec,
 from engine.topology.builder import Declaration, Judged
 from engine.topology.factory import FactoryFault
 from engine.topology.stream import Streams
+from engine.transactional.admission import Admission
 from engine.transactional.host import ATTEMPT_FIELD
 from engine.transactional.kinds import emitter_of, replays_differ
 from engine.transactional.running import Prepares, coordinator_id
@@ -36,6 +37,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         self._committers: set[int] = set()
         self._reads: dict[str, tuple[str, ...]] = {}
         """By component, the fields that a ready committer reads of every tuple."""
+        self._admissions: dict[str, Admission] = {}
         declaration = self._declare("spout", spout_id, spout, parallelism, settings)
         declaration.factory = _SpoutFactory(spout)
 
@@ -59,7 +61,7 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return faults
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
-        return replace(super()._topology(components), prepares=Prepares(self._spout))
+        return replace(super()._topology(components), prepares=Prepares(self._spout, MappingProxyType(dict(self._admissions))))
 
     def _judge(self, declaration: Declaration) -> Judged:
         judged = super()._judge(declaration)
@@ -76,6 +78,9 @@ class TransactionalTopologyBuilder(TopologyBuilder):
             if not isinstance(judged.declared, type):
                 self._reads[spec.component_id] = tuple(getattr(judged.declared, "reads", ()))
             faults.extend(_committer_faults(declaration.where, spec, judged.declared, opaque=replays_differ(self._spout)))
+            admission = getattr(judged.declared, "admission", None)
+            if admission is not None:
+                self._admissions[spec.component_id] = admission
         streams, stream_faults = _with_attempt(declaration.where, spec)
         return replace(judged, spec=replace(spec, streams=streams), faults=faults + stream_faults)
 

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 import logging
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Iterable, Mapping
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -11,6 +11,7 @@ from engine.errors import TIMEOUT, Failure, FatalError
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
+from engine.transactional.admission import Admission, Gate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.awaits import let_go
 from engine.transactional.batches import Batches, Order, Shares
@@ -42,10 +43,16 @@ class Coordinator(Spout, SpoutPortUser):
 
     output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
 
-    def __init__(self, spout: AnySpout, state: TransactionalState, *, emitters: int, most_open: int) -> None:
-        """Take whose batches these are, where is kept what must not be forgotten, how many tasks emit, how many batches may be open."""
+    def __init__(
+        self, spout: AnySpout, state: TransactionalState, admissions: Mapping[str, Admission], *, emitters: int, most_open: int
+    ) -> None:
+        """Take whose batches these are, where is kept what must not be forgotten, and who may hold new ones back.
+
+        `emitters`: how many tasks emit; `most_open`: how many batches may be open.
+        """
         self._spout = spout
         self._state = state
+        self._admissions = admissions
         self._emitters = emitters
         self._most_open = most_open
         self._machine: Machine | None = None
@@ -69,7 +76,9 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_timer: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
         self._open_metrics()
+        self._gate = Gate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
+        await self._gate.open()
         opened = self._source.part.open()
         if opened is not None:
             await opened
@@ -96,6 +105,9 @@ class Coordinator(Spout, SpoutPortUser):
             if not self._batches.begin_stored(txid):
                 answer = self._ask(txid)
                 if answer is Outcome.NOT_READY or answer is Outcome.EXHAUSTED:
+                    return
+                if not self._gate.admits(txid):
+                    self._answer = answer
                     return
                 self._batches.begin(txid, answer)
             self._began[txid] = self.context.clock.now()
@@ -267,6 +279,7 @@ class Coordinator(Spout, SpoutPortUser):
             closed = self._source.part.close()
             if closed is not None:
                 await closed
+            await self._gate.close()
         finally:
             if self._opened.committed > self._saved:
                 try:

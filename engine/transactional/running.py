@@ -10,6 +10,7 @@ from engine.config import Config
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.state import provider_of
 from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
+from engine.transactional.admission import Admission
 from engine.transactional.basic_host import BasicHost
 from engine.transactional.batch_host import BatchHost
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
@@ -28,10 +29,11 @@ def coordinator_id(spout_id: str) -> str:
 class TransactionalRun:
     """What a run of a transactional topology needs: its state, and the topology with coordinator, emitters and hosts."""
 
-    def __init__(self, topology: Topology, config: Config, spout: AnySpout) -> None:
+    def __init__(self, topology: Topology, config: Config, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
         self._topology = topology
         self._config = config
         self._spout = spout
+        self._admissions = admissions
         partitioned = has_partitions(spout)
         provider = provider_of(config.state_provider)
         self._state: Final = TransactionalState(
@@ -63,7 +65,8 @@ class TransactionalRun:
         return replace(self._topology, components=MappingProxyType(components), prepares=None)
 
     def _coordinator(self, component_id: str, source: ComponentSpec, most_open: int) -> ComponentSpec:
-        make = _Factory(lambda: Coordinator(self._spout, self._state, emitters=source.parallelism, most_open=most_open))
+        spout, state, admissions = self._spout, self._state, self._admissions
+        make = _Factory(lambda: Coordinator(spout, state, admissions, emitters=source.parallelism, most_open=most_open))
         streams = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
         settings = replace(source.settings, max_spout_pending=most_open)
         return ComponentSpec(component_id, "spout", make, 1, streams, (), settings)
@@ -106,9 +109,11 @@ class Prepares:
     """What a transactional topology has as `prepares`: it makes the run's preparation."""
 
     spout: AnySpout
+    admissions: Mapping[str, Admission]
+    """By component, who may hold new batches back."""
 
     def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
-        return TransactionalRun(topology, config, self.spout)
+        return TransactionalRun(topology, config, self.spout, self.admissions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from spark_bridge.handover.contract import Contract
 from spark_bridge.handover.errors import (
     ForeignFile,
     HandoverError,
+    NameTaken,
     NewerFormat,
     StorageUnavailable,
     TornFile,
@@ -24,6 +25,7 @@ __all__ = [
     "Handover",
     "HandoverError",
     "Manifest",
+    "NameTaken",
     "NewerFormat",
     "Position",
     "StagedFile",

@@ -20,6 +20,10 @@ class StorageUnavailable(HandoverError):
     """The storage does not answer, has no room or no right for us: what was asked of it may be asked again."""
 
 
+class NameTaken(HandoverError):
+    """A file that nobody else should write is there already."""
+
+
 class TornFile(HandoverError):
     """A file of ours is not whole, or was changed: its checksum does not fit."""
 

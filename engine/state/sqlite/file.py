@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from engine.errors import StateError, StateUnavailable
-from engine.state.sqlite.in_thread import in_thread
+from engine.in_thread import in_thread
 
 FORMAT: Final = 1
 """Of the tables; kept as `user_version`."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.errors import FatalError, StateUnavailable, UsageError
+from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.state.sqlite.in_thread import in_thread
 from engine.topology import TaskContext, Tuple
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer

@@ -1,7 +1,7 @@
 """Whole lines of a file, in bounded pieces.
 
 Read on the loop: a piece of 256 KiB that the system has in memory takes less than a turn of the loop may, and a thread would be waited for
-longer than that (engine.state.sqlite.in_thread says why).
+longer than that (engine.in_thread says why).
 """
 
 from collections.abc import Iterator

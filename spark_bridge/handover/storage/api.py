@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
-from spark_bridge.handover.errors import HandoverError, StorageUnavailable
+from spark_bridge.handover.errors import HandoverError, NameTaken, StorageUnavailable
 
 HINT: Final = (
     "Nothing is lost, and nothing half done is visible. Make room, correct the rights or the name, or wait until the storage is back."
@@ -67,7 +67,10 @@ class Storage(ABC):
             self._make_folder(name)
 
     def open_output(self, name: str) -> AbstractContextManager[Any]:
-        """Open a file to be written; it is durable when the context ends. Write inside `telling`."""
+        """Open a new file for pyarrow.parquet to write; it is durable when the context ends. Use it inside `telling`.
+
+        Raises NameTaken where the name is taken, and the storage is `exclusive`.
+        """
         return self._open_output(name)
 
     def open_input(self, name: str) -> Any:
@@ -116,6 +119,12 @@ class Storage(ABC):
 
     @abstractmethod
     def _open_input(self, name: str) -> Any: ...
+
+
+def taken(url: str, name: str) -> NameTaken:
+    """Return the error for a file that is there, though its name is new."""
+    text = f"{url}: {name!r} is there already, and it was to be written now"
+    return NameTaken(text, hint="Does another engine write here, or was the topology's state lost? Begin with an empty folder then.")
 
 
 def reason(error: Exception) -> str:

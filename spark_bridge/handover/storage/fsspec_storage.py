@@ -1,10 +1,13 @@
 """A file system of fsspec."""
 
 import inspect
-from contextlib import AbstractContextManager
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
-from spark_bridge.handover.storage.api import Storage, draft_of
+import pyarrow as pa
+
+from spark_bridge.handover.storage.api import Storage, draft_of, taken
 
 EXCLUSIVE: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory"})
 """Whose `mode="create"` the store itself keeps: of two that create one name, one is told that it exists.
@@ -73,9 +76,16 @@ class FsspecStorage(Storage):
     def _make_folder(self, name: str) -> None:
         self._fs.makedirs(self._path(name), exist_ok=True)
 
-    def _open_output(self, name: str) -> AbstractContextManager[Any]:
-        file: AbstractContextManager[Any] = self._fs.open(self._path(name), "wb")
-        return file
+    @contextmanager
+    def _open_output(self, name: str) -> Iterator[Any]:
+        """A buffer of pyarrow's, sent when it is whole: it is written without the interpreter's lock."""
+        with pa.BufferOutputStream() as buffer:
+            yield buffer
+            content = buffer.getvalue().to_pybytes()
+        if not self.exclusive:
+            self._fs.pipe_file(self._path(name), content)
+        elif not self._create(name, content):
+            raise taken(self.url, name)
 
     def _open_input(self, name: str) -> Any:
         return self._fs.open(self._path(name), "rb")

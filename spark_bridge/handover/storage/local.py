@@ -4,10 +4,12 @@ import errno
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
+
+import pyarrow as pa
 
 from spark_bridge.handover.errors import HandoverError
-from spark_bridge.handover.storage.api import Storage, draft_of
+from spark_bridge.handover.storage.api import Storage, draft_of, taken
 
 NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
@@ -76,16 +78,23 @@ class LocalStorage(Storage):
             sync_folder(os.path.dirname(path))
 
     @contextmanager
-    def _open_output(self, name: str) -> Iterator[BinaryIO]:
+    def _open_output(self, name: str) -> Iterator[Any]:
+        """pyarrow's own file: it is written without the interpreter's lock."""
         path = self._path(name)
-        with open(path, "wb") as file:
-            yield file
-            file.flush()
-            sync_file(file)
+        try:
+            descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
+        except FileExistsError:
+            raise taken(self.url, name) from None
+        try:
+            with pa.OSFile(path, "wb") as file:
+                yield file
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
         sync_folder(os.path.dirname(path))
 
     def _open_input(self, name: str) -> Any:
-        return open(self._path(name), "rb")
+        return pa.OSFile(self._path(name), "rb")
 
 
 def link(draft: str, path: str) -> None:
@@ -101,9 +110,9 @@ def link(draft: str, path: str) -> None:
         raise HandoverError(text, hint="Write the folder as local:///path: its manifests are then named by attempt.") from error
 
 
-def sync_file(file: BinaryIO) -> None:
+def sync_file(descriptor: int) -> None:
     """Force a file to the disk."""
-    os.fsync(file.fileno())
+    os.fsync(descriptor)
 
 
 def sync_folder(path: str) -> None:
@@ -119,7 +128,7 @@ def _write_durably(path: str, content: bytes) -> None:
     with open(path, "wb") as file:
         file.write(content)
         file.flush()
-        sync_file(file)
+        sync_file(file.fileno())
 
 
 def _remove(path: str) -> None:

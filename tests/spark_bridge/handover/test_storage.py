@@ -10,7 +10,7 @@ import fsspec
 import pytest
 from pyarrow import fs
 
-from spark_bridge.handover import HandoverError, Storage, StorageUnavailable, storage_at
+from spark_bridge.handover import HandoverError, NameTaken, Storage, StorageUnavailable, storage_at
 from spark_bridge.handover.storage import is_draft, local
 from spark_bridge.handover.storage.fsspec_storage import FsspecStorage
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS, storage_of
@@ -76,6 +76,16 @@ def test_a_file_is_written_and_read_as_a_stream(storage: Storage) -> None:
     with storage.open_input("files/x") as file:
         file.seek(2)
         assert file.read(3) == b"cde"
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if EXCLUSIVE[kind]])
+def test_a_file_that_is_there_is_not_written_again(kind: str, tmp_path: Path) -> None:
+    storage = storage_of(kind, tmp_path)
+    with storage.open_output("x") as file:
+        file.write(b"mine")
+    with pytest.raises(NameTaken, match="'x' is there already"), storage.open_output("x") as file:
+        file.write(b"yours")
+    assert storage.read("x") == b"mine"
 
 
 def test_a_file_that_a_manifest_names_and_is_gone_is_told(storage: Storage) -> None:

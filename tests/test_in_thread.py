@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.state.sqlite import in_thread as module
-from engine.state.sqlite.in_thread import in_thread
+from engine import in_thread as module
+from engine.in_thread import in_thread
 
 
 @pytest.fixture

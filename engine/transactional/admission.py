@@ -1,0 +1,126 @@
+"""Who may hold new batches back: what a component brings for the coordinator to ask (SP-6)."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Final, NamedTuple, Protocol
+
+from engine.errors import StateUnavailable
+from engine.topology import TaskContext
+
+LOGGER: Final = logging.getLogger("engine.transactional")
+SHORTEST_PAUSE_SECS: Final = 0.05
+
+
+class Admitted(NamedTuple):
+    """Up to which txid there may be batches, and why no further."""
+
+    txid: int | None
+    """None: any."""
+    why: str = ""
+    """One sentence without a full stop, such as "consumer 'per-minute' is 16 batches behind"."""
+
+
+class OpenAdmission(Protocol):
+    """An admission as the coordinator has it."""
+
+    async def admitted(self, txid: int) -> Admitted:
+        """Say how far batches may go, now that this txid is to begin. It only grows. Never blocks the loop.
+
+        Asked again only for a txid beyond the last answer. StateUnavailable is taken for "no further, for now".
+        """
+
+    async def close(self) -> None:
+        """Give it back; called once, when the coordinator ends."""
+
+
+class Admission(Protocol):
+    """What a component has as `admission`, on its class or its instances: it says which new batches may begin.
+
+    Replays, batches that were begun before a restart, and the commit phase are never held back.
+    """
+
+    async def open(self, context: TaskContext, component_id: str) -> OpenAdmission:
+        """Open it for the coordinator, whose context this is; `component_id` brings it."""
+
+
+class Gate:
+    """All admissions of a topology: a batch begins where each of them lets it."""
+
+    def __init__(self, admissions: Mapping[str, Admission], context: TaskContext) -> None:
+        """Take them by component."""
+        self._admissions = admissions
+        self._context = context
+        self._opened: dict[str, OpenAdmission] = {}
+        self._answers: dict[str, Admitted] = {}
+        self._is_asking = self._holds_back = False
+        self._ask_at = 0.0
+
+    async def open(self) -> None:
+        """Open all of them."""
+        if not self._admissions:
+            return
+        self._gauge = self._context.gauge("transactions_held_back")
+        self._gauge.set(0)
+        for component_id, admission in self._admissions.items():
+            self._opened[component_id] = await admission.open(self._context, component_id)
+            self._answers[component_id] = Admitted(0)
+
+    def admits(self, txid: int) -> bool:
+        """Tell whether a txid may begin; else ask, beside the loop, and wake the coordinator when it is worth asking again."""
+        if all(_lets(answer, txid) for answer in self._answers.values()):
+            return True
+        if not self._is_asking and self._context.clock.now() >= self._ask_at:
+            self._is_asking = True
+            self._context.create_task(self._ask(txid))
+        return False
+
+    async def _ask(self, txid: int) -> None:
+        try:
+            used_up = [component_id for component_id, answer in self._answers.items() if not _lets(answer, txid)]
+            answers = await asyncio.gather(*(self._answer_of(component_id, txid) for component_id in used_up))
+            self._answers.update(zip(used_up, answers, strict=True))
+        finally:
+            self._is_asking = False
+        reasons = [answer.why for answer in self._answers.values() if not _lets(answer, txid)]
+        self._tell(txid, reasons)
+        if reasons:
+            pause = max(self._context.config.batch_interval_ms / 1000, SHORTEST_PAUSE_SECS)
+            self._ask_at = self._context.clock.now() + pause
+            asyncio.get_running_loop().call_later(pause, self._context.wake)
+        else:
+            self._context.wake()
+
+    async def _answer_of(self, component_id: str, txid: int) -> Admitted:
+        try:
+            return await self._opened[component_id].admitted(txid)
+        except StateUnavailable as error:
+            return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot say whether it may: {error.message}")
+
+    def _tell(self, txid: int, reasons: list[str]) -> None:
+        """Say once that batches are held back, and once that they go on."""
+        if bool(reasons) == self._holds_back:
+            return
+        self._holds_back = bool(reasons)
+        self._gauge.set(int(self._holds_back))
+        name = self._context.topology_name
+        if reasons:
+            LOGGER.warning("%r begins no batch after %d for now: %s.", name, txid - 1, "; ".join(reasons))
+        else:
+            LOGGER.warning("%r goes on with batch %d.", name, txid)
+
+    async def close(self) -> None:
+        """Close all of them; raise the first error at the end."""
+        errors: list[Exception] = []
+        while self._opened:
+            _, opened = self._opened.popitem()
+            try:
+                await opened.close()
+            except Exception as error:  # noqa: BLE001 - raised below, once all are closed
+                errors.append(error)
+        if errors:
+            raise errors[0]
+
+
+def _lets(answer: Admitted, txid: int) -> bool:
+    return answer.txid is None or txid <= answer.txid
