@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
+    from spark_bridge.session import SparkChild as SparkChild
+    from spark_bridge.session import SparkConfig as SparkConfig
+    from spark_bridge.session import SparkDied as SparkDied
+    from spark_bridge.session import SparkError as SparkError
 
 _HOMES: Final = {
     "Handover": "spark_bridge.handover",
     "HandoverError": "spark_bridge.handover",
+    "SparkChild": "spark_bridge.session",
+    "SparkConfig": "spark_bridge.session",
+    "SparkDied": "spark_bridge.session",
+    "SparkError": "spark_bridge.session",
 }
 """name: the package that has it."""
 
-__all__ = ["Handover", "HandoverError"]
+__all__ = ["Handover", "HandoverError", "SparkChild", "SparkConfig", "SparkDied", "SparkError"]
 
 
 def __getattr__(name: str) -> Any:

@@ -1,0 +1,95 @@
+"""A session of Spark Connect: the JVM is a server's, on this machine or another one."""
+
+import os
+import socket
+import threading
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from spark_bridge.session import wire
+from spark_bridge.session.child.diagnosis import reach
+from spark_bridge.session.child.opened import Refused
+
+LOOK_EVERY_SECS: Final = 1.0
+TRIES: Final = 3
+"""So often, a second apart, the server cannot be connected to before it counts as dead."""
+RETRIES: Final = 4
+"""Of one request; Spark's own policy goes on for at least ten minutes."""
+CONNECT_SECS: Final = 2.0
+
+
+class ConnectSession:
+    """See `Opened`."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        parts = urlsplit(settings["master"])
+        self._place = (parts.hostname or "localhost", parts.port or 15002)
+        self._name = settings["master"]
+        self._dead = threading.Event()
+        self._closed = threading.Event()
+        _need_grpc()
+        reach([self._place], settings["master"], "Start the Spark Connect server, or correct master= of SparkConfig.")
+        self.spark = self._open(settings)
+        self.facts = {"pid": os.getpid(), "jvm_pid": None, "version": self.spark.version, "application": self.spark.session_id, "ui": None}
+
+    def _open(self, settings: dict[str, Any]) -> Any:
+        from pyspark.sql.connect.client.retries import DefaultPolicy
+        from pyspark.sql.connect.session import SparkSession
+
+        try:
+            spark = SparkSession.builder.remote(settings["master"]).create()
+            spark.client.set_retry_policies([DefaultPolicy(max_retries=RETRIES, max_backoff=1000)])
+            for name, value in (("spark.sql.session.timeZone", "UTC"), *settings["conf"]):
+                spark.conf.set(name, value)
+            if settings["py_files"]:
+                spark.addArtifacts(*settings["py_files"], pyfile=True)
+            if settings["jars"]:
+                spark.addArtifacts(*settings["jars"])
+        except Exception as error:
+            first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+            hint = "Set there what a server alone can have; and see that its version is this one's."
+            raise Refused(wire.Refusal(False, f"the server refuses: {first}", hint)) from error
+        return spark
+
+    def tag(self, name: str) -> None:
+        """Have the operations of this thread be cancelled by that name."""
+        self.spark.addTag(name)
+
+    def cancel(self, name: str) -> None:
+        """Cancel the operations of that name that run."""
+        self.spark.interruptTag(name)
+
+    def watch(self) -> str:
+        """Look every second whether the server can be connected to; return once it cannot, several times."""
+        misses = 0
+        while misses < TRIES and not self._closed.wait(LOOK_EVERY_SECS):
+            misses = 0 if self._answers() else misses + 1
+        self._dead.set()
+        return f"the Spark Connect server {self._name} is no longer there"
+
+    def is_dead(self, error: BaseException) -> bool:
+        """Tell whether the server has died: where a request was given up, its watch is given the time to find out."""
+        is_of_the_connection = "UNAVAILABLE" in str(error) or "RetriesExceeded" in type(error).__name__
+        return self._dead.wait((TRIES + 1) * (LOOK_EVERY_SECS + CONNECT_SECS) if is_of_the_connection and not self._answers() else 0)
+
+    def close(self, secs: float) -> None:
+        """End the session; the server stays."""
+        self._closed.set()
+        stopping = threading.Thread(target=self.spark.stop, daemon=True)
+        stopping.start()
+        stopping.join(secs)
+
+    def _answers(self) -> bool:
+        try:
+            socket.create_connection(self._place, CONNECT_SECS).close()
+        except OSError:
+            return False
+        return True
+
+
+def _need_grpc() -> None:
+    try:
+        from pyspark.sql.connect import client  # noqa: F401 - it checks what it needs
+    except ImportError as error:
+        first = str(error).strip().splitlines()[0]
+        raise Refused(wire.Refusal(False, f"Spark Connect lacks a package: {first}", "pip install 'stormcell[spark-connect]'")) from error

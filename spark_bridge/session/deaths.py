@@ -1,0 +1,52 @@
+"""In words: why there is no session, and what Spark died of."""
+
+import signal
+
+from engine.errors import EngineError
+from spark_bridge.session import wire
+from spark_bridge.session.config import SparkConfig
+from spark_bridge.session.errors import SparkDied, SparkMissing, SparkUnavailable
+
+
+def refused(config: SparkConfig, refusal: wire.Refusal, log: str) -> EngineError:
+    """Return the error of a child that could make no session."""
+    kind = SparkUnavailable if refusal.passes else SparkMissing
+    return kind(f"Spark ({config.master}): {refusal.message} (log: {log})", hint=refusal.hint)
+
+
+def silent(config: SparkConfig, log: str, tail: str) -> EngineError:
+    """Return the error of a child that made no session in time."""
+    return SparkUnavailable(
+        f"Spark ({config.master}) was not ready within {config.start_timeout_secs:g} s; the end of its log {log}:\n{tail}",
+        hint="See whether the cluster has room for it; or raise start_timeout_secs.",
+    )
+
+
+def died(config: SparkConfig, told: str | None, status: int, log: str, tail: str) -> SparkDied:
+    """Return the error of a child that has ended by itself."""
+    what = told or f"Spark's process {describe_status(status)}"
+    reason, hint = _likely(what, tail)
+    return SparkDied(f"Spark ({config.master}) died: {what}{reason}; the end of its log {log}:\n{tail}", hint=hint)
+
+
+def describe_status(status: int) -> str:
+    """Return how a process ended.
+
+    >>> describe_status(-9), describe_status(3)
+    ('was killed by SIGKILL', 'ended with status 3')
+    """
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was killed by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was killed by signal {-status}"
+
+
+def _likely(what: str, tail: str) -> tuple[str, str | None]:
+    """Return the likely reason, and what to do about it."""
+    if "OutOfMemoryError" in tail or "status 52" in what:
+        return " (out of memory)", "Raise driver_memory (executor_memory on a cluster), or make the batches smaller."
+    if "SIGKILL" in what:
+        return " (by hand, or by the system for want of memory)", "If nobody killed it, see dmesg, and lower driver_memory or the batches."
+    return "", None

@@ -1,0 +1,63 @@
+"""One Spark for all tests of a worker process, on the loop of the session: `pytestmark = pytest.mark.asyncio(loop_scope="session")`."""
+
+import asyncio
+import os
+import tempfile
+from collections.abc import AsyncIterator, Callable, Iterator
+from unittest.mock import patch
+
+import pytest
+import pytest_asyncio
+
+from spark_bridge.session import SparkChild, SparkConfig
+from spark_bridge.session.shared import hold
+
+LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="tests")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Logs that errors have named stay: here with what pytest keeps."""
+    with patch.object(tempfile, "tempdir", str(tmp_path_factory.mktemp("spark"))):
+        yield
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def spark_child(temporary_files: None) -> AsyncIterator[SparkChild]:
+    """A child with a local session."""
+    held = hold(LOCAL)
+    try:
+        yield held.child
+    finally:
+        await held.close()
+
+
+async def until(condition: Callable[[], bool], secs: float = 30) -> None:
+    """Wait for a condition; AssertionError when it has not come."""
+    for _ in range(int(secs / 0.02)):
+        if condition():
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError("it did not come about")
+
+
+def is_running(pid: int) -> bool:
+    """Tell whether a process runs; one that has ended and that nobody has waited for does not."""
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+
+
+def group_members(group: int) -> list[int]:
+    """Return the processes of a group that run."""
+    members = []
+    for name in os.listdir("/proc"):
+        if name.isdigit() and is_running(int(name)):
+            try:
+                if os.getpgid(int(name)) == group:
+                    members.append(int(name))
+            except ProcessLookupError:
+                continue
+    return members
