@@ -23,13 +23,16 @@ EXAMPLES: dict[str, tuple[str, str]] = {
 # Those that do not end by themselves, or are no programs, and who runs them.
 ELSEWHERE = {
     "kafka_word_count.py": "tests/examples/test_kafka_word_count.py, on a real broker",
+    "log_etl": "tests/examples/test_log_etl_lines.py, and others beside it",
     "lmdb_state.py": "tests/examples/test_lmdb_state.py, by the suite of state providers and beneath word_count.py",
     "service.py": "tests/examples/test_service.py, over real HTTP",
 }
 
 
 def test_every_example_is_known() -> None:
-    assert {path.name for path in (ROOT / "examples").glob("*.py")} == EXAMPLES.keys() | ELSEWHERE.keys()
+    files = {path.name for path in (ROOT / "examples").glob("*.py")}
+    folders = {path.parent.name for path in (ROOT / "examples").glob("*/*.py")}
+    assert files | folders == EXAMPLES.keys() | ELSEWHERE.keys()
 
 
 def test_what_runs_elsewhere_is_there() -> None:
