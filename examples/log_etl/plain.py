@@ -7,12 +7,12 @@ It shares two tables with the engine's part, of countries and of sections, and n
 import csv
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import lru_cache
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, ClassVar, Final, NamedTuple, TypeAlias
 
 from access_log import COUNTRIES, ELSEWHERE, SECTIONS
 
@@ -39,15 +39,40 @@ class Request(NamedTuple):
 class Tables:
     """What comes of a log."""
 
+    NAMES: ClassVar = ("traffic", "pages", "sessions")
+
     lines: int
     broken: int
     duplicates: int
+    heartbeats: int
     traffic: Table
     """Minute -> requests, by bots, client errors, server errors, bytes."""
     pages: Table
     """Hour, section, page -> views."""
     sessions: Table
     """Visitor, country, began -> plan, ended, requests, bytes."""
+    duplicates_in_batches: int = field(default=0, compare=False)
+    """Those that the engine dropped."""
+
+    @property
+    def rows(self) -> int:
+        """How many rows the tables have."""
+        return sum(len(getattr(self, name)) for name in self.NAMES)
+
+    @property
+    def totals(self) -> tuple[int, ...]:
+        """The sums of the traffic: requests, by bots, client errors, server errors, bytes."""
+        return tuple(map(sum, zip(*self.traffic.values(), strict=True))) or (0,) * 5
+
+    def differences(self, other: "Tables") -> list[str]:
+        """Return what is not the same in other tables, in words."""
+        counts = [name for name in ("lines", "broken", "duplicates", "heartbeats") if getattr(self, name) != getattr(other, name)]
+        texts = [f"{name}: {getattr(self, name):,} and {getattr(other, name):,}" for name in counts]
+        for name in self.NAMES:
+            mine, theirs = getattr(self, name).items(), getattr(other, name).items()
+            if mine != theirs:
+                texts.append(f"{name}: {len(mine - theirs):,} of {len(mine):,} rows differ from {len(theirs - mine):,} of {len(theirs):,}")
+        return texts
 
 
 def compute(folder: Path) -> Tables:
@@ -59,7 +84,15 @@ def compute(folder: Path) -> Tables:
     people = [request for request in seen if request.agent != "bot"]
     with (folder / "users.csv").open(newline="") as file:
         plans = {row["user"]: row["plan"] for row in csv.DictReader(file)}
-    return Tables(len(lines), len(lines) - len(whole), len(whole) - len(requests), _traffic(seen), _pages(people), _sessions(people, plans))
+    return Tables(
+        lines=len(lines),
+        broken=len(lines) - len(whole),
+        duplicates=len(whole) - len(requests),
+        heartbeats=len(requests) - len(seen),
+        traffic=_traffic(seen),
+        pages=_pages(people),
+        sessions=_sessions(people, plans),
+    )
 
 
 def _lines(path: Path) -> list[str]:
