@@ -23,29 +23,29 @@ class JsonLines:
 
     async def begin(self, topology_name: str) -> None:
         """Write `start`."""
-        _write("start", topology=topology_name)
+        write_event("start", topology=topology_name)
 
     def show(self, before: Snapshot | None, now: Snapshot) -> None:
         """Write `snapshot`; its errors were written when they came."""
-        _write("snapshot", **_figures(now))
+        write_event("snapshot", **_figures(now))
 
     def report(self, report: ErrorReport) -> None:
         """Write `error`."""
-        _write("error", **error_dict(report))
+        write_event("error", **error_dict(report))
 
     def note(self, text: str) -> None:
         """Write `note`."""
-        _write("note", text=text)
+        write_event("note", text=text)
 
     def end(self, outcome: Outcome) -> None:
         """Write `end`."""
         now = outcome.snapshot
-        _write(
+        write_event(
             "end",
             exit_status=outcome.exit_status,
             state=None if now is None else now.state,
             summary=outcome.summary(),
-            error=None if outcome.error is None else _error(outcome.error),
+            error=None if outcome.error is None else error_fields(outcome.error),
             snapshot=None if now is None else _figures(now),
         )
 
@@ -61,12 +61,14 @@ def _figures(now: Snapshot) -> dict[str, Any]:
     return figures
 
 
-def _error(error: EngineError) -> dict[str, Any]:
+def error_fields(error: EngineError) -> dict[str, Any]:
+    """Return what went wrong, as plain values."""
     faults = getattr(error, "faults", None)
     shown = {"type": type(error).__name__, "message": error.message, "hint": error.hint, "notes": getattr(error, "__notes__", [])}
     return shown if faults is None else {**shown, "faults": list(faults)}
 
 
-def _write(event: str, **values: Any) -> None:
+def write_event(event: str, **values: Any) -> None:
+    """Write one object."""
     line = json.dumps({"event": event, **values}, ensure_ascii=False)
     write_line(line.encode(errors="backslashreplace").decode(), sys.stdout)  # a lone surrogate, which UTF-8 has not, as JSON escapes it

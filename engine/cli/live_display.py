@@ -5,17 +5,20 @@ import importlib
 import io
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TextIO
+from typing import TYPE_CHECKING, Final, Literal, TextIO
 
 from engine.clock import Clock
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
     from rich.live import Live
+    from rich.table import Table
 
 INTERVAL_SECS: Final = 0.5
 DRAWING_SHARE: Final = 0.02
 """So much of the time at most goes into drawing."""
+FIRST_COLUMN: Final = 10
+"""So wide at least is the first column of a table."""
 
 
 class LiveDisplay:
@@ -119,6 +122,18 @@ class AboveTable(io.TextIOBase):
         from rich.text import Text
 
         self._console.print(Text.from_ansi(lines), soft_wrap=True)
+
+
+def figure_table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
+    """Return an empty table; only its first column gives way where the terminal is narrow."""
+    from rich import box
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False, header_style="bold cyan")
+    for number, header in enumerate(headers):
+        justify: Literal["left", "right"] = "left" if number in text_columns else "right"
+        table.add_column(header, justify=justify, vertical="bottom", no_wrap=number > 0, min_width=FIRST_COLUMN if number == 0 else None)
+    return table
 
 
 def _console() -> "Console":

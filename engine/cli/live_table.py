@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import accumulate
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 from engine.cli import figures
 from engine.cli.label_tables import LabelTable, label_tables
-from engine.cli.live_display import LiveDisplay
+from engine.cli.live_display import FIRST_COLUMN, LiveDisplay, figure_table
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot
 from engine.executor.error_report import ErrorReport
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 SHOWN_ERRORS: Final = 5
 WIDE: Final = 104
 """Columns of a terminal that show every count in full."""
-FIRST_COLUMN: Final = 10
-"""So wide at least is the first column of a table."""
 _FIXED_LINES: Final = 8
 """The headline, the headers and rules of two tables, two blank lines."""
 _BUSY, _OVERLOADED, _FILLING = 0.8, 0.95, 0.5
@@ -72,7 +70,7 @@ def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Ta
     from rich.text import Text
 
     headers = tuple(_NARROW_HEADERS.get(column, column) if compact else column for column in figures.COMPONENT_COLUMNS)
-    table = _table(headers, text_columns=(0,), gap=0 if compact else 1)
+    table = figure_table(headers, text_columns=(0,), gap=0 if compact else 1)
     rows = figures.component_rows(before, now, compact=compact)
     for row, (component_id, component) in zip(rows, now.components.items(), strict=True):
         cells = [Text(cell) for cell in row]
@@ -86,7 +84,7 @@ def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Ta
 def _spouts(now: Snapshot) -> "Table":
     from rich.text import Text
 
-    table = _table(figures.SPOUT_COLUMNS, text_columns=(0, 4), gap=1)
+    table = figure_table(figures.SPOUT_COLUMNS, text_columns=(0, 4), gap=1)
     for row in figures.spout_rows(now):
         table.add_row(*map(Text, row))
     return table
@@ -102,7 +100,7 @@ def _labels(shown: LabelTable, width: int, *, compact: bool) -> "tuple[Text, Tab
     left_out = shown.headers[fitting:]
     title = Text(shown.component_id, style="bold", no_wrap=True, overflow="ellipsis")
     title.append(f" · no room for {', '.join(left_out)}" if left_out else "", style="dim")
-    table = _table(headers[:fitting], text_columns=tuple(range(shown.labels)), gap=gap)
+    table = figure_table(headers[:fitting], text_columns=tuple(range(shown.labels)), gap=gap)
     for row in shown.rows:
         table.add_row(*map(Text, row[:fitting]))
     return title, table
@@ -116,18 +114,6 @@ def _fitting(rows: Sequence[Sequence[str]], width: int, *, least: int, gap: int)
     widths[0] = max(widths[0], FIRST_COLUMN + gap)
     ends = accumulate(column + 1 for column in widths)  # one between two columns; behind the last there is neither it nor the gap
     return max(least, sum(end - 1 - gap <= width for end in ends))
-
-
-def _table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
-    """Return an empty table; only its first column gives way where the terminal is narrow."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, gap, 0, 0), pad_edge=False, show_edge=False, header_style="bold cyan")
-    for number, header in enumerate(headers):
-        justify: Literal["left", "right"] = "left" if number in text_columns else "right"
-        table.add_column(header, justify=justify, vertical="bottom", no_wrap=number > 0, min_width=FIRST_COLUMN if number == 0 else None)
-    return table
 
 
 def _error_line(report: ErrorReport) -> "Text":

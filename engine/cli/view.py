@@ -82,7 +82,7 @@ class SilentView:
 def make_view(name: ViewName, interval_secs: float) -> View:
     """Return the view of a name; `auto` is the live table on a terminal, else plain lines every `interval_secs`."""
     if name == "auto":
-        name = "live" if _is_terminal() else "plain"
+        name = "live" if is_terminal() else "plain"
     if name == "live":
         from engine.cli.live_table import LiveTable
 
@@ -98,5 +98,6 @@ def make_view(name: ViewName, interval_secs: float) -> View:
     return SilentView()
 
 
-def _is_terminal() -> bool:
+def is_terminal() -> bool:
+    """Tell whether standard error is a terminal that can draw in place."""
     return sys.stderr.isatty() and os.environ.get("TERM", "").lower() not in ("dumb", "unknown")
