@@ -15,7 +15,12 @@ DAY_MINUTES: Final = 24 * 60
 
 
 def over_the_day(
-    series: Mapping[str, Sequence[float]], tip: Callable[[int], str], *, height: int = 260, unit: str = "", note: tuple[int, str] | None = None
+    series: Mapping[str, Sequence[float]],
+    tip: Callable[[int], str],
+    *,
+    height: int = 260,
+    unit: str = "",
+    note: tuple[int, str] | None = None,
 ) -> str:
     """Return areas, one upon the other, of values at even steps of a day; the keys are their classes, `tip` says what a step is.
 
@@ -41,7 +46,9 @@ def over_the_day(
         parts.append(f'<text class="note" x="{at:.1f}" y="{max(_y(totals[note[0]], top, height) - 7, 11):.1f}">{escape(note[1])}</text>')
     for number in range(len(totals)):
         x = LEFT + number * step
-        parts.append(f'<rect class="tip" x="{x:.1f}" y="{TOP}" width="{step:.2f}" height="{height - TOP - BOTTOM}">{_title(tip(number))}</rect>')
+        parts.append(
+            f'<rect class="tip" x="{x:.1f}" y="{TOP}" width="{step:.2f}" height="{height - TOP - BOTTOM}">{_title(tip(number))}</rect>'
+        )
     return _svg(parts, height)
 
 
@@ -54,7 +61,9 @@ def columns(values: Sequence[tuple[str, float]], below: str) -> str:
     for number, (label, value) in enumerate(values):
         x, y = LEFT + number * step, _y(value, top, height)
         title = _title(f"{label} {below}: {value:,.0f}")
-        parts.append(f'<rect class="bar" x="{x + 2:.1f}" y="{y:.1f}" width="{step - 4:.1f}" height="{height - BOTTOM - y:.1f}" rx="2">{title}</rect>')
+        parts.append(
+            f'<rect class="bar" x="{x + 2:.1f}" y="{y:.1f}" width="{step - 4:.1f}" height="{height - BOTTOM - y:.1f}" rx="2">{title}</rect>'
+        )
         parts.append(f'<text class="axis middle" x="{x + step / 2:.1f}" y="{height - 8}">{escape(label)}</text>')
     return _svg(parts, height + 16, width)
 

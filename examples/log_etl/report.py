@@ -1,5 +1,6 @@
 """The report: one HTML file, with nothing to fetch, of what Spark's tables say."""
 
+import itertools
 from collections import Counter, defaultdict
 from datetime import datetime, timedelta
 from html import escape
@@ -110,7 +111,7 @@ def _durations(tables: Tables) -> str:
     for (_, _, began), (_, ended, *_) in tables.sessions.items():
         minutes = (ended - began) / timedelta(minutes=1)
         counts[max(number for number, bound in enumerate(bounds) if bound <= minutes)] += 1
-    labels = [f"{low}-{high}" for low, high in zip(bounds, bounds[1:], strict=False)] + [f"{bounds[-1]}+"]
+    labels = [f"{low}-{high}" for low, high in itertools.pairwise(bounds)] + [f"{bounds[-1]}+"]
     return charts.columns(list(zip(labels, counts, strict=True)), "minutes")
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, TypeVar
 
 from engine.errors import EngineBug, EngineError
-from engine.state.sqlite.in_thread import in_thread
+from engine.in_thread import in_thread
 from spark_bridge.session import carrying, launch, wire
 from spark_bridge.session.config import SparkConfig
 from spark_bridge.session.deaths import died, refused, silent

@@ -8,8 +8,8 @@ from typing import Any, Final
 
 from engine.clock import Clock
 from engine.errors import EngineError, FatalError, UsageError
+from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.state.sqlite.in_thread import in_thread
 from spark_bridge.session import carrying, launch, wire
 from spark_bridge.session.config import SparkConfig
 from spark_bridge.session.errors import SparkDied, SparkError, SparkMissing
