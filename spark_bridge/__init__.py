@@ -4,6 +4,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from spark_bridge.committer import SparkHandover as SparkHandover
     from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
     from spark_bridge.session import SparkChild as SparkChild
@@ -18,10 +19,11 @@ _HOMES: Final = {
     "SparkConfig": "spark_bridge.session",
     "SparkDied": "spark_bridge.session",
     "SparkError": "spark_bridge.session",
+    "SparkHandover": "spark_bridge.committer",
 }
 """name: the package that has it."""
 
-__all__ = ["Handover", "HandoverError", "SparkChild", "SparkConfig", "SparkDied", "SparkError"]
+__all__ = ["Handover", "HandoverError", "SparkChild", "SparkConfig", "SparkDied", "SparkError", "SparkHandover"]
 
 
 def __getattr__(name: str) -> Any:

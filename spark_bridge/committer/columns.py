@@ -1,0 +1,97 @@
+"""From rows of Python values to Arrow columns of the declared schema, and which rows do not fit it."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from operator import itemgetter
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import pyarrow as pa
+
+Row: TypeAlias = tuple[Any, ...]
+MISFIT: Final = (ValueError, TypeError, OverflowError, pa.ArrowException)
+"""What pyarrow raises for a value that is of another type, too large, or no text."""
+
+
+class BadRow(NamedTuple):
+    """The first fault of a row that does not fit."""
+
+    row: int
+    """Among the rows that were to be converted: 0, 1, …"""
+    column: str
+    error: str
+
+
+class Columns:
+    """Converts rows column by column: so a thread that does it lets go of the interpreter's lock between two of them."""
+
+    def __init__(self, schema: pa.Schema, places: Sequence[int]) -> None:
+        """Take the place of each column in a row."""
+        self.schema: Final = schema
+        self._columns = [(field, itemgetter(place)) for field, place in zip(schema, places, strict=True)]
+
+    def convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[BadRow]]:
+        """Return the rows that fit, in order, and those that do not."""
+        arrays: list[pa.Array] = []
+        faults: dict[int, BadRow] = {}
+        for field, value_of in self._columns:
+            values = list(map(value_of, rows))
+            try:
+                arrays.append(column_of(field, values))
+            except MISFIT:
+                for bad in _bad_values(field, values, 0):
+                    faults.setdefault(bad.row, bad)
+        if not faults:
+            return pa.RecordBatch.from_arrays(arrays, schema=self.schema), []
+        batch, _ = self.convert([row for number, row in enumerate(rows) if number not in faults])
+        return batch, [faults[number] for number in sorted(faults)]
+
+
+def places_of(schema: pa.Schema, fields: Iterable[str]) -> list[int]:
+    """Return where each column stands in tuples of these fields, by name."""
+    places = {name: place for place, name in enumerate(fields)}
+    return [places[name] for name in schema.names]
+
+
+def column_of(field: pa.Field, values: list[Any]) -> pa.Array:
+    """Return a column; raise one of MISFIT where a value does not fit."""
+    column = pa.array(values, field.type)
+    _check_nulls(field, column, field.name)
+    return column
+
+
+def _check_nulls(field: pa.Field, column: pa.Array, name: str) -> None:
+    """Raise ValueError where there is nothing and the schema says "not null", at any depth."""
+    if not field.nullable and column.null_count:
+        raise ValueError(f"{name} is null, and declared not null")
+    for inner, path, find in _inner(field.type, name):
+        _check_nulls(inner, find(column), path)
+
+
+def _inner(kind: pa.DataType, name: str) -> "list[tuple[pa.Field, str, Callable[[pa.Array], pa.Array]]]":
+    """Return the fields in a nested type that may say "not null", with how their values are found in a column of it."""
+    if pa.types.is_struct(kind):
+        # What is in a struct that is null itself is not looked at.
+        inner = [kind.field(number) for number in range(kind.num_fields)]
+        return [(field, f"{name}.{field.name}", partial(_struct_values, number)) for number, field in enumerate(inner)]
+    if pa.types.is_list(kind):
+        return [(kind.value_field, f"{name}[]", lambda column: column.flatten())]
+    if pa.types.is_map(kind):
+        return [(kind.item_field, f"{name}{{}}", lambda column: column.drop_null().items)]
+    return []
+
+
+def _struct_values(number: int, column: pa.Array) -> pa.Array:
+    return column.drop_null().field(number)
+
+
+def _bad_values(field: pa.Field, values: list[Any], first: int) -> list[BadRow]:
+    """Find those that do not fit, by halves: most of a column fits."""
+    try:
+        column_of(field, values)
+    except MISFIT as error:
+        if len(values) == 1:
+            return [BadRow(first, field.name, str(error).strip() or type(error).__name__)]
+    else:
+        return []
+    half = len(values) // 2
+    return _bad_values(field, values[:half], first) + _bad_values(field, values[half:], first + half)

@@ -1,0 +1,140 @@
+"""What one task stages of one attempt: its rows, and those that do not fit. Used in a thread."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+
+from engine.errors import FatalError
+from engine.topology import Tuple
+from engine.transactional import TransactionAttempt
+from spark_bridge.committer.columns import BadRow, Columns, Row, places_of
+from spark_bridge.committer.part_writer import PartWriter
+from spark_bridge.handover import StagedFile, Storage
+from spark_bridge.handover.names import FILES, REJECTS, StagedName
+
+FILE_ROWS: Final = 1_048_576
+"""After so many rows the next file begins: one partition of Spark reads at least one file."""
+REJECTS_SCHEMA: Final = pa.schema([
+    ("txid", pa.int64()), ("task", pa.int32()), ("row", pa.int64()), ("error", pa.string()), ("values", pa.string()),
+])  # fmt: skip
+"""`row`: which of the task's rows of this txid it was, 0 the first; `values`: the tuple's, by field, as a JSON text."""
+
+
+class Share(NamedTuple):
+    """What was staged."""
+
+    files: tuple[StagedFile, ...]
+    rejects: tuple[StagedFile, ...]
+
+
+class Style(NamedTuple):
+    """How rows are written."""
+
+    schema: pa.Schema
+    compression: str
+    keeps_rejects: bool
+    """False: a row that does not fit ends the run."""
+
+
+class ShareWriter:
+    """Writes the rows of one attempt at one task to files of its own."""
+
+    def __init__(self, storage: Storage, style: Style, attempt: TransactionAttempt, task: int, tasks: int) -> None:
+        self._storage, self._style = storage, style
+        self._attempt, self._task, self._tasks = attempt, task, tasks
+        self._rows = 0
+        self._columns: tuple[object, Columns] | None = None
+        """For tuples of these fields."""
+        self._part: PartWriter | None = None
+        self._reject_part: PartWriter | None = None
+        self._files: list[StagedFile] = []
+
+    def add(self, tuples: list[Tuple]) -> None:
+        """Write tuples. Raises FatalError for one that does not fit, unless those are kept."""
+        fields = tuples[0].fields
+        rows = [tup.values for tup in tuples if tup.fields is fields]
+        if len(rows) == len(tuples):
+            self._add(fields, rows)
+            return
+        for tup in tuples:  # of several streams
+            self._add(tup.fields, [tup.values])
+
+    def finish(self) -> Share:
+        """Return what was written, which is durable."""
+        if self._part is not None:
+            self._files.append(self._part.finish())
+            self._part = None
+        rejects: tuple[StagedFile, ...] = ()
+        if self._reject_part is not None:
+            rejects = (self._reject_part.finish(),)
+            self._reject_part = None
+        return Share(tuple(self._files), rejects)
+
+    def abandon(self) -> None:
+        """The attempt is over: remove what is not finished."""
+        for part in (self._part, self._reject_part):
+            if part is not None:
+                part.abandon()
+        self._part = self._reject_part = None
+
+    def _add(self, fields: Any, rows: list[Row]) -> None:
+        if self._columns is None or self._columns[0] is not fields:
+            self._columns = (fields, Columns(self._style.schema, places_of(self._style.schema, fields.names)))
+        batch, bad = self._columns[1].convert(rows)
+        if bad:
+            self._reject(fields.names, rows, bad)
+        self._rows += len(rows)
+        if batch.num_rows:
+            if self._part is None:
+                self._part = PartWriter(self._storage, self._name(FILES, len(self._files)), self._style.schema, self._style.compression)
+            self._part.add(batch)
+            if self._part.rows >= FILE_ROWS:
+                self._files.append(self._part.finish())
+                self._part = None
+
+    def _name(self, folder: str, part: int) -> str:
+        return str(StagedName(*self._attempt, task=self._task, tasks=self._tasks, part=part, folder=folder))
+
+    def _reject(self, names: Sequence[str], rows: list[Row], bad: list[BadRow]) -> None:
+        if not self._style.keeps_rejects:
+            raise self._misfit(names, rows[bad[0].row], bad[0])
+        if self._reject_part is None:
+            self._reject_part = PartWriter(self._storage, self._name(REJECTS, 0), REJECTS_SCHEMA, self._style.compression)
+        columns: list[list[Any]] = [
+            [self._attempt.txid] * len(bad),
+            [self._task] * len(bad),
+            [self._rows + each.row for each in bad],
+            [f"{each.column}: {_written(each.error)}" for each in bad],
+            [as_json(names, rows[each.row]) for each in bad],
+        ]
+        arrays = [pa.array(values, field.type) for values, field in zip(columns, REJECTS_SCHEMA, strict=True)]
+        self._reject_part.add(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
+
+    def _misfit(self, names: Sequence[str], row: Row, bad: BadRow) -> FatalError:
+        field = self._style.schema.field(bad.column)
+        value = row[list(names).index(bad.column)]
+        wanted = f"{field.type}{'' if field.nullable else ' not null'}"
+        text = f"row {self._rows + bad.row} of batch {self._attempt} does not fit the schema: column {bad.column!r} is {wanted}"
+        shown = dict(zip(names[1:], row[1:], strict=True))
+        hint = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
+        return FatalError(f"{text}, and the value is {value!r} ({type(value).__name__}): {bad.error}. The row: {shown!r}", hint=hint)
+
+
+def as_json(names: Sequence[str], row: Row) -> str:
+    """Return the values of a tuple without its attempt, by field; a value that JSON has not stands as Python writes it.
+
+    >>> as_json(("attempt", "host", "at"), (None, "a", {1}))
+    '{"host": "a", "at": "{1}"}'
+    """
+    values = dict(zip(names[1:], row[1:], strict=True))
+    try:
+        return json.dumps(values, default=repr)
+    except (TypeError, ValueError, RecursionError):
+        return json.dumps({name: repr(value) for name, value in values.items()})
+
+
+def _written(text: str) -> str:
+    """Return a text that can be written as UTF-8."""
+    return text.encode("utf-8", "backslashreplace").decode()

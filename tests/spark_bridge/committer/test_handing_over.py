@@ -1,0 +1,329 @@
+"""Each committed batch is there once, whole, under a manifest of its own, whatever fails (SP-2, TX-8)."""
+
+import errno
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from engine import BasicBolt, ComponentError, FatalError, TopologyError, Tuple
+from engine.testing import KillTask, run_topology
+from engine.transactional import FailedBatch, MemoryOpaqueSpout, MemoryTransactionalSpout, TransactionalTopologyBuilder
+from spark_bridge import SparkHandover
+from spark_bridge.committer import manifest_writer, part_writer, share_writer, stager
+from spark_bridge.handover.names import ManifestName
+from spark_bridge.handover.storage import local
+from tests.spark_bridge.committer.playing import DDL, FIELDS, handing, handover_at, named, numbers, opened, play, read_back, rows_of, staged
+from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS
+
+pytestmark = pytest.mark.guarantee("SP-2", "TX-8")
+ALL = list(range(30))
+
+
+@pytest.fixture(params=KINDS)
+def handover(request: pytest.FixtureRequest, tmp_path: Path) -> SparkHandover:
+    return handover_at(request.param, tmp_path / "spool")
+
+
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_every_row_is_there_once_in_the_batch_of_its_txid(handover: SparkHandover, tasks: int) -> None:
+    finished = play(handover, tasks=tasks)
+    assert not finished.errors
+    assert [sorted(row["number"] for row in batch) for batch in read_back(handover)] == [ALL[at : at + 4] for at in range(0, 30, 4)]
+    assert staged(handover) == named(handover)
+    assert all(row["name"] == f"n{row['number']}" for batch in read_back(handover) for row in batch)
+
+
+def test_the_contract_says_whose_it_is_before_the_first_batch(handover: SparkHandover) -> None:
+    play(handover, MemoryTransactionalSpout([], FIELDS, 4))
+    contract = opened(handover).contract
+    assert (contract.topology, contract.component, contract.schema) == ("t", "spark", handover.arrow_schema)
+    assert opened(handover).newest() == 0
+
+
+def test_a_batch_without_rows_has_a_manifest_without_files(handover: SparkHandover) -> None:
+    class Odd(BasicBolt):
+        output_fields = FIELDS
+
+        def execute(self, tup: Tuple) -> Any:
+            return [(tup["number"], tup["name"])] if tup["number"] >= 8 else []
+
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(range(12)), FIELDS, 4))
+    builder.set_bolt("odd", Odd, 2).shuffle_grouping("rows")
+    handover.declare(builder, "spark", 2).shuffle_grouping("odd")
+    run_topology(builder.build())
+    assert [len(batch) for batch in read_back(handover)] == [0, 0, 4]
+    assert opened(handover).manifest(1).files == ()
+
+
+@pytest.mark.guarantee("TX-3")
+def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(handover: SparkHandover) -> None:
+    left = [5, 9, 9, 17, 29]
+
+    class Flaky(BasicBolt):
+        output_fields = FIELDS
+
+        def execute(self, tup: Tuple) -> Any:
+            if tup["number"] in left:
+                left.remove(tup["number"])
+                raise FailedBatch
+            return (tup["number"], tup["name"])
+
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4), max_spout_pending=3)
+    builder.set_bolt("flaky", Flaky, 2).shuffle_grouping("rows")
+    handover.declare(builder, "spark", 2).shuffle_grouping("flaky")
+    run_topology(builder.build())
+    assert not left
+    assert numbers(handover) == ALL
+    assert named(handover) <= staged(handover)
+
+
+@pytest.mark.parametrize("component", ["spark", "spark/manifest"])
+def test_tasks_that_die_cost_no_row(handover: SparkHandover, component: str) -> None:
+    finished = play(handover, faults=[KillTask(component, task_index=0, at_call={2, 5, 6, 13})])
+    assert finished.strikes
+    assert numbers(handover) == ALL
+
+
+@pytest.mark.guarantee("TX-9")
+@pytest.mark.parametrize("nth", [1, 2, 5, 8])
+@pytest.mark.parametrize("after", [False, True])
+def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
+    tmp_path: Path, handover: SparkHandover, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
+) -> None:
+    real, calls = manifest_writer.ManifestWriter.write, [0]
+
+    def dies(self: Any, manifest: Any) -> bool:
+        calls[0] += 1
+        if calls[0] == nth and not after:
+            raise FatalError("the process dies")
+        written = real(self, manifest)
+        if calls[0] == nth:
+            raise FatalError("the process dies")
+        return written
+
+    state = tmp_path / "state.db"
+    with monkeypatch.context() as patch:
+        patch.setattr(manifest_writer.ManifestWriter, "write", dies)
+        with pytest.raises(ComponentError, match="the process dies"):
+            play(handover, state=state)
+    there = [opened(handover).manifest(txid) for txid in range(1, opened(handover).newest() + 1)]
+    assert len(there) == nth - 1 + after
+    play(handover, state=state, tasks=5)
+    assert numbers(handover) == ALL
+    assert [opened(handover).manifest(manifest.txid) for manifest in there] == there, "nothing is replaced"
+    if handover.storage().exclusive:
+        assert staged(handover) == named(handover), "what is of no use is swept"
+    play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+    assert numbers(handover) == list(range(34))
+
+
+def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stager, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(part_writer, "ROW_GROUP_ROWS", 30)
+    monkeypatch.setattr(share_writer, "FILE_ROWS", 100)
+    handover = handover_at("local", tmp_path / "spool")
+    play(handover, MemoryTransactionalSpout(rows_of(range(1000)), FIELDS, 450), tasks=1)
+    assert numbers(handover) == list(range(1000))
+    files = opened(handover).manifest(1).files
+    assert [file.rows for file in files] == [100, 100, 100, 100, 50]
+    assert [file.name[-9] for file in files] == ["0", "1", "2", "3", "4"]
+    assert staged(handover) == named(handover)
+
+
+@pytest.mark.parametrize(("action", "first"), [("sync_file", 10), ("sync_folder", 20), ("link", 4)])
+def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, action: str, first: int) -> None:
+    real, calls = getattr(local, action), [0]
+
+    def full(*arguments: Any) -> None:
+        calls[0] += 1
+        if first <= calls[0] < first + 5:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        real(*arguments)
+
+    monkeypatch.setattr(local, action, full)
+    handover = handover_at("local", tmp_path / "spool")
+    finished = play(handover)
+    assert numbers(handover) == ALL
+    assert ": No space left on device. Nothing is lost" in finished.errors[0].text.replace("\nFix:", ".")
+    assert staged(handover) >= named(handover)
+    assert not [name for name in handover.storage().names("manifests") if name.startswith(".")]
+
+
+def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
+    (tmp_path / "spool").write_text("a file")
+    with pytest.raises(ComponentError, match="Name a folder that can be made"):
+        play(SparkHandover(tmp_path / "spool" / "below", DDL))
+
+
+# Who else is there
+
+
+def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(handover: SparkHandover) -> None:
+    play(handover)
+    place: dict[str, Any] = {"folder": handover.folder, "filesystem": handover.filesystem}
+    with pytest.raises(ComponentError, match="is written by component 'spark' of topology 't', and now by 'spark' of 'u'"):
+        play(handover, name="u")
+    other = SparkHandover(schema="number long", **place)
+    with pytest.raises(
+        ComponentError, match=r"has rows of \(`number` bigint not null, `name` string\), and now come rows of \(`number` bigint\)"
+    ):
+        play(other)
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
+    handover.declare(builder, "else").shuffle_grouping("rows")
+    with pytest.raises(ComponentError, match="is written by component 'spark' of topology 't', and now by 'else' of 't'"):
+        run_topology(builder.build())
+    assert numbers(handover) == ALL
+
+
+def test_a_state_that_is_older_than_the_folder_ends_the_run_before_anything_is_written(handover: SparkHandover) -> None:
+    play(handover)
+    before = staged(handover)
+    with pytest.raises(ComponentError, match="has batch 8, and now comes a new batch 1"):
+        play(handover)
+    assert staged(handover) == before
+
+
+def test_two_engines_on_one_new_folder_are_told_by_what_they_write(tmp_path: Path) -> None:
+    handover = handover_at("local", tmp_path / "spool")
+    play(handover)
+    for name in handover.storage().names("manifests"):
+        handover.storage().remove(f"manifests/{name}")
+    with pytest.raises(ComponentError, match="is there already, and it was to be written now"):
+        play(handover)
+
+
+def test_a_folder_that_has_lost_batches_ends_the_run(tmp_path: Path, handover: SparkHandover) -> None:
+    state = tmp_path / "state.db"
+    play(handover, state=state)
+    storage = handover.storage()
+    for text in storage.names("manifests"):
+        name = ManifestName.parse(text)
+        if name is not None and name.txid > 5:
+            storage.remove(f"manifests/{text}")
+    with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: those between are lost"):
+        play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+
+
+def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    state = tmp_path / "state.db"
+    play(handover_at("local", tmp_path / "first"), state=state)
+    later = handover_at("local", tmp_path / "later")
+    play(later, MemoryTransactionalSpout(rows_of(range(38)), FIELDS, 4), state=state)
+    assert numbers(later) == list(range(30, 38))
+    assert opened(later).deleted() == 8
+    assert any("is new, at batch 9" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize(
+    "content", [b'{"format": "stormcell-handover", "ver', b'{"format": "x"}', b'{"format": "stormcell-handover", "version": 2}']
+)
+def test_a_contract_that_is_torn_foreign_or_newer_ends_the_run(handover: SparkHandover, content: bytes) -> None:
+    play(handover)
+    handover.storage().replace("contract.json", content)
+    with pytest.raises(ComponentError, match=r"'contract.json' is "):
+        play(handover)
+
+
+# What does not fit
+
+
+@pytest.mark.parametrize(
+    ("row", "told"),
+    [
+        (("x", "n"), r"column 'number' is int64 not null, and the value is 'x' \(str\): .*The row: \{'number': 'x', 'name': 'n'\}"),
+        ((None, "n"), r"column 'number' is int64 not null, and the value is None \(NoneType\): number is null, and declared not null"),
+        ((1, 7), r"column 'name' is string, and the value is 7 \(int\)"),
+        ((2**70, "n"), r"column 'number' is int64 not null, and the value is 1180591620717411303424 \(int\)"),
+    ],
+)
+def test_the_first_row_that_does_not_fit_ends_the_run_and_is_told(tmp_path: Path, row: Any, told: str) -> None:
+    handover = handover_at("local", tmp_path / "spool")
+    rows: list[Any] = [*rows_of(range(5)), row, ("y", "z"), *rows_of(range(5, 9))]
+    with pytest.raises(ComponentError, match=rf"row 1 of batch 2 \(attempt 1\.\d+\) does not fit the schema: {told}"):
+        play(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1, pending=1)
+    assert numbers(handover) == [0, 1, 2, 3]
+
+
+def test_rows_that_do_not_fit_are_kept_apart_where_that_is_wanted(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    for kind in KINDS:
+        handover = handover_at(kind, tmp_path / kind, on_bad_row="reject")
+        rows: list[Any] = [*rows_of(range(5)), ("x", "\ud800"), (None, "n"), *rows_of(range(5, 9)), (9, {1}), *rows_of(range(9, 12))]
+        play(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1)
+        assert numbers(handover) == list(range(12))
+        folder = opened(handover)
+        rejects = [pq.read_table(folder.open_input(file.name)).to_pylist() for txid in (2, 3) for file in folder.manifest(txid).rejects]
+        assert [(row["txid"], row["task"], row["row"], row["values"]) for found in rejects for row in found] == [
+            (2, 0, 1, '{"number": "x", "name": "\\ud800"}'),
+            (2, 0, 2, '{"number": null, "name": "n"}'),
+            (3, 0, 3, '{"number": 9, "name": "{1}"}'),
+        ]
+        assert "number: Could not convert 'x' with type str" in rejects[0][0]["error"]
+        assert folder.manifest(1).rejects == ()
+        assert staged(handover) == named(handover)
+
+
+def test_nested_values_that_may_not_be_null_are_seen(tmp_path: Path) -> None:
+    schema = pa.schema([("who", pa.struct([pa.field("name", pa.string(), nullable=False)])), ("tags", pa.list_(pa.string()))])
+    handover = handover_at("local", tmp_path / "spool", schema=schema, on_bad_row="reject")
+    rows: list[Any] = [({"name": "a"}, ["x", None]), (None, None), ({"name": None}, []), ({}, [])]
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows, ("who", "tags"), 4))
+    handover.declare(builder, "spark").shuffle_grouping("rows")
+    run_topology(builder.build())
+    assert read_back(handover) == [[{"who": {"name": "a"}, "tags": ["x", None]}, {"who": None, "tags": None}]]
+
+
+# What build() refuses
+
+
+@pytest.mark.parametrize(
+    ("spout", "text"),
+    [
+        (MemoryOpaqueSpout({"a": rows_of(ALL)}, FIELDS, 4), "cannot replace what it has stored for a txid, and the spout is opaque"),
+        (MemoryTransactionalSpout([(1,)], "number", 4), r"reads the field 'name', which stream 'default' of 'rows' has not"),
+    ],
+)
+def test_a_topology_that_cannot_be_handed_over_is_refused(tmp_path: Path, spout: Any, text: str) -> None:
+    with pytest.raises(TopologyError, match=text):
+        handing(handover_at("local", tmp_path / "spool"), spout)
+
+
+def test_a_decider_has_one_task(tmp_path: Path) -> None:
+    handover = handover_at("local", tmp_path / "spool")
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
+    builder.set_bolt("spark", handover.stager, 2).shuffle_grouping("rows")
+    builder.set_committer("decides", handover.committer, 2).shuffle_grouping("spark")
+    with pytest.raises(TopologyError, match="writes one value, so it has one task"):
+        builder.build()
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"folder": ""}, "the folder of a hand-over is ''"),
+        ({"schema": "txid long"}, "has a column 'txid'"),
+        ({"consumers": "a"}, r"SparkHandover\(consumers\) is 'a'"),
+        ({"consumers": ("a/b",)}, "'a/b' is no name of a consumer"),
+        ({"max_pending_batches": 0}, r"SparkHandover\(max_pending_batches\) is 0"),
+        ({"keep_batches": -1}, r"SparkHandover\(keep_batches\) is -1"),
+        ({"on_bad_row": "drop"}, r"SparkHandover\(on_bad_row\) is 'drop'"),
+        ({"compression": "zip"}, r"SparkHandover\(compression\) is 'zip'"),
+    ],
+)
+def test_wrong_settings_are_told(settings: dict[str, Any], text: str) -> None:
+    from engine import UsageError
+
+    with pytest.raises(UsageError, match=text):
+        SparkHandover(**{"folder": "spool", "schema": DDL, **settings})
+
+
+def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None:
+    for kind in KINDS:
+        handover = handover_at(kind, tmp_path / kind)
+        play(handover, config={"seed": 1})
+        names = [ManifestName.parse(text) for text in handover.storage().names("manifests")]
+        assert all(name is not None and (name.attempt_id is None) is EXCLUSIVE[kind] for name in names)
+        assert opened(handover).contract.by_attempt is not EXCLUSIVE[kind]

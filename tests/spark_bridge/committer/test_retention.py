@@ -1,0 +1,144 @@
+"""What every consumer has committed goes, and no more, whatever the deletion is stopped in the midst of (SP-2, SP-3)."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.transactional import MemoryTransactionalSpout, TransactionAttempt
+from spark_bridge import SparkHandover
+from spark_bridge.committer import retention
+from spark_bridge.committer.retention import Retention, deletable
+from spark_bridge.handover import Position, StorageUnavailable, TransactionDeleted
+from spark_bridge.handover.names import StagedName
+from tests.spark_bridge.committer.playing import FIELDS, handover_at, named, numbers, opened, play, rows_of, staged
+from tests.spark_bridge.handover.places import KINDS
+
+pytestmark = pytest.mark.guarantee("SP-2", "SP-3")
+
+POSITIONS = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: Position(max(pair), min(pair)))
+
+
+@given(st.dictionaries(st.sampled_from("abc"), POSITIONS), st.integers(0, 30), st.integers(0, 5))
+def test_what_goes_was_committed_by_all_and_is_not_to_be_kept(consumers: dict[str, Position], newest: int, keep: int) -> None:
+    upto = deletable(consumers, newest, keep)
+    assert all(upto <= position.committed for position in consumers.values())
+    assert upto == 0 or (consumers and upto <= newest - max(1, keep))
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def more(handover: SparkHandover, state: Path, upto: int) -> None:
+    """Hand over what is new of so many numbers, 4 in a batch."""
+    play(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
+
+
+def test_what_all_have_committed_is_deleted_and_no_more(kind: str, tmp_path: Path) -> None:
+    state, handover = tmp_path / "state.db", handover_at(kind, tmp_path / "spool", consumers=("a", "b"))
+    more(handover, state, 32)
+    assert opened(handover).deleted() == 0
+    opened(handover).consumer("a").commit(6)
+    more(handover, state, 36)
+    assert opened(handover).deleted() == 0, "b has not read"
+    opened(handover).consumer("b").commit(3)
+    more(handover, state, 40)
+    assert opened(handover).deleted() == 3
+    assert numbers(handover) == list(range(12, 40))
+    assert staged(handover) == named(handover)
+    assert len(handover.storage().names("manifests")) == 7
+    with pytest.raises(TransactionDeleted, match="txid 3 is deleted"):
+        opened(handover).manifest(3)
+
+
+def test_a_consumer_that_was_added_keeps_what_it_has_not_committed(tmp_path: Path) -> None:
+    state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool", consumers=("a",))
+    more(handover, state, 32)
+    opened(handover).consumer("late").add()
+    opened(handover).consumer("a").commit(7)
+    more(handover, state, 36)
+    assert opened(handover).deleted() == 0
+    opened(handover).consumer("late").remove()
+    more(handover, state, 40)
+    assert opened(handover).deleted() == 7
+
+
+def test_the_newest_stay_though_all_is_committed(tmp_path: Path) -> None:
+    state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool", consumers=("a",), keep_batches=3)
+    more(handover, state, 40)
+    opened(handover).consumer("a").commit(10)
+    more(handover, state, 44)
+    assert opened(handover).deleted() == 8
+
+
+def test_without_consumers_nothing_goes(kind: str, tmp_path: Path) -> None:
+    handover = handover_at(kind, tmp_path / "spool")
+    play(handover)
+    assert opened(handover).deleted() == 0
+    assert numbers(handover) == list(range(30))
+
+
+@pytest.mark.parametrize("stops_at", range(1, 9))
+def test_a_deletion_that_was_stopped_is_done_again(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stops_at: int) -> None:
+    state, handover = tmp_path / "state.db", handover_at(kind, tmp_path / "spool", consumers=("a",))
+    more(handover, state, 32)
+    opened(handover).consumer("a").commit(3)
+    folder = opened(handover)
+    tidies, calls = Retention(folder, ("a",), 0), [0]
+    with monkeypatch.context() as patch:
+        for owner, name in ((retention, "note_deleted"), (type(folder.storage), "remove")):
+            patch.setattr(owner, name, stopping(getattr(owner, name), calls, stops_at))
+        with pytest.raises(KeyboardInterrupt):
+            tidies.tidy(TransactionAttempt(8, folder.manifest(8).attempt_id))
+    assert numbers(handover) == list(range(4 * opened(handover).deleted(), 32)), "what is not noted as deleted is whole"
+    more(handover, state, 36)
+    assert opened(handover).deleted() == 3
+    assert numbers(handover) == list(range(12, 36))
+    assert staged(handover) == named(handover)
+    assert len(handover.storage().names("manifests")) == 6
+
+
+def stopping(call: Any, calls: list[int], at: int) -> Any:
+    """A call that is stopped before it is made the n-th time."""
+
+    def made(*arguments: Any) -> Any:
+        calls[0] += 1
+        if calls[0] == at:
+            raise KeyboardInterrupt
+        return call(*arguments)
+
+    return made
+
+
+def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_path: Path) -> None:
+    state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
+    more(handover, state, 32)
+    storage = handover.storage()
+    left = [str(StagedName(txid, 5, 0, 1, 0)) for txid in (3, 8, 9, 10, 11)]
+    for name in (*left, "files/notes.txt"):
+        storage.create(name, b"half a file")
+    more(handover, state, 40)
+    assert staged(handover) - named(handover) == {left[4], "files/notes.txt"}, "no manifest of txid 11 is there"
+    more(handover, state, 44)
+    assert staged(handover) - named(handover) == {"files/notes.txt"}
+    assert numbers(handover) == list(range(44))
+
+
+def test_what_cannot_be_deleted_costs_no_batch_and_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    handover = handover_at("local", tmp_path / "spool", consumers=("a",))
+
+    def fails(*_: Any) -> int:
+        raise StorageUnavailable("the storage does not answer")
+
+    monkeypatch.setattr(retention, "deletable", fails)
+    monkeypatch.setattr("spark_bridge.committer.decider.TIDY_EVERY_SECS", 0.0)
+    finished = play(handover, pending=1)
+    assert not finished.errors
+    told = [record for record in caplog.records if "What could be deleted stays for now" in record.getMessage()]
+    assert len(told) == 1
