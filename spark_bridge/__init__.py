@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from spark_bridge.session import SparkConfig as SparkConfig
     from spark_bridge.session import SparkDied as SparkDied
     from spark_bridge.session import SparkError as SparkError
+    from spark_bridge.source import StormcellDataSource as StormcellDataSource
+    from spark_bridge.source import package_zip as package_zip
+    from spark_bridge.source import register as register
 
 _HOMES: Final = {
     "Handover": "spark_bridge.handover",
@@ -20,10 +23,24 @@ _HOMES: Final = {
     "SparkDied": "spark_bridge.session",
     "SparkError": "spark_bridge.session",
     "SparkHandover": "spark_bridge.committer",
+    "StormcellDataSource": "spark_bridge.source",
+    "package_zip": "spark_bridge.source",
+    "register": "spark_bridge.source",
 }
 """name: the package that has it."""
 
-__all__ = ["Handover", "HandoverError", "SparkChild", "SparkConfig", "SparkDied", "SparkError", "SparkHandover"]
+__all__ = [
+    "Handover",
+    "HandoverError",
+    "SparkChild",
+    "SparkConfig",
+    "SparkDied",
+    "SparkError",
+    "SparkHandover",
+    "StormcellDataSource",
+    "package_zip",
+    "register",
+]
 
 
 def __getattr__(name: str) -> Any:

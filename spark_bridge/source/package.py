@@ -1,0 +1,37 @@
+"""The one zip that executors need: this package, which stands on pyarrow alone there.
+
+python -m spark_bridge.source.package stormcell-spark.zip
+spark-submit --py-files stormcell-spark.zip program.py
+"""
+
+import os
+import sys
+import zipfile
+from pathlib import Path
+from typing import Final
+
+PACKAGE: Final = "spark_bridge"
+SHIPPED: Final = ("handover", "source", "sinks")
+"""What needs no engine."""
+LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
+"""The time of each entry: the same package makes the same zip."""
+
+
+def package_zip(path: str | os.PathLike[str]) -> str:
+    """Write the zip, and return its path: for `--py-files`, `sparkContext.addPyFile`, or `spark.addArtifacts(path, pyfile=True)`.
+
+    >>> spark.addArtifacts(package_zip("/tmp/stormcell-spark.zip"), pyfile=True)              # doctest: +SKIP
+    """
+    base = Path(__file__).parent.parent
+    files = [base / "__init__.py", *(file for name in SHIPPED for file in sorted((base / name).rglob("*.py")))]
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            entry = zipfile.ZipInfo(f"{PACKAGE}/{file.relative_to(base).as_posix()}", LONG_AGO)
+            archive.writestr(entry, file.read_bytes(), zipfile.ZIP_DEFLATED)
+    return os.fspath(path)
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        raise SystemExit("Usage: python -m spark_bridge.source.package OUT.zip")
+    print(package_zip(sys.argv[1]))

@@ -1,0 +1,152 @@
+"""Offsets, partitions and commits of a streaming query. It lives in a process of the driver; its copies on executors only read."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from spark_bridge.handover import Consumer, Handover, HandoverError, Manifest, Position
+from spark_bridge.source.admission import admitted
+from spark_bridge.source.file_partition import FilePartition, partitions_of, read_partition
+from spark_bridge.source.options import SourceOptions
+from spark_bridge.source.starting import check_consumer, first_offset
+
+if TYPE_CHECKING:
+
+    class SupportsTriggerAvailableNow:
+        """Of Spark 4.2 and later."""
+
+else:
+    try:
+        from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+    except ImportError:
+        SupportsTriggerAvailableNow = object
+
+TXID: Final = "txid"
+
+
+class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """The offset is the newest txid that was taken: {"txid": n}.
+
+    What Spark calls, seen on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then, where a
+    micro-batch was planned and not done, partitions of the same range once more; else latestOffset. `commit(n)` comes when the
+    micro-batch behind it is planned, and not at the end of a query.
+
+    From 4.2 on Spark says where a micro-batch begins; before, it is counted from what the consumer has planned.
+    """
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+        self._target: int | None = None
+        """The newest txid when a query with the trigger availableNow began (Spark 4.2)."""
+        self._manifests: dict[int, Manifest] = {}
+        """Those whose rows were counted, until they are planned."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return HandoverStreamReader, (self._options,)
+
+    @cached_property
+    def _handover(self) -> Handover:
+        return Handover.open(self._options.folder, self._options.storage)
+
+    @cached_property
+    def _consumer(self) -> Consumer | None:
+        if self._options.consumer is None:
+            return None
+        check_consumer(self._handover, self._options.consumer)
+        return self._handover.consumer(self._options.consumer)
+
+    def initialOffset(self) -> dict[str, int]:
+        """Where a query with a new checkpoint begins; only such a query calls it."""
+        return {TXID: first_offset(self._handover, self._options, self._position())}
+
+    def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
+        """The last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
+        position = self._position()
+        newest = self._newest(position)
+        if self._target is not None:
+            newest = min(newest, self._target)
+        options = self._options
+        if type(limit).__name__ == "ReadAllAvailable" or (options.max_transactions is None and options.max_rows is None):
+            return {TXID: newest}
+        begin = self._begin(position) if start is None else start[TXID]
+        return {TXID: admitted(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
+
+    def getDefaultReadLimit(self) -> Any:
+        """Spark 4.2 and later: what `latestOffset` is given unless a trigger wants all. The number is not used: the options are."""
+        from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # type: ignore[import-not-found]
+
+        bound = self._options.max_rows or self._options.max_transactions
+        return ReadAllAvailable() if bound is None else ReadMaxRows(bound)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Spark 4.2 and later: what comes from now on is not taken."""
+        self._target = self._newest(self._position())
+
+    def reportLatestOffset(self) -> dict[str, int]:
+        """Spark 4.2 and later: the newest txid there is, for the progress of the query."""
+        return {TXID: self._newest(self._position())}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        """The files behind `start` up to `end`, which the consumer has noted when this returns.
+
+        Raises HandoverError, which names the txid, for what is not there.
+        """
+        begin, last = start[TXID], end[TXID]
+        if last < begin:
+            raise self._older_than_checkpoint(begin, last)
+        if last == begin:
+            return []
+        noted = self._position().attempts
+        manifests = [self._manifest(txid, noted.get(txid)) for txid in range(begin + 1, last + 1)]
+        if self._consumer is not None:
+            by_attempt = self._handover.contract.by_attempt
+            self._consumer.plan(last, {each.txid: each.attempt_id for each in manifests} if by_attempt else {})
+        self._manifests = {txid: manifest for txid, manifest in self._manifests.items() if txid > last}
+        return partitions_of(manifests, self._options.table, self._options.max_partition_bytes)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """The rows of one partition, on an executor."""
+        assert isinstance(partition, FilePartition)
+        return read_partition(self._options, partition)
+
+    def commit(self, end: dict[str, int]) -> None:
+        """Note that nothing up to `end` is asked for again."""
+        if self._consumer is not None:
+            self._consumer.commit(end[TXID])
+
+    def _newest(self, position: Position) -> int:
+        """Where nothing seems new, the next txids may be deleted: then `partitions` is to say so."""
+        newest = self._handover.newest(position.planned)
+        return newest if newest > position.planned > 0 else self._handover.newest(self._handover.deleted())
+
+    def _position(self) -> Position:
+        return Position() if self._consumer is None else self._consumer.read()
+
+    def _begin(self, position: Position) -> int:
+        """Where the next micro-batch begins, before Spark 4.2; a new checkpoint begins where `first_offset` says."""
+        if self._consumer is None:
+            hint = 'Add .option("consumer", name): on this version of Spark the bound is counted from what a consumer has planned.'
+            raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is given, and no consumer", hint=hint)
+        starting = self._options.starting
+        if position.planned == 0 or (isinstance(starting, int) and starting > position.planned):
+            return first_offset(self._handover, self._options, position)
+        return position.planned
+
+    def _rows_of(self, txid: int) -> int:
+        manifest = self._manifests[txid] = self._manifest(txid, None)
+        return manifest.rows
+
+    def _manifest(self, txid: int, attempt: int | None) -> Manifest:
+        known = self._manifests.get(txid)
+        return known if known is not None and attempt in (None, known.attempt_id) else self._handover.manifest(txid, attempt)
+
+    def _older_than_checkpoint(self, begin: int, last: int) -> HandoverError:
+        text = f"{self._handover.storage.url}: the checkpoint of this query has txid {begin}, and the newest txid here is {last}"
+        hint = (
+            "The folder was begun anew, or restored from an older copy, or it is another one than before: use the folder that belongs to "
+            "the checkpoint, or a new checkpoint (and with it a new consumer)."
+        )
+        return HandoverError(text, hint=hint)

@@ -1,0 +1,262 @@
+"""What Spark asks of the reader, in the order in which it asks; without Spark, which is only the caller."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_bridge.handover import HandoverError, Position, TornFile, TransactionDeleted, TransactionMissing
+from spark_bridge.source.file_partition import FilePartition
+from spark_bridge.source.options import SourceOptions
+from spark_bridge.source.stream_reader import HandoverStreamReader
+from tests.spark_bridge.writing import TIME_MS, Writer
+
+MakesReader = Callable[..., HandoverStreamReader]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "handover", consumers=["c"])
+
+
+@pytest.fixture
+def reader(writer: Writer) -> MakesReader:
+    def make(**options: str) -> HandoverStreamReader:
+        return HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "consumer": "c", **options}))
+
+    return make
+
+
+def at(txid: int) -> dict[str, int]:
+    return {"txid": txid}
+
+
+def position(writer: Writer) -> Position:
+    return writer.handover.consumer("c").read()
+
+
+def rows_of(reader: HandoverStreamReader, partitions: Any) -> list[tuple[Any, ...]]:
+    batches = [batch for partition in partitions for batch in reader.read(partition)]
+    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+
+
+@pytest.mark.guarantee("SP-3")
+def test_the_offset_is_the_txid(writer: Writer, reader: MakesReader) -> None:
+    query = reader()
+    assert query.latestOffset() == query.initialOffset() == at(0)
+    writer.commit_many(3)
+    assert query.latestOffset() == at(3)
+    assert query.initialOffset() == at(0)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_rows_come_once_with_their_txid_and_time(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(2, rows=2)
+    query = reader()
+    rows = rows_of(query, query.partitions(at(0), at(2)))
+    assert [row[:3] for row in rows] == [("1", 0, 1), ("1", 1, 1), ("2", 0, 2), ("2", 1, 2)]
+    assert [row[3].timestamp() * 1000 for row in rows] == [TIME_MS + 1, TIME_MS + 1, TIME_MS + 2, TIME_MS + 2]
+
+
+@pytest.mark.guarantee("SP-3")
+def test_planned_is_noted_before_partitions_are_known_and_committed_by_commit(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(4)
+    query = reader()
+    query.partitions(at(0), at(3))
+    assert (position(writer).planned, position(writer).committed) == (3, 0)
+    query.partitions(at(3), at(4))
+    query.commit(at(3))
+    assert (position(writer).planned, position(writer).committed) == (4, 3)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_micro_batch_that_comes_again_is_the_same(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(4)
+    first = reader()
+    rows = rows_of(first, first.partitions(at(1), at(3)))
+    again = reader()
+    assert again.partitions(at(3), at(3)) == []
+    assert rows_of(again, again.partitions(at(1), at(3))) == rows
+    assert position(writer).planned == 3
+
+
+@pytest.mark.guarantee("SP-3")
+def test_before_spark_42_a_micro_batch_is_counted_from_what_is_planned(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(9)
+    query = reader(maxTransactionsPerBatch="4")
+    assert query.latestOffset() == at(4)
+    query.partitions(at(0), at(4))
+    assert query.latestOffset() == reader(maxTransactionsPerBatch="4").latestOffset() == at(8)
+    query.partitions(at(4), at(8))
+    assert query.latestOffset() == at(9)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_from_spark_42_on_it_is_counted_from_where_it_begins(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(9)
+    query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "maxTransactionsPerBatch": "4"}))
+    assert query.latestOffset(at(3), None) == at(7)
+    query.prepareForTriggerAvailableNow()
+    writer.commit_many(3)
+    assert query.latestOffset(at(7), None) == at(9)
+    assert query.reportLatestOffset() == at(12)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_micro_batch_is_bounded_by_rows(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5, rows=10)
+    query = reader(maxRowsPerBatch="25")
+    assert query.latestOffset() == at(2)
+    assert len(rows_of(query, query.partitions(at(0), at(2)))) == 20
+    assert query.latestOffset() == at(4)
+
+
+def test_a_bound_needs_a_consumer_before_spark_42(writer: Writer) -> None:
+    query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "maxTransactionsPerBatch": "4"}))
+    with pytest.raises(HandoverError, match="and no consumer"):
+        query.latestOffset()
+
+
+def test_small_neighbours_are_read_by_one_task(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(4)
+    [together] = reader().partitions(at(0), at(4))
+    assert [part.txid for part in together.value] == [1, 1, 2, 2, 3, 3, 4, 4]
+    size = together.value[0].file.bytes
+    apart = reader(maxPartitionBytes=str(3 * size)).partitions(at(0), at(4))
+    assert [len(partition.value) for partition in apart] == [3, 3, 2]
+    assert len(reader(maxPartitionBytes="1").partitions(at(0), at(4))) == 8
+
+
+def test_an_empty_batch_has_no_partition(writer: Writer, reader: MakesReader) -> None:
+    writer.commit()
+    assert reader().partitions(at(0), at(1)) == []
+    assert position(writer).planned == 1
+
+
+@pytest.mark.guarantee("SP-3")
+def test_an_unknown_consumer_is_refused_and_the_others_named(writer: Writer, reader: MakesReader) -> None:
+    with pytest.raises(HandoverError, match=r"no consumer 'd' \(it has: c\)"):
+        reader(consumer="d").latestOffset()
+    with pytest.raises(HandoverError, match="no name of a consumer"):
+        reader(consumer="../c").latestOffset()
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_new_checkpoint_of_a_consumer_that_has_planned_is_refused(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5)
+    first = reader()
+    first.partitions(at(0), at(3))
+    first.commit(at(2))
+    assert reader().latestOffset() == at(5)
+    with pytest.raises(HandoverError, match="planned up to txid 3 and committed up to 2") as raised:
+        reader().initialOffset()
+    assert all(way in str(raised.value) for way in ("checkpoint that it had", "consumer of its own", '"committed"'))
+
+
+@pytest.mark.guarantee("SP-3")
+@pytest.mark.parametrize(("starting", "begin"), [("committed", 2), ("earliest", 0), ("2", 1), ("6", 5)])
+def test_a_new_checkpoint_begins_where_it_is_told(writer: Writer, reader: MakesReader, starting: str, begin: int) -> None:
+    writer.commit_many(5)
+    reader().partitions(at(0), at(3))
+    reader().commit(at(2))
+    assert reader(startingTxid=starting).initialOffset() == at(begin)
+
+
+def test_it_cannot_begin_where_nothing_is(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5)
+    writer.delete_up_to(2)
+    assert reader(startingTxid="earliest").initialOffset() == at(2)
+    with pytest.raises(TransactionDeleted, match="all up to txid 2 is deleted"):
+        reader(startingTxid="2").initialOffset()
+    with pytest.raises(HandoverError, match="the newest txid is 5"):
+        reader(startingTxid="7").initialOffset()
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_bound_counts_from_what_is_there(writer: Writer, reader: MakesReader) -> None:
+    """On Spark 4.1 a new checkpoint asks for the latest offset before the initial one."""
+    writer.commit_many(9)
+    writer.delete_up_to(4)
+    query = reader(maxTransactionsPerBatch="2")
+    assert (query.latestOffset(), query.initialOffset()) == (at(6), at(4))
+    assert reader(maxTransactionsPerBatch="2", startingTxid="8").latestOffset() == at(9)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_what_is_deleted_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5)
+    writer.delete_up_to(2)
+    with pytest.raises(TransactionDeleted, match="txid 1 is deleted"):
+        reader().partitions(at(0), at(5))
+    assert position(writer).planned == 0
+
+
+@pytest.mark.guarantee("SP-3")
+def test_what_is_missing_or_torn_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(5)
+    manifest = Path(writer.folder, "manifests", "000000000003.json")
+    manifest.write_bytes(manifest.read_bytes()[:-20])
+    with pytest.raises(TornFile, match="of txid 3 is damaged"):
+        reader().partitions(at(0), at(5))
+    query = reader()
+    assert query.latestOffset() == at(5)
+    manifest.unlink()
+    with pytest.raises(TransactionMissing, match="manifest of txid 3 is lost"):
+        query.partitions(at(0), at(5))
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_file_that_is_missing_or_changed_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+    writer.commit([("a", 1)], [("b", 2)])
+    query = reader()
+    partitions = query.partitions(at(0), at(1))
+    first, second = (Path(writer.folder, part.file.name) for partition in partitions for part in partition.value)
+    first.write_bytes(b"PAR1")
+    with pytest.raises(HandoverError, match=r"read txid 1 from 'files/000000000001-"):
+        rows_of(query, partitions)
+    second.replace(first)
+    with pytest.raises(HandoverError, match=r"'files/000000000001-.*' is missing"):
+        rows_of(query, partitions)
+
+
+def test_a_folder_that_is_older_than_the_checkpoint_stops_the_query(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(2)
+    with pytest.raises(HandoverError, match="the checkpoint of this query has txid 5, and the newest txid here is 2"):
+        reader().partitions(at(5), at(2))
+
+
+def test_the_attempt_that_was_planned_is_read_again(tmp_path: Path) -> None:
+    """Where manifests are named by attempt, and a higher one of the same txid comes later."""
+    writer = Writer(tmp_path / "handover", consumers=["c"], by_attempt=True)
+    writer.commit([("a", 1)], attempt=7)
+    options = SourceOptions.parse({"path": writer.folder, "consumer": "c"})
+    first = HandoverStreamReader(options)
+    rows = rows_of(first, first.partitions(at(0), at(1)))
+    writer.newest = 0
+    writer.commit([("b", 2)], attempt=8)
+    again = HandoverStreamReader(options)
+    assert rows_of(again, again.partitions(at(0), at(1))) == rows
+    without = HandoverStreamReader(SourceOptions.parse({"path": writer.folder}))
+    assert rows_of(without, without.partitions(at(0), at(1)))[0][0] == "b"
+
+
+def test_it_is_pickled_with_nothing_open(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(2)
+    query = reader()
+    [partition] = query.partitions(at(0), at(2))
+    copied, there = pickle.loads(pickle.dumps((query, partition)))
+    assert isinstance(there, FilePartition)
+    assert rows_of(copied, [there]) == rows_of(query, [partition])
+
+
+def test_record_batches_are_bounded(tmp_path: Path) -> None:
+    """By bytes: 64 rows of 256 kB come in several."""
+    writer = Writer(tmp_path / "handover")
+    writer.commit([(chr(97 + n % 26) * (1 << 18) + str(n), n) for n in range(64)])
+    query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder}))
+    [partition] = query.partitions(at(0), at(1))
+    batches = list(query.read(partition))
+    assert len(batches) > 1
+    assert sum(batch.num_rows for batch in batches) == 64

@@ -1,0 +1,147 @@
+"""`format("stormcell")` in a local Spark: streams, batches, and what a user reads when something is wrong."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from spark_bridge import register
+from spark_bridge.handover import Manifest, StagedFile
+from spark_bridge.handover.names import REJECTS, StagedName
+from tests.spark_bridge.writing import Writer
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+ReadsStream = Callable[..., list[list[Any]]]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "handover", consumers=["c"])
+
+
+@pytest.fixture
+def source(spark: "SparkSession") -> "SparkSession":
+    register(spark)
+    return spark
+
+
+@pytest.fixture
+def stream(source: "SparkSession", writer: Writer, tmp_path: Path) -> ReadsStream:
+    """Runs the query on all that there is; returns the rows of each micro-batch as (word, n, txid)."""
+
+    def run(checkpoint: str = "checkpoint", **options: str) -> list[list[Any]]:
+        seen: list[list[Any]] = []
+        batches = source.readStream.format("stormcell").options(**{"consumer": "c", **options}).load(writer.folder)
+
+        def collect(rows: "DataFrame", batch_id: int) -> None:
+            seen.append(sorted((row.word, row.n, row.txid) for row in rows.collect()))
+
+        started = batches.writeStream.foreachBatch(collect).option("checkpointLocation", str(tmp_path / checkpoint))
+        started.trigger(availableNow=True).start().awaitTermination()
+        return seen
+
+    return run
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_stream_goes_on_where_it_was(stream: ReadsStream, writer: Writer) -> None:
+    writer.commit_many(2, rows=2)
+    assert stream() == [[("1", 0, 1), ("1", 1, 1), ("2", 0, 2), ("2", 1, 2)]]
+    writer.commit()
+    writer.commit_many(1, rows=2)
+    assert stream() == [[("4", 0, 4), ("4", 1, 4)]]
+    position = writer.handover.consumer("c").read()
+    assert (position.planned, position.committed) == (4, 2)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_stream_is_bounded(stream: ReadsStream, writer: Writer, source: "SparkSession") -> None:
+    writer.commit_many(5, rows=2)
+    taken = [sorted({row[2] for row in batch}) for _ in range(3) for batch in stream(maxTransactionsPerBatch="2")]
+    assert taken == [[1, 2], [3, 4], [5]]
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_new_checkpoint_is_refused_in_words(stream: ReadsStream, writer: Writer) -> None:
+    writer.commit_many(2, rows=2)
+    stream()
+    with pytest.raises(Exception, match="has planned up to txid 2") as raised:
+        stream("another")
+    assert '.option("startingTxid", "committed")' in str(raised.value)
+    assert len(stream("another", startingTxid="committed")[0]) == 4
+
+
+@pytest.mark.guarantee("SP-3")
+def test_what_is_deleted_ends_the_stream_in_words(stream: ReadsStream, writer: Writer) -> None:
+    writer.commit_many(2, rows=2)
+    stream()
+    writer.commit_many(2, rows=2)
+    writer.delete_up_to(3)
+    with pytest.raises(Exception, match="txid 3 is deleted, like all up to 3"):
+        stream()
+
+
+def test_an_unknown_consumer_is_told_when_the_stream_is_loaded(stream: ReadsStream) -> None:
+    with pytest.raises(Exception, match=r"no consumer 'd' \(it has: c\)"):
+        stream(consumer="d")
+
+
+def test_a_folder_without_a_contract_is_told(source: "SparkSession", tmp_path: Path) -> None:
+    with pytest.raises(Exception, match=r"is no hand-over folder: it has no contract\.json"):
+        source.read.format("stormcell").load(str(tmp_path))
+
+
+@pytest.mark.guarantee("SP-3")
+def test_batches_are_read_as_a_table(source: "SparkSession", writer: Writer) -> None:
+    reader = source.read.format("stormcell")
+    assert reader.load(writer.folder).count() == 0
+    writer.commit_many(4, rows=2)
+    table = reader.load(writer.folder)
+    assert table.schema.simpleString() == "struct<word:string,n:bigint,txid:bigint,batch_time:timestamp>"
+    assert {row.txid: row["sum(n)"] for row in table.groupBy("txid").sum("n").collect()} == {1: 1, 2: 1, 3: 1, 4: 1}
+    some = reader.options(fromTxid=2, toTxid=3).load(writer.folder)
+    assert sorted(row.txid for row in some.select("txid").distinct().collect()) == [2, 3]
+    assert writer.handover.consumer("c").read().planned == 0
+
+
+def test_a_txid_that_is_not_there_is_told(source: "SparkSession", writer: Writer) -> None:
+    writer.commit_many(2, rows=2)
+    with pytest.raises(Exception, match="txid 3 is not committed yet: the newest is 2"):
+        source.read.format("stormcell").option("toTxid", 3).load(writer.folder).count()
+
+
+def test_all_types_arrive(source: "SparkSession", tmp_path: Path) -> None:
+    schema = """a boolean, b tinyint, c smallint, d int, e bigint, f float, g double, h decimal(10,2), i string, j binary, k date,
+        l timestamp, m timestamp_ntz, n array<int>, o map<string,int>, p struct<x: int, y: string>"""
+    from datetime import UTC, date, datetime
+    from decimal import Decimal
+
+    noon = datetime(2026, 1, 2, 12)
+    simple = (True, 1, 2, 3, 4, 0.5, 0.25, Decimal("1.50"), "i", b"j", date(2026, 1, 2), noon.replace(tzinfo=UTC), noon)
+    row = (*simple, [1], [("k", 1)], {"x": 1, "y": "z"})
+    writer = Writer(tmp_path / "types", schema=schema)
+    writer.commit([row], [tuple([None] * 16)])
+    first, empty = sorted(source.read.format("stormcell").load(writer.folder).collect(), key=lambda found: found.a is None)
+    assert first.asDict(recursive=True)["o"] == {"k": 1}
+    assert (first.a, first.h, first.k, first.m, first.n, first.p.y) == (True, Decimal("1.50"), date(2026, 1, 2), noon, [1], "z")
+    assert set(empty[:16]) == {None}
+
+
+def test_rejects_are_a_table_of_their_own(source: "SparkSession", writer: Writer) -> None:
+    name = str(StagedName(1, 1, 0, 1, 0, REJECTS))
+    rejects = {"txid": [1], "task": pa.array([0], pa.int32()), "row": [3], "error": ["n is no number"], "values": ['{"n": "x"}']}
+    with writer.storage.open_output(name) as file:
+        pq.write_table(pa.table(rejects), file)
+    writer._publish(Manifest(1, 1, 0, (), (StagedFile(name, 1, 100),)))
+    [row] = source.read.format("stormcell").option("table", "rejects").load(writer.folder).collect()
+    assert (row.task, row.row, row.error, row.txid) == (0, 3, "n is no number", 1)
+
+
+def test_a_schema_of_ones_own_is_refused(source: "SparkSession", writer: Writer) -> None:
+    with pytest.raises(Exception, match=r"Leave \.schema\(\) out"):
+        source.read.format("stormcell").schema("word string").load(writer.folder).count()
