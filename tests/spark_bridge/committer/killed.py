@@ -1,0 +1,97 @@
+"""The victim of `test_kills`: a process that hands lines of files over, and kills itself at a named step.
+
+python -m tests.spark_bridge.committer.killed JSON      [folder, state, source, lines of a batch, step or null, number]
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import engine
+from engine import Config, Topology
+from engine.transactional import FileTransactionalSpout, TransactionalTopologyBuilder
+from spark_bridge import SparkHandover
+from tests.transactional.kills.moments import Moment, after, before
+from tests.transactional.kills.steps import Step, arm
+
+_LOCAL: Final = "spark_bridge.handover.storage.local"
+_WRITER: Final = "spark_bridge.committer.manifest_writer:ManifestWriter.write"
+_RETENTION: Final = "spark_bridge.committer.retention"
+_STATE: Final = "engine.transactional.transactional_state:TransactionalState.save"
+
+
+def below(folder: str) -> Callable[..., bool]:
+    """Calls of a storage on a name in this folder."""
+    return lambda storage, name, *rest: name.startswith(folder)
+
+
+def _step(name: str, target: str, moment: Moment, counts: Callable[..., bool] | None = None) -> Step:
+    return Step(name, target, moment) if counts is None else Step(name, target, moment, counts)
+
+
+STEPS: Final = {
+    step.name: step
+    for step in (
+        _step("contract: not linked", f"{_LOCAL}:link", before),
+        _step("contract: linked", f"{_LOCAL}:link", after),
+        _step("staging: file not begun", "spark_bridge.committer.part_writer:PartWriter.__init__", before),
+        _step("staging: written, not forced to the disk", f"{_LOCAL}:sync_file", before),
+        _step("staging: forced to the disk, name not", f"{_LOCAL}:sync_folder", before),
+        _step("staging: durable, not reported", "spark_bridge.committer.share_writer:ShareWriter.finish", after),
+        _step("deciding: staged, no manifest", _WRITER, before),
+        _step("deciding: drafted, not linked", f"{_LOCAL}:link", before),
+        _step("deciding: linked, draft there", f"{_LOCAL}:link", after),
+        _step("deciding: manifest there, state behind", _WRITER, after),
+        _step("state: before the save", _STATE, before),
+        _step("state: saved", _STATE, after),
+        _step("deletion: not noted", f"{_RETENTION}:note_deleted", before),
+        _step("deletion: noted, nothing gone", f"{_RETENTION}:note_deleted", after),
+        _step("deletion: before a manifest goes", f"{_LOCAL}:LocalStorage._remove", before, below("manifests/0")),
+        _step("deletion: a manifest gone", f"{_LOCAL}:LocalStorage._remove", after, below("manifests/0")),
+        _step("deletion: before a file goes", f"{_LOCAL}:LocalStorage._remove", before, below("files/")),
+        _step("deletion: a file gone", f"{_LOCAL}:LocalStorage._remove", after, below("files/")),
+    )
+}
+"""Where a process dies."""
+
+
+def topology(handover: SparkHandover, source: str, batch: int) -> Topology:
+    """Lines of files, handed over by two tasks."""
+    builder = TransactionalTopologyBuilder("killed", "lines", FileTransactionalSpout(source, batch_lines=batch, stop_at_end=True), 2,
+                                           max_spout_pending=3)  # fmt: skip
+    handover.declare(builder, "spark", 2).shuffle_grouping("lines")
+    return builder.build()
+
+
+def handover_of(folder: str) -> SparkHandover:
+    """The hand-over of all lives."""
+    return SparkHandover(folder, "line string not null", consumers=("reader",), max_pending_batches=1000)
+
+
+async def main(folder: str, state: str, source: str, batch: int, step: str | None, number: int) -> None:
+    """Run to the end, or to the step."""
+    if step is not None:
+        arm(STEPS[step], number, 0.0)
+    arm_tidying()
+    config = Config(state_provider=f"sqlite:///{state}", batch_interval_ms=5)
+    async with engine.run(topology(handover_of(folder), source, batch), config) as run:
+        await run.completed()
+
+
+def arm_tidying() -> None:
+    """Tidy up after each batch."""
+    from spark_bridge.committer import decider
+
+    decider.TIDY_EVERY_SECS = 0.0  # type: ignore[misc]
+
+
+def written(folder: Path, *rest: Any) -> str:
+    """The argument of a life."""
+    return json.dumps([str(folder / "spool"), str(folder / "state.db"), str(folder / "lines"), *rest])
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*json.loads(sys.argv[1])))
