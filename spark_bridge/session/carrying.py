@@ -4,11 +4,13 @@ import functools
 import importlib.util
 import os
 import sys
+import threading
 from types import ModuleType
 from typing import Any, Final
 
 _NAME: Final = "spark_bridge.session.cloudpickle_of_pyspark"
 """The name under which both processes have it: what is pickled says so."""
+_LOADING: Final = threading.Lock()
 
 
 def dumps(value: object) -> bytes:
@@ -26,8 +28,13 @@ def loads(packed: bytes) -> Any:
     return _carrier().loads(packed)
 
 
-@functools.cache
 def _carrier() -> Any:
+    """Return the one such module, also where several threads begin at once: of two, neither could send what the other has made."""
+    with _LOADING:
+        return sys.modules.get(_NAME) or _load()
+
+
+def _load() -> ModuleType:
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
@@ -36,7 +43,11 @@ def _carrier() -> Any:
     if own is None or own.loader is None:
         raise ModuleNotFoundError(f"there is no {path}", name="pyspark.cloudpickle")
     module = sys.modules[_NAME] = importlib.util.module_from_spec(own)
-    own.loader.exec_module(module)
+    try:
+        own.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[_NAME]
+        raise
     return module
 
 

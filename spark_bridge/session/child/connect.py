@@ -16,6 +16,8 @@ TRIES: Final = 3
 RETRIES: Final = 4
 """Of one request; Spark's own policy goes on for at least ten minutes."""
 CONNECT_SECS: Final = 2.0
+_OF_A_LOST_SESSION: Final = ("INVALID_HANDLE.SESSION_", "SESSION_CHANGED", "SESSION_NOT_SAME")
+"""What a server says to a client of the server that was there before it."""
 
 
 class ConnectSession:
@@ -26,13 +28,15 @@ class ConnectSession:
         self._place = (parts.hostname or "localhost", parts.port or 15002)
         self._name = settings["master"]
         self._dead = threading.Event()
-        self._closed = threading.Event()
+        self._given_up = threading.Event()
+        """The session is lost, or closed."""
         _need_grpc()
         reach([self._place], settings["master"], "Start the Spark Connect server, or correct master= of SparkConfig.")
         self.spark = self._open(settings)
         self.facts = {"pid": os.getpid(), "jvm_pid": None, "version": self.spark.version, "application": self.spark.session_id, "ui": None}
 
     def _open(self, settings: dict[str, Any]) -> Any:
+        os.environ["SPARK_CONNECT_MODE_ENABLED"] = "1"  # what `udf` and `col` of pyspark.sql.functions look at
         from pyspark.sql.connect.client.retries import DefaultPolicy
         from pyspark.sql.connect.session import SparkSession
 
@@ -60,21 +64,25 @@ class ConnectSession:
         self.spark.interruptTag(name)
 
     def watch(self) -> str:
-        """Look every second whether the server can be connected to; return once it cannot, several times."""
+        """Look every second whether the server can be connected to; return once it cannot, several times, or has lost the session."""
         misses = 0
-        while misses < TRIES and not self._closed.wait(LOOK_EVERY_SECS):
+        while misses < TRIES and not self._given_up.wait(LOOK_EVERY_SECS):
             misses = 0 if self._answers() else misses + 1
         self._dead.set()
-        return f"the Spark Connect server {self._name} is no longer there"
+        what = "is no longer there" if misses else "has no such session any more: it was started again, or has closed it"
+        return f"the Spark Connect server {self._name} {what}"
 
     def is_dead(self, error: BaseException) -> bool:
         """Tell whether the server has died: where a request was given up, its watch is given the time to find out."""
+        if any(part in str(error) for part in _OF_A_LOST_SESSION):
+            self._given_up.set()
+            return True
         is_of_the_connection = "UNAVAILABLE" in str(error) or "RetriesExceeded" in type(error).__name__
         return self._dead.wait((TRIES + 1) * (LOOK_EVERY_SECS + CONNECT_SECS) if is_of_the_connection and not self._answers() else 0)
 
     def close(self, secs: float) -> None:
         """End the session; the server stays."""
-        self._closed.set()
+        self._given_up.set()
         stopping = threading.Thread(target=self.spark.stop, daemon=True)
         stopping.start()
         stopping.join(secs)

@@ -2,10 +2,13 @@
 
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from spark_bridge.session import carrying
 from tests.project.sources import ROOT
 
 FLOW = """
@@ -56,6 +59,21 @@ add = next(module for name, module in sys.modules.items() if name.startswith("_t
 sys.stdout.buffer.write(carrying.dumps(lambda n: add(n)))
 """
     assert sent_and_called(script, tmp_path) == "43"
+
+
+def test_threads_that_begin_at_once_send_by_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two modules of that name, what one has made could not be sent by the other."""
+    monkeypatch.delitem(sys.modules, carrying._NAME, raising=False)
+    begin = threading.Barrier(4)
+
+    def send(number: int) -> int:
+        begin.wait(10)
+        received: int = carrying.loads(carrying.dumps(lambda: number))()
+        return received
+
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(send, range(4))) == [0, 1, 2, 3]
+    assert carrying._carrier() is sys.modules[carrying._NAME]
 
 
 def test_pyspark_is_not_loaded_for_it(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import socket
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,11 +26,9 @@ async def refusal(config: SparkConfig) -> Exception:
 
 
 @pytest.fixture
-def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    carrying._carrier.cache_clear()
+def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    yield
-    carrying._carrier.cache_clear()
+    monkeypatch.delitem(sys.modules, carrying._NAME, raising=False)
 
 
 @pytest.mark.usefixtures("without_pyspark")
