@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: list, micro, macro, state, kafka, transactions, compare, report, install-peers."""
+"""The command line of the benchmarks: list, micro, macro, state, kafka, transactions, spark, compare, report, install-peers."""
 
 import argparse
 import datetime
@@ -22,6 +22,7 @@ from bench.render import show_results, show_table
 from bench.report import markdown
 from bench.results import Results
 from bench.rounds import run_alone
+from bench.spark import contest as spark_contest
 from bench.state.catalog import PAIR_NAMES, STATE, word_counts
 from bench.transactions import contest as transactions_contest
 from bench.transactions.catalog import ALONE as TRANSACTIONS_ALONE
@@ -30,7 +31,7 @@ from bench.transactions.catalog import PAIRED as TRANSACTIONS_PAIRED
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO, "state": STATE}
-REPORTED = ("compare", "macro", "state", "kafka", "transactions")
+REPORTED = ("compare", "macro", "state", "kafka", "transactions", "spark")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -65,6 +66,7 @@ def _parser() -> argparse.ArgumentParser:
         ("state", "what state costs: word counts on one store beside another, latency, commits, recovery, memory"),
         ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
         ("transactions", "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic"),
+        ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -103,6 +105,8 @@ def _names_of(command: str) -> tuple[str, ...]:
         return kafka_names()
     if command == "transactions":
         return TRANSACTIONS_NAMES
+    if command == "spark":
+        return spark_contest.NAMES
     if command == "install-peers":
         return tuple(ENVIRONMENTS)
     if command == "report":
@@ -117,6 +121,8 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
         return kafka_contest.measure(names, rounds, say, quick=quick)
     if group == "transactions":
         return transactions_contest.measure(names, rounds, say, quick=quick)
+    if group == "spark":
+        return spark_contest.measure(rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -156,6 +162,7 @@ def show_list() -> None:
     rows += [["kafka", work.name, f"{work.summary}; per record"] for work in KAFKA_WORKS]
     rows += [["state", name, "word count of a text, counts in the first beside counts in the second; per word"] for name in PAIR_NAMES]
     rows += [["transactions", name, summary] for name, summary in TRANSACTIONS_PAIRED]
+    rows.append([spark_contest.GROUP, spark_contest.NAME, spark_contest.SUMMARY])
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]

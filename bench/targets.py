@@ -92,6 +92,7 @@ TARGETS = (
     Target("batches-of-1-sqlite", "batches of one tuple, SQLite, synchronous FULL", "rate", "per_second", 1000, "/s"),
     Target("pipelining", "4 batches at once, to one at a time", "speed-ratio", "one-at-a-time", 3.5, " ×"),
     *(Target(f"kafka-words-{store}", "speed, to quixstreams", "speed-ratio", "quixstreams", 5.0, " ×") for store in ("postgres", "redis")),
+    Target("hand-over", "rows to Spark, speed, to pyarrow alone", "speed-ratio", "pyarrow", 0.8, " ×"),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 
