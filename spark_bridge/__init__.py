@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from spark_bridge.source import StormcellDataSource as StormcellDataSource
     from spark_bridge.source import package_zip as package_zip
     from spark_bridge.source import register as register
+    from spark_bridge.transform import SparkTransform as SparkTransform
 
 _HOMES: Final = {
     "Handover": "spark_bridge.handover",
@@ -23,6 +24,7 @@ _HOMES: Final = {
     "SparkDied": "spark_bridge.session",
     "SparkError": "spark_bridge.session",
     "SparkHandover": "spark_bridge.committer",
+    "SparkTransform": "spark_bridge.transform",
     "StormcellDataSource": "spark_bridge.source",
     "package_zip": "spark_bridge.source",
     "register": "spark_bridge.source",
@@ -37,6 +39,7 @@ __all__ = [
     "SparkDied",
     "SparkError",
     "SparkHandover",
+    "SparkTransform",
     "StormcellDataSource",
     "package_zip",
     "register",

@@ -16,8 +16,8 @@ TRIES: Final = 3
 RETRIES: Final = 4
 """Of one request; Spark's own policy goes on for at least ten minutes."""
 CONNECT_SECS: Final = 2.0
-_OF_A_LOST_SESSION: Final = ("INVALID_HANDLE.SESSION_", "SESSION_CHANGED", "SESSION_NOT_SAME")
-"""What a server says to a client of the server that was there before it."""
+_OF_A_LOST_SESSION: Final = ("INVALID_HANDLE.SESSION_", "StatusCode.UNAVAILABLE", "RETRIES_EXCEEDED")
+"""What a server says to a client of the server that was there before it, and what is raised when a request was given up."""
 
 
 class ConnectSession:
@@ -27,9 +27,8 @@ class ConnectSession:
         parts = urlsplit(settings["master"])
         self._place = (parts.hostname or "localhost", parts.port or 15002)
         self._name = settings["master"]
-        self._dead = threading.Event()
         self._given_up = threading.Event()
-        """The session is lost, or closed."""
+        """The server is dead, or the session is lost, or closed."""
         _need_grpc()
         reach([self._place], settings["master"], "Start the Spark Connect server, or correct master= of SparkConfig.")
         self.spark = self._open(settings)
@@ -68,17 +67,15 @@ class ConnectSession:
         misses = 0
         while misses < TRIES and not self._given_up.wait(LOOK_EVERY_SECS):
             misses = 0 if self._answers() else misses + 1
-        self._dead.set()
-        what = "is no longer there" if misses else "has no such session any more: it was started again, or has closed it"
+        self._given_up.set()
+        what = "has lost the session: it was started again, or has closed it" if self._answers() else "is no longer there"
         return f"the Spark Connect server {self._name} {what}"
 
     def is_dead(self, error: BaseException) -> bool:
-        """Tell whether the server has died: where a request was given up, its watch is given the time to find out."""
-        if any(part in str(error) for part in _OF_A_LOST_SESSION):
+        """Tell whether the server has died, or another one is in its place: the client closes itself then."""
+        if self.spark.client.is_closed or any(part in str(error) for part in _OF_A_LOST_SESSION):
             self._given_up.set()
-            return True
-        is_of_the_connection = "UNAVAILABLE" in str(error) or "RetriesExceeded" in type(error).__name__
-        return self._dead.wait((TRIES + 1) * (LOOK_EVERY_SECS + CONNECT_SECS) if is_of_the_connection and not self._answers() else 0)
+        return self._given_up.is_set()
 
     def close(self, secs: float) -> None:
         """End the session; the server stays."""

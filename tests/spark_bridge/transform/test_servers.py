@@ -1,0 +1,86 @@
+"""The same on a cluster and on a Connect server (SP-4, SP-5)."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine.cluster.local_cluster import Run
+from spark_bridge.session import SparkConfig, SparkError
+from spark_bridge.session.shared import hold
+from tests.servers.spark_cluster import DRIVER_SETTINGS
+from tests.servers.spark_connect_server import SparkConnectServer
+from tests.spark_bridge.spark_fixtures import until
+from tests.spark_bridge.transform.play import DOUBLED, double, in_order, play, there
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5")]
+
+
+def doubled_in_python(rows: Any) -> Any:
+    from pyspark.sql.functions import udf
+
+    @udf("long")
+    def doubled(number: int) -> int:
+        return 2 * number
+
+    return rows.select(doubled("number").alias("number"), "word")
+
+
+async def test_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
+    conf = {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
+    config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
+    played = await play(tmp_path, doubled_in_python, config=config)
+    assert played.rows == in_order(DOUBLED)
+
+
+async def test_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
+    played = await play(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
+    assert played.rows == in_order(DOUBLED)
+
+
+async def test_cancelling_and_errors_of_connect(spark_connect: str) -> None:
+    held = hold(SparkConfig(master=spark_connect))
+
+    def stay(spark: Any, call: Any) -> None:
+        call.emit("begins")
+        spark.sql("select reflect('java.lang.Thread', 'sleep', 600000L)").collect()
+
+    def fail(spark: Any, call: Any) -> None:
+        doubled_in_python(spark.createDataFrame([(None, "x")], "number long, word string")).collect()
+
+    try:
+        heard: list[Any] = []
+        staying = asyncio.create_task(held.call(stay, on_event=heard.append))
+        await until(lambda: bool(heard), 60)
+        staying.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asyncio.wait_for(staying, 30)
+        with pytest.raises(SparkError) as raised:
+            await held.call(fail)
+        assert "TypeError" in raised.value.message
+        assert str(raised.value.place).endswith("in doubled")
+        assert raised.value.message.count("\n") == 0
+    finally:
+        await held.close()
+
+
+async def test_the_connect_server_dies_in_a_batch(own_spark_connect: SparkConnectServer, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def stay_the_first_time(rows: Any) -> Any:
+        import os
+
+        if not os.path.exists(begun):
+            open(begun, "w").close()
+            rows.selectExpr("reflect('java.lang.Thread', 'sleep', 600000L)").collect()
+        return double(rows)
+
+    async def kill(running: Run) -> None:
+        await there(begun)
+        own_spark_connect.kill()
+        await asyncio.to_thread(own_spark_connect.start)
+
+    played = await play(tmp_path, stay_the_first_time, config=SparkConfig(master=own_spark_connect.remote), during=kill)
+    assert played.rows == in_order(DOUBLED)
+    assert played.errors

@@ -1,0 +1,228 @@
+"""A batch goes through Spark in the processing phase: every row once, whatever fails on the way (SP-4)."""
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import ComponentError, TopologyError, UsageError
+from engine.cluster.local_cluster import Run
+from spark_bridge.session import SparkChild
+from spark_bridge.session.shared import hold
+from spark_bridge.transform import SparkTransform
+from tests.spark_bridge.session.test_spark_child import active_jobs
+from tests.spark_bridge.spark_fixtures import LOCAL, until
+from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, play, spools, there, touch
+
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4")]
+
+
+async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path) -> None:
+    played = await play(tmp_path)
+    assert played.rows == in_order(DOUBLED)
+    assert played.errors == []
+    assert spools() == []
+
+
+async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
+    """Each waits for another one: one after the other would never end."""
+    here = str(tmp_path)
+
+    def meet(rows: Any) -> Any:
+        import os
+        import tempfile
+        import threading
+
+        open(tempfile.mkstemp(prefix="met-", dir=here)[1]).close()
+        while sum(name.startswith("met-") for name in os.listdir(here)) < 3:  # of three jobs two are of other batches
+            threading.Event().wait(0.01)
+        return double(rows)
+
+    played = await play(tmp_path, meet, take=20)
+    assert played.rows == in_order(DOUBLED)
+
+
+async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_path: Path) -> None:
+    """The job waits for a file that only the loop can make, once it has seen that the job has begun."""
+    begun, may_end = tmp_path / "begun", tmp_path / "may end"
+
+    def wait(rows: Any) -> Any:
+        import os
+        import threading
+
+        open(begun, "w").close()
+        while not os.path.exists(may_end):
+            threading.Event().wait(0.01)
+        return double(rows)
+
+    async def let_it_end(running: Run) -> None:
+        await there(begun)
+        await touch(may_end)
+
+    played = await play(tmp_path, wait, during=let_it_end)
+    assert played.rows == in_order(DOUBLED)
+
+
+async def test_a_job_of_a_replaced_attempt_is_cancelled(spark_child: SparkChild, tmp_path: Path) -> None:
+    begun = tmp_path / "begun"
+
+    def stay_the_first_time(rows: Any) -> Any:
+        import os
+
+        from pyspark.sql.functions import udf
+
+        first = not os.path.exists(f"{begun}.broken")
+
+        @udf("long")
+        def doubled(number: int) -> int:
+            import threading
+
+            if first:
+                open(begun, "w").close()
+                threading.Event().wait(600)
+            return 2 * number
+
+        return rows.select(doubled("number").alias("number"), "word")
+
+    played = await play(tmp_path, stay_the_first_time, breaks_at=begun)
+    assert played.rows == in_order(DOUBLED)
+    assert await spark_child.call(active_jobs) == []
+    assert spools() == []
+
+
+async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spark_child: SparkChild, tmp_path: Path) -> None:
+    failed = tmp_path / "failed"
+
+    def fail_once(rows: Any) -> Any:
+        import os
+
+        from pyspark.sql.functions import udf
+
+        fails = not os.path.exists(failed)
+        open(failed, "w").close()
+
+        @udf("long")
+        def divided(number: int) -> int:
+            return number // 0 if fails else 2 * number
+
+        return rows.select(divided("number").alias("number"), "word")
+
+    played = await play(tmp_path, fail_once)
+    assert played.rows == in_order(DOUBLED)
+    assert "raised ZeroDivisionError: integer division or modulo by zero" in played.errors[0]
+    assert "test_spark_transform.py:" in played.errors[0]
+    assert "in divided" in played.errors[0]
+
+
+async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
+    """First the JVM, then the process around it."""
+    first, second = tmp_path / "first", tmp_path / "second"
+
+    def stay(rows: Any) -> Any:
+        import os
+        import threading
+
+        if not os.path.exists(second):
+            open(second if os.path.exists(f"{first}.killed") else first, "w").close()
+            threading.Event().wait(600)
+        return double(rows)
+
+    async def kill(running: Run) -> None:
+        await there(first)
+        await touch(f"{first}.killed")
+        os.kill(spark_child.facts["jvm_pid"], signal.SIGKILL)
+        await there(second)
+        os.kill(spark_child.facts["pid"], signal.SIGKILL)
+
+    played = await play(tmp_path, stay, during=kill)
+    assert played.rows == in_order(DOUBLED)
+    assert any("the JVM was killed by SIGKILL" in text for text in played.errors)
+    assert any("Spark's process was killed by SIGKILL" in text for text in played.errors)
+    await until(lambda: not spools())
+
+
+@pytest.mark.parametrize(
+    ("returned", "says"),
+    [
+        (lambda rows: rows.select("word"), "returned no column 'number', which output_fields names (it has: word)"),
+        (lambda rows: rows.count(), "which is no DataFrame"),
+    ],
+)
+async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_path: Path, returned: Any, says: str) -> None:
+    fixed = tmp_path / "fixed"
+
+    def fail_once(rows: Any) -> Any:
+        import os
+
+        if os.path.exists(fixed):
+            return double(rows)
+        open(fixed, "w").close()
+        return returned(rows)
+
+    played = await play(tmp_path, fail_once)
+    assert says in played.errors[0]
+    assert played.rows == in_order(DOUBLED)
+
+
+async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp_path: Path) -> None:
+    with pytest.raises(ComponentError) as raised:
+        await play(tmp_path, schema="number long, word int")
+    assert "does not fit the schema: column 'word' is int32, and the value is 'word 0' (str)" in str(raised.value)
+    assert "SparkTransform" in str(raised.value)
+
+
+async def test_a_task_without_rows_makes_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
+    """With one row in a batch, one of two tasks has none; an aggregate over none would be a row."""
+    played = await play(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
+    assert played.rows == [{"number": 1, "word": "n"}] * 3
+
+
+async def test_rows_go_through_the_driver_where_no_folder_is_shared(spark_child: SparkChild, tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    from spark_bridge.transform.job import Job, run
+
+    rows, result = str(tmp_path / "rows.parquet"), str(tmp_path / "result.arrow")
+    pq.write_table(pa.table({"number": [1, 2], "word": ["a", None]}), rows)
+    job = Job(double, "number bigint, word string", rows, result, ("word", "number"), executors_read=False)
+    assert await spark_child.call(run, job) == 2
+    with pa.ipc.open_stream(result) as reader:
+        assert reader.read_all().to_pylist() == [{"word": "a", "number": 2}, {"word": None, "number": 4}]
+
+
+async def test_tasks_and_tests_share_one_spark(spark_child: SparkChild) -> None:
+    held = hold(LOCAL)
+    assert held.child is spark_child
+    await held.close()
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"function": 3}, "function"),
+        ({"schema": "number longg"}, "longg"),
+        ({"output_fields": {"default": "x"}}, "output_fields"),
+        ({"config": "local"}, "SparkConfig"),
+        ({"spool": ""}, "spool"),
+    ],
+)
+async def test_what_is_wrong_is_told_at_once(wrong: dict[str, Any], says: str) -> None:
+    right: dict[str, Any] = {"function": double, "schema": "number long", "output_fields": "number"}
+    with pytest.raises(UsageError, match=says):
+        SparkTransform(**{**right, **wrong})
+
+
+async def test_a_column_that_no_field_fills_is_found_by_build(tmp_path: Path) -> None:
+    with pytest.raises(TopologyError, match="reads the field 'numbr'"):
+        await play(tmp_path, schema="numbr long")
+
+
+async def test_many_runs_leave_nothing(spark_child: SparkChild, tmp_path: Path) -> None:
+    threads = await spark_child.call(lambda spark, call: __import__("threading").active_count())
+    await asyncio.gather(*(play(tmp_path / str(number)) for number in range(2)))
+    assert await spark_child.call(lambda spark, call: __import__("threading").active_count()) == threads
+    assert spools() == []
