@@ -18,7 +18,7 @@ from tests.spark_bridge.spark_fixtures import LOCAL
 SCHEMA = "number long not null, word string"
 ROWS = [(f"word {number}", number) for number in range(40)]
 DOUBLED = [{"number": 2 * number, "word": f"word {number}"} for number in range(40)]
-RUN_SECS = 100
+RUN_SECS = 200
 
 
 def double(rows: Any) -> Any:

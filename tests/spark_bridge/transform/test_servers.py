@@ -14,7 +14,7 @@ from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
 from tests.spark_bridge.transform.play import DOUBLED, double, in_order, play, there
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5"), pytest.mark.timeout(240)]
 
 
 def doubled_in_python(rows: Any) -> Any:

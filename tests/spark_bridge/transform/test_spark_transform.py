@@ -17,7 +17,7 @@ from tests.spark_bridge.session.test_spark_child import active_jobs
 from tests.spark_bridge.spark_fixtures import LOCAL, until
 from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, play, spools, there, touch
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4")]
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4"), pytest.mark.timeout(240)]
 
 
 async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path) -> None:
@@ -119,23 +119,26 @@ async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spar
 
 async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
     """First the JVM, then the process around it."""
-    first, second = tmp_path / "first", tmp_path / "second"
+    first, killed, second, may_end = (tmp_path / name for name in ("first", "killed", "second", "may end"))
 
     def stay(rows: Any) -> Any:
         import os
         import threading
 
-        if not os.path.exists(second):
-            open(second if os.path.exists(f"{first}.killed") else first, "w").close()
-            threading.Event().wait(600)
+        while not os.path.exists(may_end):
+            open(second if os.path.exists(killed) else first, "w").close()
+            threading.Event().wait(0.02)
         return double(rows)
 
     async def kill(running: Run) -> None:
         await there(first)
-        await touch(f"{first}.killed")
-        os.kill(spark_child.facts["jvm_pid"], signal.SIGKILL)
+        jvm = spark_child.facts["jvm_pid"]
+        os.kill(jvm, signal.SIGKILL)
+        await until(lambda: spark_child.facts.get("jvm_pid") != jvm)
+        await touch(killed)
         await there(second)
         os.kill(spark_child.facts["pid"], signal.SIGKILL)
+        await touch(may_end)
 
     played = await play(tmp_path, stay, during=kill)
     assert played.rows == in_order(DOUBLED)
