@@ -23,6 +23,7 @@ from bench.report import markdown
 from bench.results import Results
 from bench.rounds import run_alone
 from bench.spark import contest as spark_contest
+from bench.spark.alone import ALONE as SPARK_ALONE
 from bench.state.catalog import PAIR_NAMES, STATE, word_counts
 from bench.transactions import contest as transactions_contest
 from bench.transactions.catalog import ALONE as TRANSACTIONS_ALONE
@@ -66,7 +67,7 @@ def _parser() -> argparse.ArgumentParser:
         ("state", "what state costs: word counts on one store beside another, latency, commits, recovery, memory"),
         ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
         ("transactions", "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic"),
-        ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone"),
+        ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process, and how late the loop is"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -122,7 +123,7 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
     if group == "transactions":
         return transactions_contest.measure(names, rounds, say, quick=quick)
     if group == "spark":
-        return spark_contest.measure(rounds, say, quick=quick)
+        return spark_contest.measure(names, rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -163,6 +164,7 @@ def show_list() -> None:
     rows += [["state", name, "word count of a text, counts in the first beside counts in the second; per word"] for name in PAIR_NAMES]
     rows += [["transactions", name, summary] for name, summary in TRANSACTIONS_PAIRED]
     rows.append([spark_contest.GROUP, spark_contest.NAME, spark_contest.SUMMARY])
+    rows += [[benchmark.group, benchmark.name, benchmark.summary] for benchmark in SPARK_ALONE]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]

@@ -1,11 +1,12 @@
-"""Runs what is measured of the hand-over to Spark, in pairs. Imports no pyarrow: only the children do."""
+"""Runs what is measured of Spark: the hand-over, in pairs; calls of its process, alone. Imports no pyarrow: only the children do."""
 
 import importlib.util
 from typing import Final
 
 from bench.child import Child, RunFailed, module_child
 from bench.results import Missing, Results, paired
-from bench.rounds import Say, alternate
+from bench.rounds import Say, alternate, run_alone
+from bench.spark.alone import ALONE
 
 GROUP: Final = "spark"
 ROWS, QUICK_ROWS = 2_000_000, 100_000
@@ -13,11 +14,19 @@ NAME: Final = "hand-over"
 SUMMARY: Final = "rows of 5 columns in batches of 50,000 to Parquet and manifests, beside pyarrow writing the same files; per row"
 PEER: Final = "pyarrow"
 NOTE: Final = "the same tuples to the same files, by pyarrow.parquet.write_table, column by column; not forced to the disk"
-NAMES: Final = (NAME,)
+NAMES: Final = (NAME, *(benchmark.name for benchmark in ALONE))
 
 
-def measure(rounds: int, say: Say, *, quick: bool) -> Results:
-    """Measure the one pair that there is."""
+def measure(names: list[str], rounds: int, say: Say, *, quick: bool) -> Results:
+    """Measure what is named; all where nothing is."""
+    results = _pair(rounds, say, quick=quick) if not names or NAME in names else Results()
+    for benchmark in ALONE:
+        if not names or benchmark.name in names:
+            results += run_alone(benchmark, rounds, say, quick=quick)
+    return results
+
+
+def _pair(rounds: int, say: Say, *, quick: bool) -> Results:
     if importlib.util.find_spec("pyarrow") is None:
         reason = "pyarrow is not installed (pip install 'stormcell[arrow]')"
         say(f"{NAME}: skipped: {reason}")
