@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import accumulate
+from itertools import accumulate, zip_longest
 from pathlib import Path
 from typing import Final
 
@@ -217,6 +217,14 @@ def write(folder: Path, traffic: Traffic) -> int:
             files[count % len(files)].write(line)
             count += 1
     return count
+
+
+def in_order(logs: Path) -> Iterator[bytes]:
+    """Yield the lines of the logs of a folder as they arrived."""
+    with ExitStack() as stack:
+        files = [stack.enter_context(path.open("rb")) for path in sorted(logs.glob("access-*.log"))]
+        for lines in zip_longest(*files):
+            yield from (line.removesuffix(b"\n") for line in lines if line is not None)
 
 
 def main() -> None:

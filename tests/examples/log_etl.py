@@ -8,6 +8,8 @@ sys.path.append(str(ROOT / "examples" / "log_etl"))
 
 import access_log
 import plain
+import report
+import topology
 import traffic
 
-__all__ = ["access_log", "plain", "traffic"]
+__all__ = ["access_log", "plain", "report", "topology", "traffic"]
