@@ -4,9 +4,11 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from spark_bridge.cli import run_pipeline_in_terminal as run_pipeline_in_terminal
     from spark_bridge.committer import SparkHandover as SparkHandover
     from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
+    from spark_bridge.pipeline import run_pipeline as run_pipeline
     from spark_bridge.session import SparkChild as SparkChild
     from spark_bridge.session import SparkConfig as SparkConfig
     from spark_bridge.session import SparkDied as SparkDied
@@ -28,6 +30,8 @@ _HOMES: Final = {
     "StormcellDataSource": "spark_bridge.source",
     "package_zip": "spark_bridge.source",
     "register": "spark_bridge.source",
+    "run_pipeline": "spark_bridge.pipeline",
+    "run_pipeline_in_terminal": "spark_bridge.cli",
 }
 """name: the package that has it."""
 
@@ -43,6 +47,8 @@ __all__ = [
     "StormcellDataSource",
     "package_zip",
     "register",
+    "run_pipeline",
+    "run_pipeline_in_terminal",
 ]
 
 

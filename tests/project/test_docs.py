@@ -2,8 +2,8 @@
 
 In a page, ```python blocks run in order in one namespace (in README each in its own); ```python no-run is only compiled. A
 block whose first line is `# name.py` (or .toml) is also written to a file of that name, beside which the page's commands run: lines
-of ```console blocks that begin with `$ python -m engine` or `$ stormcell`. ```console no-run is not run. `transcripts` says what is
-compared.
+of ```console blocks that begin with `$ python -m engine`, `$ python -m spark_bridge` or `$ stormcell`. ```console no-run is not run.
+`transcripts` says what is compared.
 """
 
 import json
@@ -50,8 +50,7 @@ def test_commands_print_what_the_page_shows(page: Path, tmp_path: Path) -> None:
             continue
         for transcript in transcripts(block):
             where = f"{page.name}:{transcript.line}: {transcript.command}"
-            words = shlex.split(transcript.command.replace("python -m engine", "stormcell"), comments=True)[1:]
-            command = [sys.executable, "-m", "engine", *words]
+            command = [sys.executable, *shlex.split(re.sub("^stormcell", "python -m engine", transcript.command), comments=True)[1:]]
             done = subprocess.run(command, cwd=tmp_path, env=ENVIRONMENT, capture_output=True, text=True, timeout=60)
             assert done.returncode == 0, f"{where}\n{done.stdout}{done.stderr}"
             wrong = differences(transcript.shown, done.stdout, done.stderr)

@@ -1,0 +1,121 @@
+"""What `look` and `consumers` show of a folder."""
+
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import click
+
+from engine.cli.figures import NONE, aligned, count_text, name_text
+from spark_bridge.handover import Handover, Manifest, TransactionDeleted, ddl_of
+
+MOST_READ: Final = 1000
+"""So many of the newest manifests at most are read for the figures."""
+CONSUMER_COLUMNS: Final = ("consumer", "planned", "committed", "lag")
+TRANSACTION_COLUMNS: Final = ("committed at", "txid", "rows", "files", "bytes", "rejects")
+
+
+def look(handover: Handover, *, as_json: bool) -> int:
+    """Write the whole of it."""
+    found = figures_of(handover)
+    if as_json:
+        click.echo(json.dumps(found, ensure_ascii=False))
+        return 0
+    newest, deleted = found["newest_txid"], found["deleted_txid"]
+    click.echo(f"hand-over {name_text(found['folder'])}")
+    click.echo(f"  written by  component {found['component']!r} of topology {found['topology']!r}")
+    click.echo(f"  columns     {found['columns']}")
+    click.echo(f"  manifests   {found['manifests']}")
+    click.echo(f"  newest txid {count_text(newest)}{'' if found['newest_at'] is None else ', committed at ' + found['newest_at']}")
+    click.echo(f"  deleted     {f'up to txid {count_text(deleted)}' if deleted else 'nothing'}")
+    among = "" if found["measured"] == newest - deleted else f" in the newest {count_text(found['measured'])} transactions"
+    click.echo(
+        f"  kept        {count_text(found['rows'])} rows, {count_text(found['bytes'])} bytes in {count_text(found['files'])} files{among}\n"
+    )
+    click.echo(consumer_table(handover))
+    return 0
+
+
+def look_at_transactions(handover: Handover, first: int, last: int | None, *, as_json: bool) -> int:
+    """Write a line for each transaction from `first` to `last`, those that are deleted or not yet committed left out."""
+    rows: list[tuple[str, ...]] = [TRANSACTION_COLUMNS]
+    for manifest in _manifests(handover, first, last):
+        if as_json:
+            click.echo(json.dumps(_fields(manifest), ensure_ascii=False))
+        rows.append(_row(manifest))
+    if not as_json:
+        click.echo(aligned(rows) if len(rows) > 1 else f"there is none of them: {handover.deleted() + 1} to {handover.newest()} are there")
+    return 0
+
+
+def figures_of(handover: Handover) -> dict[str, Any]:
+    """Return what is known of a folder, as plain values."""
+    contract, newest, deleted = handover.contract, handover.newest(), handover.deleted()
+    manifests = list(_manifests(handover, max(deleted, newest - MOST_READ) + 1, newest))
+    return {
+        "folder": handover.storage.url,
+        "topology": contract.topology,
+        "component": contract.component,
+        "columns": ddl_of(contract.schema),
+        "manifests": contract.manifests,
+        "newest_txid": newest,
+        "newest_at": _time(manifests[-1].time_ms) if manifests else None,
+        "deleted_txid": deleted,
+        "measured": len(manifests),
+        "rows": sum(manifest.rows for manifest in manifests),
+        "files": sum(len(manifest.files) for manifest in manifests),
+        "bytes": sum(manifest.byte_count for manifest in manifests),
+        "consumers": consumer_fields(handover),
+    }
+
+
+def consumer_fields(handover: Handover) -> list[dict[str, Any]]:
+    """Return where each consumer stands."""
+    newest = handover.newest()
+    return [
+        {"name": name, "planned": position.planned, "committed": position.committed, "lag": newest - position.planned}
+        for name, position in handover.consumers().items()
+    ]
+
+
+def consumer_table(handover: Handover) -> str:
+    """Return where each consumer stands, a line for each."""
+    found = consumer_fields(handover)
+    if not found:
+        return "it has no consumers: nothing is deleted, and nothing holds the engine back"
+    rows = [(name_text(each["name"]), *(count_text(each[column]) for column in CONSUMER_COLUMNS[1:])) for each in found]
+    return aligned([CONSUMER_COLUMNS, *rows])
+
+
+def _manifests(handover: Handover, first: int, last: int | None) -> Iterator[Manifest]:
+    newest = handover.newest()
+    for txid in range(max(first, handover.deleted() + 1), min(newest if last is None else last, newest) + 1):
+        try:
+            yield handover.manifest(txid)
+        except TransactionDeleted:
+            continue  # while we looked
+
+
+def _fields(manifest: Manifest) -> dict[str, Any]:
+    files = [{"name": file.name, "rows": file.rows, "bytes": file.bytes} for file in manifest.files]
+    rejected = sum(file.rows for file in manifest.rejects)
+    at = _time(manifest.time_ms)
+    return {
+        "txid": manifest.txid,
+        "committed_at": at,
+        "rows": manifest.rows,
+        "bytes": manifest.byte_count,
+        "rejects": rejected,
+        "files": files,
+    }
+
+
+def _row(manifest: Manifest) -> tuple[str, ...]:
+    rejected = sum(file.rows for file in manifest.rejects)
+    counts = (manifest.txid, manifest.rows, len(manifest.files), manifest.byte_count)
+    return _time(manifest.time_ms), *map(count_text, counts), count_text(rejected) if manifest.rejects else NONE
+
+
+def _time(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")

@@ -1,0 +1,108 @@
+"""From a pipeline's function to the writers of its queries. Runs in Spark's process."""
+
+import functools
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any, Final, TypeAlias
+
+from spark_bridge.handover import HandoverError, storage_at
+from spark_bridge.handover.names import consumer_file
+from spark_bridge.pipeline.definition import Definition
+from spark_bridge.pipeline.errors import PipelineFileError
+from spark_bridge.pipeline.faults import explain_error
+from spark_bridge.pipeline.load import load_pipeline
+from spark_bridge.pipeline.offsets import with_txid
+from spark_bridge.pipeline.settings import PipelineSettings
+
+Writer: TypeAlias = Any
+"""A DataStreamWriter, classic or of Spark Connect."""
+FORMAT: Final = "stormcell"
+
+
+class Plan:
+    """The queries of a pipeline, each made anew whenever it is started."""
+
+    def __init__(self, spark: Any, settings: PipelineSettings) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._definition = _definition(settings)
+        self.names: tuple[str, ...] = tuple(self._writers(None)) if self._definition.kind == "stream" else (self._definition.name,)
+        for name in self.names:
+            _check_name(name)
+
+    def start(self, name: str) -> Any:
+        """Start a query, and return it; raises whatever Spark raises."""
+        writer = self._writers(name)[name] if self._definition.kind == "stream" else self._per_batch(name)
+        return writer.queryName(name).option("checkpointLocation", self._settings.checkpoint(name)).start()
+
+    def _stream(self, consumer: str | None) -> Any:
+        reader = self._spark.readStream.format(FORMAT)
+        if consumer is not None:
+            reader = reader.option("consumer", consumer)
+            if first_batch_comes_again(self._settings.checkpoint(consumer)):
+                reader = reader.option("startingTxid", "earliest")
+        return reader.options(**self._settings.options).load(self._settings.folder)
+
+    def _per_batch(self, name: str) -> Writer:
+        call = functools.partial(with_txid, self._definition.function, self._settings.checkpoint(name))
+        return self._stream(name).writeStream.foreachBatch(call)
+
+    def _writers(self, consumer: str | None) -> Mapping[str, Writer]:
+        """Call the user's function; the plans that it makes are run only where a writer is started."""
+        stream = self._stream(consumer)
+        try:
+            made = self._definition.function(stream)
+        except Exception as error:
+            fault = explain_error(error)
+            raise PipelineFileError(f"{self._settings.name} raised while it made its queries: {fault.text}", hint=fault.hint) from error
+        writers = made if isinstance(made, Mapping) else {self._definition.name: made}
+        wrong = [name for name, writer in writers.items() if not callable(getattr(writer, "queryName", None))]
+        if wrong or not writers:
+            what = type(writers[wrong[0]]).__name__ if wrong else "no query at all"
+            hint = 'Return `frame.writeStream…`, or a dict of them: {"per-minute": frame.writeStream…}; start() is called for you.'
+            raise PipelineFileError(f"{self._settings.name} returned {what}", hint=hint)
+        return writers
+
+
+def first_batch_comes_again(checkpoint: str) -> bool:
+    """Tell whether a query died in its very first micro-batch.
+
+    Spark then asks the source once more where to begin, as for a new checkpoint, which the source refuses where its consumer has planned.
+    Nothing is deleted before the consumer has committed, so `earliest` is where that batch began.
+    """
+    storage = storage_at(checkpoint)
+    return storage.exists("offsets/0") and not storage.exists("commits/0")
+
+
+def _definition(settings: PipelineSettings) -> Definition:
+    if isinstance(settings.pipeline, Definition):
+        return settings.pipeline
+    before = set(sys.modules)
+    definition, module = load_pipeline(settings.pipeline)
+    folder = Path(module.__file__ or "").parent
+    _travel_by_value([module, *(sys.modules[name] for name in set(sys.modules) - before if _is_beside(sys.modules[name], folder))])
+    return definition
+
+
+def _travel_by_value(modules: list[ModuleType]) -> None:
+    """Have the functions of the file, and of files beside it, go to the executors whole: those cannot import them."""
+    from pyspark import cloudpickle
+
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)  # type: ignore[no-untyped-call]
+
+
+def _is_beside(module: ModuleType, folder: Path) -> bool:
+    file = getattr(module, "__file__", None)
+    return (
+        file is not None and folder in Path(file).parents and "site-packages" not in file and not module.__name__.startswith("spark_bridge")
+    )
+
+
+def _check_name(name: object) -> None:
+    try:
+        consumer_file(name)  # type: ignore[arg-type]  # a user may give anything
+    except HandoverError as error:
+        raise PipelineFileError(f"a query is called {name!r}", hint=error.hint) from error

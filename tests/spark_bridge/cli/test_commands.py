@@ -1,0 +1,148 @@
+"""`python -m spark_bridge`: what its commands print, refuse and change."""
+
+import json
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spark_bridge.cli.main import run_command_line
+from tests.spark_bridge.pipeline.folders import Folder
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    """A hand-over with three batches and two consumers, of which one has read two."""
+    made = Folder(tmp_path / "handover", consumers=["per-minute", "raw"])
+    made.write(3)
+    made.handover().consumer("raw").plan(2)
+    made.handover().consumer("raw").commit(1)
+    return made
+
+
+def test_look_shows_the_folder_and_its_consumers(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["look", folder.path]) == 0
+    out = capsys.readouterr().out
+    assert out.splitlines()[:5] == [
+        f"hand-over {folder.path}",
+        "  written by  component 'spark/manifest' of topology 'clicks'",
+        "  columns     `number` bigint, `word` string",
+        "  manifests   exclusive",
+        "  newest txid 3, committed at 2023-11-14 22:13:23",
+    ]
+    assert "  kept        30 rows, " in out
+    assert out.splitlines()[-3:] == [
+        "consumer    planned  committed  lag",
+        "per-minute        0          0    3",
+        "raw               2          1    1",
+    ]
+
+
+def test_look_is_json_for_programs(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["look", folder.path, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["newest_txid"], found["deleted_txid"], found["rows"], found["files"]) == (3, 0, 30, 3)
+    assert found["consumers"][1] == {"name": "raw", "planned": 2, "committed": 1, "lag": 1}
+
+
+@pytest.mark.parametrize(("text", "txids"), [("2", [2]), ("2-", [2, 3]), ("1-2", [1, 2]), ("9-", [])])
+def test_look_lists_transactions(folder: Folder, text: str, txids: list[int], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["look", folder.path, "--txids", text, "--json"]) == 0
+    listed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [each["txid"] for each in listed] == txids
+    assert all(each["rows"] == 10 and len(each["files"]) == 1 for each in listed)
+    assert run_command_line(["look", folder.path, "--txids", text]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == len(txids) + 1
+    assert txids or lines == ["there is none of them: 1 to 3 are there"]
+
+
+def test_what_is_no_folder_is_said(tmp_path: Path, folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["look", str(tmp_path)]) == 2
+    assert "is no hand-over folder" in capsys.readouterr().err
+    assert run_command_line(["look", folder.path, "--txids", "x-"]) == 2
+    assert "Write 7, 7-20 or 7-" in capsys.readouterr().err
+    assert run_command_line(["lok", folder.path]) == 2
+    assert "Did you mean 'look'?" in capsys.readouterr().err
+
+
+@pytest.mark.guarantee("SP-3")
+def test_consumers_are_added_and_removed_by_a_command(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["consumers", folder.path, "add", "new", "raw"]) == 0
+    assert capsys.readouterr().err.splitlines() == [
+        "'new' is a consumer now, and begins with txid 1",
+        "'raw' is a consumer already: it has committed txid 1",
+    ]
+    assert set(folder.handover().consumers()) == {"new", "per-minute", "raw"}
+    assert run_command_line(["consumers", folder.path, "remove", "new", "--yes"]) == 0
+    assert set(folder.handover().consumers()) == {"per-minute", "raw"}
+    assert run_command_line(["consumers", folder.path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out.splitlines()[0])["name"] == "per-minute"
+
+
+def test_a_consumer_is_removed_only_where_somebody_says_so(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["consumers", folder.path, "remove", "per-minute"]) == 2
+    told = capsys.readouterr().err
+    assert "'per-minute' has not read 3 transactions, which may then be deleted" in told
+    assert "say --yes" in told
+    assert run_command_line(["consumers", folder.path, "remove", "per-minut", "--yes"]) == 2
+    assert "Did you mean 'per-minute'?" in capsys.readouterr().err
+    assert run_command_line(["consumers", folder.path, "remove"]) == 2
+    assert run_command_line(["consumers", folder.path, "add", "no name"]) == 2
+    assert set(folder.handover().consumers()) == {"per-minute", "raw"}
+
+
+def test_a_folder_without_consumers_says_what_that_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["consumers", Folder(tmp_path / "handover").path]) == 0
+    assert "nothing is deleted, and nothing holds the engine back" in capsys.readouterr().out
+
+
+def test_check_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flow = tmp_path / "flow.py"
+    flow.write_text("def pipeline(batch, txid): ...\ndef traffic(stream): ...\n")
+    assert run_command_line(["check", str(flow)]) == 0
+    assert "it takes each batch and its txid" in capsys.readouterr().out
+    assert run_command_line(["check", f"{flow}:traffic"]) == 0
+    assert "alone its query is called 'traffic'" in capsys.readouterr().out
+    assert run_command_line(["check", f"{flow}:trafic"]) == 2
+    assert "Did you mean" in capsys.readouterr().err
+
+
+def test_package_writes_the_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    output = tmp_path / "stormcell-spark.zip"
+    assert run_command_line(["package", str(output)]) == 0
+    assert "stormcell-spark.zip is written" in capsys.readouterr().out
+    assert "spark_bridge/source/__init__.py" in zipfile.ZipFile(output).namelist()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["nowhere.py"], "nowhere.py does not exist"),
+        (["flow.py", "--conf", "spark.x"], "--conf 'spark.x' has no value"),
+        (["flow.py", "--master", "locl[2]"], "master is 'locl[2]'"),
+        (["flow.py", "--option", "maxTransactions=2"], "the source has no option 'maxtransactions'"),
+        (["flow.py", "--json", "--plain"], "Choose one"),
+        (["flow.py", "--until-caught-up", "--until-txid", "3"], "Choose one"),
+    ],
+)
+def test_run_refuses_before_spark_is_started(
+    arguments: list[str], text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("flow.py").write_text("def pipeline(stream): ...\n")
+    assert run_command_line(["run", "--folder", "handover", *arguments]) == 2
+    assert text in capsys.readouterr().err
+
+
+def test_json_ends_with_why_it_did_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", str(tmp_path / "flow.py"), "--folder", str(tmp_path), "--json"]) == 2
+    told = json.loads(capsys.readouterr().out)
+    assert (told["event"], told["exit_status"], told["snapshot"]) == ("end", 2, None)
+    assert "does not exist" in told["error"]["message"]
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, text in ((["--help"], "consumers"), (["run", "--help"], "def pipeline(stream)"), (["look", "--help"], "--txids")):
+        assert run_command_line(arguments) == 0
+        assert text in capsys.readouterr().out

@@ -1,0 +1,44 @@
+"""What a folder has to know of a pipeline's queries, and whose checkpoints a folder has."""
+
+from pathlib import Path
+
+import pytest
+
+from spark_bridge.handover import HandoverError, storage_at
+from spark_bridge.pipeline.consumers import check_declared, claim_checkpoints
+from spark_bridge.pipeline.errors import PipelineRefused
+from spark_bridge.pipeline.offsets import txid_in_log, txid_of_batch
+from tests.spark_bridge.pipeline.folders import Folder
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_query_that_is_no_consumer_is_refused_with_the_command(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "handover", consumers=["raw"])
+    with pytest.raises(PipelineRefused, match=r"'per-minute' \(it has 'raw'\)") as raised:
+        list(check_declared(folder.handover(), ["raw", "per-minute"]))
+    assert f"python -m spark_bridge consumers {folder.path} add per-minute" in str(raised.value)
+
+
+def test_a_consumer_that_is_no_query_is_told_of(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "handover", consumers=["raw", "old"])
+    (told,) = check_declared(folder.handover(), ["raw"])
+    assert "consumer 'old'" in told
+    assert f"consumers {folder.path} remove old" in told
+
+
+def test_checkpoints_belong_to_one_hand_over(tmp_path: Path) -> None:
+    clicks, orders = Folder(tmp_path / "a"), Folder(tmp_path / "b", topology="orders")
+    checkpoints = storage_at(tmp_path / "checkpoints")
+    claim_checkpoints(checkpoints, clicks.handover().contract)
+    claim_checkpoints(checkpoints, clicks.handover().contract)
+    with pytest.raises(PipelineRefused, match=r"behind 'clicks' .* the hand-over is of 'orders'"):
+        claim_checkpoints(checkpoints, orders.handover().contract)
+
+
+def test_the_txid_of_a_batch_is_read_from_the_querys_log(tmp_path: Path) -> None:
+    (tmp_path / "offsets").mkdir()
+    (tmp_path / "offsets" / "3").write_text('v1\n{"batchTimestampMs":1}\n{"txid": 12}')
+    assert txid_of_batch(str(tmp_path), 3) == 12
+    with pytest.raises(HandoverError, match="has no 'offsets/4'"):
+        txid_of_batch(str(tmp_path), 4)
+    assert txid_in_log('v1\n{"txid": 1}\n12\n-') is None

@@ -1,0 +1,95 @@
+"""What is made of the long text that Spark gives for an error; the texts are cut from those of Spark 4.1."""
+
+import pytest
+
+from spark_bridge.pipeline.faults import explain, explain_error
+
+STACK = """
+\tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:645)
+
+Driver stacktrace:
+=== Streaming Query ===
+Identifier: [id = 2adba9f5, runId = 62f5bacc]
+Logical Plan:
+~WriteToMicroBatchDataSource NoopTable, [checkpointLocation=/tmp/c], Append
+"""
+IN_A_UDF = f"""Job aborted due to stage failure: Task 0 in stage 6.0 failed 1 times, most recent failure: Lost task 0.0 (TID 7) \
+(localhost executor driver): org.apache.spark.api.python.PythonException: Traceback (most recent call last):
+  File "/home/ann/flow.py", line 60, in inverse
+    return 10 // number
+           ~~~^^~~~~~~~
+ZeroDivisionError: integer division or modulo by zero
+{STACK}"""
+IN_THE_DRIVER = f"""An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):
+  File "/x/lib/python3.11/site-packages/py4j/clientserver.py", line 644, in _call_proxy
+    return_value = getattr(self.pool[obj_id], method)(*params)
+  File "/home/ann/flow.py", line 12, in store
+    batch.select(inverse("number")).collect()
+  File "/x/lib/python3.11/site-packages/pyspark/errors/exceptions/captured.py", line 269, in deco
+    raise converted from None
+pyspark.errors.exceptions.captured.PythonException:
+  An exception was thrown from the Python worker. Please see the stack trace below.
+Traceback (most recent call last):
+  File "/home/ann/flow.py", line 60, in inverse
+    return 10 // number
+ZeroDivisionError: integer division or modulo by zero
+
+{STACK}"""
+OF_THE_SOURCE = f"""[PYTHON_STREAMING_DATA_SOURCE_RUNTIME_ERROR] Failed when Python streaming data source perform planPartitions: \
+Traceback (most recent call last):
+  File "/x/pyspark.zip/pyspark/sql/streaming/python_streaming_source_runner.py", line 80, in partitions_func
+  File "/x/spark_bridge/source/stream_reader.py", line 73, in partitions
+    raise self._no_manifest(txid)
+spark_bridge.handover.errors.KIND: /data/handover: txid 3 is deleted
+Fix: Begin at txid 4 or later.
+ SQLSTATE: 38000
+{STACK}"""
+
+
+@pytest.mark.parametrize("text", [IN_A_UDF, IN_THE_DRIVER])
+def test_an_error_of_the_user_is_told_with_the_line(text: str) -> None:
+    fault = explain(text)
+    assert fault.kind == "code"
+    assert fault.text == (
+        "ZeroDivisionError: integer division or modulo by zero\n    /home/ann/flow.py, line 60, in inverse: return 10 // number"
+    )
+
+
+@pytest.mark.guarantee("SP-3")
+def test_what_the_source_says_is_kept_with_its_fix() -> None:
+    fault = explain(OF_THE_SOURCE.replace("KIND", "TransactionDeleted"))
+    assert (fault.kind, fault.text, fault.hint) == ("final", "/data/handover: txid 3 is deleted", "Begin at txid 4 or later.")
+    assert explain(OF_THE_SOURCE.replace("KIND", "StorageUnavailable")).kind == "passing"
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Job aborted: ExecutorLostFailure (executor 1 exited caused by one of the running tasks)", "passing"),
+        ("org.apache.spark.SparkException: Python worker exited unexpectedly (crashed)", "passing"),
+        (IN_A_UDF.replace("ZeroDivisionError: integer", "ConnectionResetError: [Errno 104]"), "passing"),
+        (IN_A_UDF.replace("ZeroDivisionError: integer", "psycopg2.OperationalError: server is gone"), "passing"),
+        ("[STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE] Provided key schema does not match existing state key schema.", "final"),
+        ("[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012", "code"),
+    ],
+)
+def test_some_errors_pass_and_some_do_not(text: str, kind: str) -> None:
+    assert explain(text).kind == kind
+
+
+def test_stacks_and_plans_are_left_out() -> None:
+    assert (
+        explain(f"[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n{STACK}").text
+        == "[DIVIDE_BY_ZERO] Division by zero."
+    )
+    assert explain("").text == "no reason was given"
+
+
+def test_an_error_of_this_process_is_told_alike() -> None:
+    try:
+        {}["wrod"]  # type: ignore[index]
+    except KeyError as error:
+        fault = explain_error(error)
+    assert fault.kind == "code"
+    assert fault.text.startswith("KeyError: 'wrod'\n    ")
+    assert "test_faults.py, line" in fault.text

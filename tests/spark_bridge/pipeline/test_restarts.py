@@ -1,0 +1,37 @@
+"""How often, and after which pause, what died is started again."""
+
+from spark_bridge.pipeline.restarts import LONGEST_PAUSE_SECS, Restarts
+
+
+def test_pauses_grow_up_to_a_bound() -> None:
+    restarts = Restarts(most=8)
+    assert [restarts.pause_after("passing") for _ in range(9)] == [
+        1,
+        2,
+        4,
+        8,
+        16,
+        LONGEST_PAUSE_SECS,
+        LONGEST_PAUSE_SECS,
+        LONGEST_PAUSE_SECS,
+        None,
+    ]
+    assert restarts.total == 8
+
+
+def test_an_error_of_the_users_code_is_tried_once_more() -> None:
+    restarts = Restarts(most=5)
+    assert restarts.pause_after("code") == 1.0
+    assert restarts.pause_after("code") is None
+
+
+def test_a_batch_in_between_forgives() -> None:
+    restarts = Restarts(most=1)
+    for _ in range(3):
+        assert restarts.pause_after("code") == 1.0
+        restarts.progressed()
+    assert restarts.total == 3
+
+
+def test_what_nothing_helps_ends_at_once() -> None:
+    assert Restarts(most=5).pause_after("final") is None
