@@ -8,7 +8,7 @@ import click
 
 from engine.cli.options import Duration
 from engine.cli.view import ViewName
-from engine.errors import ConfigError
+from engine.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from spark_bridge.cli.session import TerminalOptions
@@ -75,20 +75,27 @@ The first Ctrl-C (or SIGTERM) stops after the micro-batch under way, the second 
 def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> int:
     """Run what was asked for."""
     from spark_bridge.cli.session import run_pipeline_in_terminal
+    from spark_bridge.cli.view import write_refusal
 
     if chosen["as_json"] and chosen["plain"]:
         raise click.UsageError("--json and --plain are two ways to show the same. Choose one.")
     if chosen["until_caught_up"] and chosen["until_txid"] is not None:
         raise click.UsageError("--until-caught-up and --until-txid are two ends. Choose one.")
     view: ViewName = "json" if chosen["as_json"] else "plain" if chosen["plain"] else "auto"
-    options: TerminalOptions = {"view": view, "stop_secs": chosen["stop_secs"], "source": _pairs(chosen["options"], "--option")}
+    try:
+        spark, source = _spark_config(chosen), _pairs(chosen["options"], "--option")
+    except EngineError as error:
+        if chosen["as_json"]:
+            write_refusal(error)
+        raise
+    options: TerminalOptions = {"view": view, "stop_secs": chosen["stop_secs"], "source": source}
     if chosen["for_secs"] is not None:
         options["for_secs"] = chosen["for_secs"]
     outcome = run_pipeline_in_terminal(
         spec,
         folder,
         checkpoints=checkpoints or _beside(spec),
-        spark=_spark_config(chosen),
+        spark=spark,
         until="caught up" if chosen["until_caught_up"] else chosen["until_txid"] or "stopped",
         **options,
     )

@@ -121,6 +121,11 @@ class JsonPipeline:
         )
 
 
+def write_refusal(error: EngineError) -> None:
+    """Write the `end` of a pipeline that could not be described, let alone started."""
+    JsonPipeline(0).end(PipelineOutcome(error.exit_status, None, error))
+
+
 class SilentPipeline:
     """Shows nothing."""
 

@@ -16,7 +16,7 @@ from spark_bridge.pipeline.restarts import Restarts
 from spark_bridge.pipeline.settings import PipelineSettings
 from spark_bridge.source import register
 
-LOOK_SECS: Final = 0.1
+LOOK_SECS: Final = 0.2
 STOP_LOOK_SECS: Final = 0.02
 NEWEST_SECS: Final = 0.5
 _CONF: Final = {
@@ -188,6 +188,7 @@ class Driver:
 
 
 def _hint(fault: Fault, settings: PipelineSettings) -> str:
-    if fault.kind == "code":
-        return "Correct it and start again: nothing is lost, each query goes on where it stood. It failed twice at the same micro-batch."
-    return f"Nothing is lost: start again when that is over, and each query goes on where it stood ({settings.checkpoints})."
+    if fault.kind == "passing":
+        return f"Nothing is lost: start again when that is over, and each query goes on where it stood ({settings.checkpoints})."
+    twice = " It failed twice at the same micro-batch." if fault.kind == "code" else ""
+    return f"Correct it and start again: nothing is lost, each query goes on where it stood.{twice}"

@@ -41,6 +41,8 @@ class PipelineRun:
         self._until = until
         self._spark = spark
         self._caught_up = False
+        self._has_begun = False
+        """True once Spark's process has told of the queries."""
         self._board = Board(settings.name, Clock().now)
         self._restarts = Restarts(most=settings.most_restarts)
         self._stop = asyncio.Event()
@@ -112,13 +114,30 @@ class PipelineRun:
         """Have the pipeline driven, by one process of Spark after the other, until it has come to its end."""
         while not self._stop.is_set():
             try:
-                error: EngineError | None = await held.call(drive, self._settings, on_event=self._hear, stop=self._stop)
+                error = await self._call(held)
             except (SparkDied, SparkUnavailable) as death:
                 await self._pause(death)
                 continue
             if error is not None:
                 raise error
             return
+
+    async def _call(self, held: SparkHold) -> EngineError | None:
+        """Have it driven by one process; where it is stopped before the queries are known, do not wait for Spark to start."""
+        self._has_begun = False
+        calling: asyncio.Task[EngineError | None] = asyncio.create_task(
+            held.call(drive, self._settings, on_event=self._hear, stop=self._stop)
+        )
+        stopping = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait([calling, stopping], return_when=asyncio.FIRST_COMPLETED)
+            return await calling if calling.done() or self._has_begun else None
+        finally:
+            stopping.cancel()
+            calling.cancel()
+            await asyncio.wait([calling])
+            if not calling.cancelled():
+                calling.exception()
 
     async def _pause(self, death: EngineError) -> None:
         """Wait before the next process; raises PipelineError where there have been too many without a batch between them."""
@@ -142,7 +161,7 @@ class PipelineRun:
         self._board.hear(event)
         match event:
             case QueriesKnown(planned):
-                self._names = tuple(planned)
+                self._names, self._has_begun = tuple(planned), True
                 self._board.state = "stopping" if self._stop.is_set() else "running"
             case StatusChanged(name, "restarting", trouble, pause):
                 self._note(f"query {name!r} is started again in {pause:g} s: {trouble}")

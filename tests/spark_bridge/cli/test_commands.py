@@ -25,7 +25,7 @@ def test_look_shows_the_folder_and_its_consumers(folder: Folder, capsys: pytest.
     out = capsys.readouterr().out
     assert out.splitlines()[:5] == [
         f"hand-over {folder.path}",
-        "  written by  component 'spark/manifest' of topology 'clicks'",
+        "  written by  component 'spark' of topology 'clicks'",
         "  columns     `number` bigint, `word` string",
         "  manifests   exclusive",
         "  newest txid 3, committed at 2023-11-14 22:13:23",
@@ -140,6 +140,8 @@ def test_json_ends_with_why_it_did_not_start(tmp_path: Path, capsys: pytest.Capt
     told = json.loads(capsys.readouterr().out)
     assert (told["event"], told["exit_status"], told["snapshot"]) == ("end", 2, None)
     assert "does not exist" in told["error"]["message"]
+    assert run_command_line(["run", str(tmp_path / "flow.py"), "--folder", str(tmp_path), "--json", "--master", "here"]) == 2
+    assert "master is 'here'" in json.loads(capsys.readouterr().out)["error"]["message"]
 
 
 def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:

@@ -31,7 +31,7 @@ class Folder:
         """Have the folder be there, with its contract and its consumers."""
         for name in ("", *FOLDERS):
             self.storage.make_folder(name)
-        self.storage.create(CONTRACT, Contract(self.topology, "spark/manifest", SCHEMA, "exclusive").encoded())
+        self.storage.create(CONTRACT, Contract(self.topology, "spark", SCHEMA, "exclusive").encoded())
         for name in self._consumers:
             self.handover().consumer(name).add()
 
