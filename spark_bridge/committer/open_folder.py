@@ -11,7 +11,7 @@ from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.state import Patience
 from engine.topology import TaskContext
-from spark_bridge.handover import Contract, HandoverError, Storage, StorageUnavailable
+from spark_bridge.handover import Consumer, Contract, HandoverError, Storage, StorageUnavailable
 from spark_bridge.handover.contract import read_contract
 from spark_bridge.handover.names import CONTRACT, FOLDERS
 
@@ -96,4 +96,6 @@ def claimed(storage: Storage, handover: "SparkHandover", topology: str, componen
         storage.create(CONTRACT, mine.encoded())
         found = read_contract(storage) or mine
     found.check_same(mine, repr(storage.url))
+    for name in handover.consumers:
+        Consumer(storage, name).add()  # so that a query is told a misspelt name from one that has not read yet
     return storage, found

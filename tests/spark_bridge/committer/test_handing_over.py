@@ -12,6 +12,7 @@ from engine.testing import KillTask, run_topology
 from engine.transactional import FailedBatch, MemoryOpaqueSpout, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import SparkHandover
 from spark_bridge.committer import manifest_writer, part_writer, share_writer, stager
+from spark_bridge.handover import Position
 from spark_bridge.handover.names import ManifestName
 from spark_bridge.handover.storage import local
 from tests.spark_bridge.committer.playing import DDL, FIELDS, handing, handover_at, named, numbers, opened, play, read_back, rows_of, staged
@@ -327,3 +328,10 @@ def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None
         names = [ManifestName.parse(text) for text in handover.storage().names("manifests")]
         assert all(name is not None and (name.attempt_id is None) is EXCLUSIVE[kind] for name in names)
         assert opened(handover).contract.by_attempt is not EXCLUSIVE[kind]
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_declared_consumer_is_known_before_it_has_read(tmp_path: Path) -> None:
+    handover = handover_at("local", tmp_path / "spool", consumers=("per-minute",))
+    play(handover)
+    assert dict(opened(handover).consumers()) == {"per-minute": Position()}
