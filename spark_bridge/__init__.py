@@ -13,20 +13,30 @@ if TYPE_CHECKING:
     from spark_bridge.session import SparkConfig as SparkConfig
     from spark_bridge.session import SparkDied as SparkDied
     from spark_bridge.session import SparkError as SparkError
+    from spark_bridge.sinks import Delta as Delta
+    from spark_bridge.sinks import Parquet as Parquet
+    from spark_bridge.sinks import Postgres as Postgres
+    from spark_bridge.sinks import SinkBatch as SinkBatch
+    from spark_bridge.sinks import Sqlite as Sqlite
     from spark_bridge.source import StormcellDataSource as StormcellDataSource
     from spark_bridge.source import package_zip as package_zip
     from spark_bridge.source import register as register
     from spark_bridge.transform import SparkTransform as SparkTransform
 
 _HOMES: Final = {
+    "Delta": "spark_bridge.sinks",
     "Handover": "spark_bridge.handover",
     "HandoverError": "spark_bridge.handover",
+    "Parquet": "spark_bridge.sinks",
+    "Postgres": "spark_bridge.sinks",
+    "SinkBatch": "spark_bridge.sinks",
     "SparkChild": "spark_bridge.session",
     "SparkConfig": "spark_bridge.session",
     "SparkDied": "spark_bridge.session",
     "SparkError": "spark_bridge.session",
     "SparkHandover": "spark_bridge.committer",
     "SparkTransform": "spark_bridge.transform",
+    "Sqlite": "spark_bridge.sinks",
     "StormcellDataSource": "spark_bridge.source",
     "package_zip": "spark_bridge.source",
     "register": "spark_bridge.source",
@@ -36,14 +46,19 @@ _HOMES: Final = {
 """name: the package that has it."""
 
 __all__ = [
+    "Delta",
     "Handover",
     "HandoverError",
+    "Parquet",
+    "Postgres",
+    "SinkBatch",
     "SparkChild",
     "SparkConfig",
     "SparkDied",
     "SparkError",
     "SparkHandover",
     "SparkTransform",
+    "Sqlite",
     "StormcellDataSource",
     "package_zip",
     "register",

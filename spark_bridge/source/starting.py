@@ -14,10 +14,16 @@ def check_consumer(handover: Handover, name: str) -> None:
         raise HandoverError(f"{handover.storage.url} has no consumer {name!r} ({there})", hint=hint)
 
 
-def first_offset(handover: Handover, options: SourceOptions, position: Position) -> int:
-    """Return the txid behind which a new checkpoint begins. Raises HandoverError where that would lose or repeat what was read."""
+def check_not_planned(handover: Handover, options: SourceOptions, position: Position) -> None:
+    """Raise HandoverError where a new checkpoint would repeat what its consumer has planned, and nobody has said where it begins."""
     if options.starting is None and position.planned > 0:
         raise _planned_already(handover, options, position)
+
+
+def first_offset(handover: Handover, options: SourceOptions, position: Position) -> int:
+    """Return the txid behind which a checkpoint begins; the same one until its first micro-batch is done. Raises HandoverError."""
+    if position.committed > 0:  # the first micro-batch of some checkpoint is done
+        check_not_planned(handover, options, position)
     if options.starting == "committed":
         if options.consumer is None:
             raise HandoverError("startingTxid is 'committed', and no consumer is given", hint='Add .option("consumer", name).')

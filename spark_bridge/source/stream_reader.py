@@ -11,7 +11,7 @@ from spark_bridge.handover import Consumer, Handover, HandoverError, Manifest, P
 from spark_bridge.source.admission import admitted
 from spark_bridge.source.file_partition import FilePartition, partitions_of, read_partition
 from spark_bridge.source.options import SourceOptions
-from spark_bridge.source.starting import check_consumer, first_offset
+from spark_bridge.source.starting import check_consumer, check_not_planned, first_offset
 
 if TYPE_CHECKING:
 
@@ -31,8 +31,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The offset is the newest txid that was taken: {"txid": n}.
 
     What Spark calls, seen on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then, where a
-    micro-batch was planned and not done, partitions of the same range once more; else latestOffset. `commit(n)` comes when the
-    micro-batch behind it is planned, and not at the end of a query.
+    micro-batch was planned and not done, partitions of the same range once more; else latestOffset. Restart before the first micro-batch
+    is done: initialOffset, partitions. `commit(n)` comes when the micro-batch behind it is planned, and not at the end of a query.
 
     From 4.2 on Spark says where a micro-batch begins; before, it is counted from what the consumer has planned.
     """
@@ -43,6 +43,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The newest txid when a query with the trigger availableNow began (Spark 4.2)."""
         self._manifests: dict[int, Manifest] = {}
         """Those whose rows were counted, until they are planned."""
+        self._asked: set[str] = set()
+        """Which offsets Spark has asked for before it planned anything: a new checkpoint needs both."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HandoverStreamReader, (self._options,)
@@ -59,12 +61,15 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._handover.consumer(self._options.consumer)
 
     def initialOffset(self) -> dict[str, int]:
-        """Where a query with a new checkpoint begins; only such a query calls it."""
-        return {TXID: first_offset(self._handover, self._options, self._position())}
+        """Where the checkpoint begins; asked for until its first micro-batch is done."""
+        position = self._position()
+        self._see("initial", position)
+        return {TXID: first_offset(self._handover, self._options, position)}
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
         """The last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
         position = self._position()
+        self._see("latest", position)
         newest = self._newest(position)
         if self._target is not None:
             newest = min(newest, self._target)
@@ -99,6 +104,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise self._older_than_checkpoint(begin, last)
         if last == begin:
             return []
+        self._asked = {"planned"}
         noted = self._position().attempts
         manifests = [self._manifest(txid, noted.get(txid)) for txid in range(begin + 1, last + 1)]
         if self._consumer is not None:
@@ -116,6 +122,12 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note that nothing up to `end` is asked for again."""
         if self._consumer is not None:
             self._consumer.commit(end[TXID])
+
+    def _see(self, offset: str, position: Position) -> None:
+        """A micro-batch that comes again has its end in the checkpoint: Spark asks for the latest offset of a new one alone."""
+        self._asked.add(offset)
+        if self._asked == {"initial", "latest"}:
+            check_not_planned(self._handover, self._options, position)
 
     def _newest(self, position: Position) -> int:
         """Where nothing seems new, the next txids may be deleted: then `partitions` is to say so."""

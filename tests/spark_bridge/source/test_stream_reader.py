@@ -149,10 +149,24 @@ def test_a_new_checkpoint_of_a_consumer_that_has_planned_is_refused(writer: Writ
     first = reader()
     first.partitions(at(0), at(3))
     first.commit(at(2))
-    assert reader().latestOffset() == at(5)
     with pytest.raises(HandoverError, match="planned up to txid 3 and committed up to 2") as raised:
         reader().initialOffset()
     assert all(way in str(raised.value) for way in ("checkpoint that it had", "consumer of its own", '"committed"'))
+
+
+@pytest.mark.guarantee("SP-3")
+@pytest.mark.parametrize("version", ["4.1", "4.2"])
+def test_the_first_micro_batch_comes_again_and_a_new_checkpoint_does_not(writer: Writer, reader: MakesReader, version: str) -> None:
+    """Both ask where it begins while nothing is committed; only a new one asks for the latest offset, before that or after it."""
+    writer.commit_many(5)
+    reader().partitions(at(0), at(3))
+    again = reader()
+    assert again.initialOffset() == at(0)
+    again.partitions(at(0), at(3))
+    assert again.latestOffset() == at(5)
+    new = reader()
+    with pytest.raises(HandoverError, match="planned up to txid 3 and committed up to 0"):
+        (new.latestOffset(), new.initialOffset()) if version == "4.1" else new.latestOffset(new.initialOffset(), None)
 
 
 @pytest.mark.guarantee("SP-3")

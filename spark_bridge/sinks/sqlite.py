@@ -1,0 +1,127 @@
+"""A table of an SQLite file, by Arrow through the driver."""
+
+import json
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import date, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, Final
+
+import pyarrow as pa
+
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+BATCHES: Final = "stormcell_batches"
+ROWS_AT_ONCE: Final = 10_000
+WAIT_SECS: Final = 60.0
+"""For another connection that writes."""
+Convert = Callable[[Any], Any]
+
+
+@dataclass(frozen=True)
+class Sqlite(Sink):
+    """Rows and the micro-batch are written in one transaction of the driver, which holds a whole micro-batch in memory: for results,
+    not for all rows.
+
+    The table is made where it is missing. Times are ISO text in UTC, decimals text, lists and structs JSON. With another checkpoint a query
+    of the same name is refused, unless `replaces` names the one that is given up.
+    """
+
+    path: str
+    table: str
+    key: str | tuple[str, ...] = ()
+    """Columns by which a row replaces the one that is there: for the output mode "update"."""
+    replaces: str | None = None
+    """The id of a checkpoint of this query that is given up: that of the error which asks for it."""
+
+    def write(self, df: "DataFrame", batch: SinkBatch) -> None:
+        """Write a micro-batch, or skip it where it is there. Raises SinkError."""
+        try:
+            with closing(sqlite3.connect(self.path, timeout=WAIT_SECS, isolation_level=None)) as connection:
+                if not is_new(self._noted(connection, batch), batch, f"{self.path}: table {self.table!r}", self.replaces):
+                    return
+                rows = df.toArrow()
+                connection.execute("BEGIN IMMEDIATE")
+                self._write(connection, rows, batch)
+                connection.execute("COMMIT")
+        except sqlite3.Error as error:
+            hint = "Make room, correct the rights or the path, or end what holds the file. Nothing of the micro-batch is written."
+            raise SinkError(f"{self.path}: table {self.table!r}: {error}", hint=hint) from error
+
+    def _write(self, connection: sqlite3.Connection, rows: pa.Table, batch: SinkBatch) -> None:
+        self._make_table(connection, rows.schema)
+        names = ", ".join(map(_quoted, rows.column_names))
+        marks = ", ".join("?" * rows.num_columns)
+        statement = f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks}){self._on_conflict(rows.column_names)}"
+        connection.executemany(statement, _values(rows))
+        connection.execute(
+            f"INSERT OR REPLACE INTO {BATCHES} VALUES (?, ?, ?, ?)", (self.table, batch.query, batch.query_id, batch.batch_id)
+        )
+
+    def _noted(self, connection: sqlite3.Connection, batch: SinkBatch) -> Noted | None:
+        columns = "target TEXT, query TEXT, query_id TEXT, batch_id INTEGER, PRIMARY KEY (target, query)"
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {BATCHES} ({columns})")
+        select = f"SELECT query_id, batch_id FROM {BATCHES} WHERE target = ? AND query = ?"
+        found = connection.execute(select, (self.table, batch.query)).fetchone()
+        return None if found is None else Noted(*found)
+
+    def _make_table(self, connection: sqlite3.Connection, schema: pa.Schema) -> None:
+        columns = [f"{_quoted(column.name)} {_kind(column.type)[0]}".rstrip() for column in schema]
+        key = [f"PRIMARY KEY ({', '.join(map(_quoted, self._key))})"] if self._key else []
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self.table)} ({', '.join(columns + key)})")
+        there = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(self.table)})")]
+        missing = [name for name in schema.names if name not in there]
+        if missing:
+            text = f"{self.path}: table {self.table!r} has the columns {', '.join(there)}, and not {', '.join(missing)}"
+            raise SinkError(text, hint="Write to another table, add the columns (ALTER TABLE), or leave them out with select().")
+
+    def _on_conflict(self, names: list[str]) -> str:
+        if not self._key:
+            return ""
+        changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in names if name not in self._key)
+        return f" ON CONFLICT ({', '.join(map(_quoted, self._key))}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
+
+    @property
+    def _key(self) -> tuple[str, ...]:
+        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+
+
+def _values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
+    converts = [_kind(column.type)[1] for column in rows.schema]
+    for part in rows.to_batches(max_chunksize=ROWS_AT_ONCE):
+        columns = [map(convert, column.to_pylist()) for convert, column in zip(converts, part.columns, strict=True)]
+        yield from zip(*columns, strict=True)
+
+
+def _kind(kind: pa.DataType) -> tuple[str, Convert]:
+    """Return what SQLite calls a type, and what makes its values of those of Python."""
+    if pa.types.is_boolean(kind) or pa.types.is_integer(kind):
+        return "INTEGER", _same
+    if pa.types.is_floating(kind):
+        return "REAL", _same
+    if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):
+        return "BLOB", _same
+    if pa.types.is_nested(kind):
+        return "TEXT", lambda value: None if value is None else json.dumps(value, default=_text)
+    return "TEXT", lambda value: None if value is None else _text(value)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, datetime):
+        return value.isoformat(sep=" ")
+    if isinstance(value, date):
+        return value.isoformat()
+    return str(value) if isinstance(value, Decimal | str) else repr(value)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

@@ -1,0 +1,127 @@
+"""What every ready-made sink keeps: a micro-batch once, whatever is repeated; another checkpoint is never mistaken for the old one."""
+
+import os
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import StreamingQueryException
+
+from spark_bridge.sinks import Sink, SinkBatch, SinkError
+from tests.spark_bridge.sinks.kinds import KINDS, place_of, rows_in, sink_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+MakesSink = Callable[..., Sink]
+MakesRows = Callable[[Iterable[tuple[Any, ...]]], "DataFrame"]
+SCHEMA = "word string, n bigint, txid bigint"
+
+
+@pytest.fixture(params=KINDS)
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def make(kind: str, spark: "SparkSession", tmp_path: Path, request: pytest.FixtureRequest) -> MakesSink:
+    """Makes sinks of one kind, all at the same place."""
+    for needed, fixture in (("delta", "with_delta"), ("postgres", "with_jdbc")):
+        if kind == needed:
+            request.getfixturevalue(fixture)
+    place = place_of(kind, tmp_path, lambda: request.getfixturevalue("new_database"))
+    return lambda **options: sink_of(kind, place, **options)
+
+
+@pytest.fixture
+def rows(spark: "SparkSession") -> MakesRows:
+    return lambda values: spark.createDataFrame(list(values), SCHEMA)
+
+
+@pytest.mark.guarantee("SP-1")
+def test_a_micro_batch_that_comes_again_is_written_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    sink = make()
+    for batch_id, txid in ((0, 1), (0, 1), (1, 2), (1, 2), (2, 3)):
+        sink.write(rows([("a", txid, txid), ("b", txid, txid)]), SinkBatch("words", "one", batch_id))
+    assert rows_in(sink, spark) == [(word, txid, txid) for word in "ab" for txid in (1, 2, 3)]
+
+
+@pytest.mark.guarantee("SP-1")
+def test_a_micro_batch_without_rows_is_one(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    sink = make()
+    sink.write(rows([]), SinkBatch("words", "one", 0))
+    sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 1))
+    sink.write(rows([]), SinkBatch("words", "one", 2))
+    sink.write(rows([("a", 2, 2)]), SinkBatch("words", "one", 3))
+    assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2)]
+
+
+@pytest.mark.guarantee("SP-1")
+def test_another_checkpoint_neither_skips_nor_doubles(make: MakesSink, kind: str, rows: MakesRows, spark: "SparkSession") -> None:
+    sink = make()
+    sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
+    sink.write(rows([("a", 2, 2)]), SinkBatch("words", "one", 1))
+    if kind == "parquet by txid":  # folders are replaced: reading all again gives the same
+        sink.write(rows([("a", 1, 1), ("a", 2, 2)]), SinkBatch("words", "two", 0))
+        sink.write(rows([("a", 3, 3)]), SinkBatch("words", "two", 1))
+        assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)]
+        return
+    with pytest.raises(SinkError, match="written with another checkpoint") as raised:
+        sink.write(rows([("a", 1, 1)]), SinkBatch("words", "two", 0))
+    assert 'replaces="one"' in str(raised.value)
+    assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2)]
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.parametrize("kind", ["delta", "postgres", "sqlite"], indirect=True)
+def test_a_checkpoint_that_is_given_up_is_replaced(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    make().write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
+    sink = make(replaces="one")
+    for batch_id, txid in ((0, 2), (0, 2), (1, 3)):
+        sink.write(rows([("a", txid, txid)]), SinkBatch("words", "two", batch_id))
+    assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)]
+
+
+@pytest.mark.parametrize("kind", ["delta", "postgres", "sqlite"], indirect=True)
+def test_columns_that_the_place_has_not_are_named(make: MakesSink, rows: MakesRows) -> None:
+    sink = make()
+    sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
+    with pytest.raises(SinkError, match="colour") as raised:
+        sink.write(rows([("a", 2, 2)]).withColumnRenamed("n", "colour"), SinkBatch("words", "one", 1))
+    assert "ALTER TABLE" in str(raised.value)
+    sink.write(rows([("a", 2, 2)]), SinkBatch("words", "one", 1))
+
+
+class FailsOnce(Sink):
+    """Fails when the micro-batch is written: the checkpoint does not know it."""
+
+    def __init__(self, sink: Sink, batch_id: int) -> None:
+        self.sink, self.fails_at = sink, batch_id
+        self.seen: list[SinkBatch] = []
+
+    def write(self, df: "DataFrame", batch: SinkBatch) -> None:
+        self.sink.write(df, batch)
+        self.seen.append(batch)
+        if [each.batch_id for each in self.seen] == [0, self.fails_at]:
+            raise RuntimeError("after the sink, before the checkpoint")
+
+
+@pytest.mark.guarantee("SP-1")
+def test_a_query_goes_on_after_a_failure_behind_the_sink(make: MakesSink, rows: MakesRows, spark: "SparkSession", tmp_path: Path) -> None:
+    """Spark repeats the micro-batch, with the id of the query that its checkpoint has."""
+    sink = FailsOnce(make(), 1)
+    (tmp_path / "input").mkdir()
+    stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "input"))
+    for txid in (1, 2, 3):
+        (tmp_path / "input" / f"{txid}.json").write_text(f'{{"word": "a", "n": {txid}, "txid": {txid}}}\n')
+        os.utime(tmp_path / "input" / f"{txid}.json", (txid, txid))
+    for _ in range(2):
+        writer = sink.writer(stream, "words").option("checkpointLocation", str(tmp_path / "checkpoint"))
+        query = writer.trigger(availableNow=True).start()
+        with suppress(StreamingQueryException):
+            query.awaitTermination()
+    assert [each.batch_id for each in sink.seen] == [0, 1, 1, 2]
+    assert len({each.query_id for each in sink.seen}) == 1
+    assert rows_in(sink.sink, spark) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 3)]
