@@ -15,8 +15,9 @@ unexport PYTHONPATH PYTHONHOME VIRTUAL_ENV
 PIP     := $(BIN)/python -m pip --quiet install --constraint constraints/dev.txt
 NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
+DAY      = $(if $(LINES),--lines $(LINES)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help run test test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
+.PHONY: help run run-pipeline run-pipeline-cluster test test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -24,6 +25,14 @@ help: ## this list
 run: build ## the main job: word count over real text (INPUT=file or folder)
 	@$(BIN)/python examples/word_count.py $(if $(INPUT),"$(INPUT)")
 	@echo 'Next: `. $(BIN)/activate`, then `python -m engine run examples/hello.py`, or docs/TUTORIAL.md'
+
+run-pipeline: $(VENV)/.spark $(VENV)/.built ## access logs -> engine -> Spark -> a report (LINES=n SEED=n)
+	@scripts/install-system-packages java
+	@$(BIN)/python examples/log_etl $(DAY)
+
+run-pipeline-cluster: dev ## the same from a Kafka broker, on a Spark cluster of two workers
+	@scripts/install-system-packages kafka spark
+	@$(BIN)/python -m tests.examples.on_cluster $(DAY)
 
 test: dev ## all tests (ARGS=... goes to pytest, WORKERS=n)
 	@scripts/install-system-packages tests
@@ -95,7 +104,12 @@ $(VENV)/.built: $(VENV)/.installed $(NATIVE)
 	@$(BIN)/python setup.py -q build_ext --inplace
 	@touch $@
 
+$(VENV)/.spark: $(VENV)/.installed
+	@echo "Installing pyspark, which is 500 MB"
+	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[uvloop,spark]'
+	@touch $@
+
 $(VENV)/.dev: $(VENV)/.installed
 	@echo "Installing what checks and tests need"
 	@STORMCELL_BUILD=skip $(PIP) --no-build-isolation --editable '.[dev,dev-spark]'
-	@touch $@
+	@touch $@ $(VENV)/.spark

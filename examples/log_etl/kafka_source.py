@@ -12,7 +12,6 @@ from engine.transactional.spouts import AnySpout
 from traffic import in_order
 
 TOPIC: Final = "access-log"
-BATCH_RECORDS: Final = 10_000
 
 
 async def fill(brokers: str, logs: Path) -> int:
@@ -35,14 +34,14 @@ async def fill(brokers: str, logs: Path) -> int:
     return count
 
 
-def of_kafka(brokers: str) -> AnySpout:
+def of_kafka(brokers: str, batch_records: int) -> AnySpout:
     """Read the topic to the end that it has now."""
     config = KafkaBatchSpoutConfig(
         brokers=brokers,
         topics=TOPIC,
         translator=line_of,
         fields="line",
-        batch_records=BATCH_RECORDS,
+        batch_records=batch_records,
         stop_at_end=True,
     )
     return KafkaTransactionalSpout(config)

@@ -75,10 +75,10 @@ def schema() -> str:
     return ", ".join(f"{name} {kind}" for name, kind in SCHEMA.items())
 
 
-def of_files(folder: Path) -> AnySpout:
+def of_files(folder: Path, batch_lines: int = BATCH_LINES) -> AnySpout:
     """Read the logs of all servers side by side, in step: of each as many lines, so that all are at the same time of the day."""
     where = folder / "logs" / "access-*.log"
-    return FileTransactionalSpout(where, stop_at_end=True, errors="replace", batch_lines=BATCH_LINES, batch_bytes=BATCH_LINES * 2**10)
+    return FileTransactionalSpout(where, stop_at_end=True, errors="replace", batch_lines=batch_lines, batch_bytes=batch_lines * 2**10)
 
 
 def tallied(folder: Path) -> dict[str, int]:

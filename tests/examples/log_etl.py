@@ -9,7 +9,8 @@ sys.path.append(str(ROOT / "examples" / "log_etl"))
 import access_log
 import plain
 import report
+import tables
 import topology
 import traffic
 
-__all__ = ["access_log", "plain", "report", "topology", "traffic"]
+__all__ = ["access_log", "plain", "report", "tables", "topology", "traffic"]

@@ -18,9 +18,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("log-etl")
     traffic.write(folder / "logs", traffic.Traffic(lines=4_000, seed=5))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(topology, "BATCH_LINES", 100)
         patch.setattr(topology, "QUERIES", ())  # nobody reads: nothing is deleted, and nothing waits for them
-        assert run_in_terminal(topology.build(folder, topology.of_files(folder)), view="silent").exit_status == 0
+        assert run_in_terminal(topology.build(folder, topology.of_files(folder, batch_lines=100)), view="silent").exit_status == 0
     return folder
 
 

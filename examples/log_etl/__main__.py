@@ -1,0 +1,93 @@
+"""Runs the whole example: logs -> engine -> Spark -> tables -> report, and checks every row of them.
+
+python examples/log_etl [--lines 300000] [--seed 7] [--folder log-etl] [--master local[2]] [--kafka HOST:PORT]
+"""
+
+import argparse
+import asyncio
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import plain
+import report
+import tables
+import traffic
+from engine.clock import Clock
+from engine.transactional.spouts import AnySpout
+from running import run, say
+from spark_bridge import SparkConfig
+from topology import BATCH_LINES, of_files
+
+
+def main() -> int:
+    arguments = parse()
+    folder: Path = arguments.folder.absolute()
+    make_room(folder)
+    logs = traffic.Traffic(arguments.lines, arguments.seed)
+    say(f"1. A day of access logs, about {logs.lines:,} lines: {folder / 'logs'}")
+    traffic.write(folder / "logs", logs)
+    say(f"2. The engine and, beside it, Spark on {arguments.master}")
+    os.environ["LOG_ETL"] = str(folder)  # for pipeline.py, which Spark's process loads
+    spark = SparkConfig(
+        master=arguments.master,
+        executor_memory="512m",  # on a cluster
+        conf={"spark.sql.shuffle.partitions": 2},  # as many as there are cores: the default is 200, each with state of its own
+        log_file=str(folder / "spark.log"),
+    )
+    clock = Clock()
+    began = clock.now()
+    asyncio.run(run(folder, source(folder, arguments), spark))
+    took = f"Seed {logs.seed}. {clock.now() - began:.0f} s from the first line to the last table, with Spark on {arguments.master}."
+    say("3. The same by plain Python")
+    return show(folder, took)
+
+
+def source(folder: Path, arguments: argparse.Namespace) -> AnySpout:
+    """Return where the lines come from: the files, or a topic that is filled of them."""
+    brokers, batch_lines = arguments.kafka, arguments.batch_lines
+    if brokers is None:
+        return of_files(folder, batch_lines)
+    import kafka_source  # aiokafka is needed here only
+
+    count = asyncio.run(kafka_source.fill(brokers, folder / "logs"))
+    say(f"    {count:,} lines are in topic {kafka_source.TOPIC!r} on {brokers}")
+    return kafka_source.of_kafka(brokers, 4 * batch_lines)
+
+
+def make_room(folder: Path) -> None:
+    """Remove what a run has left."""
+    if folder.exists() and not (folder / "logs" / "users.csv").exists():
+        raise SystemExit(f"{folder} is there, and is not of this example: name another folder")
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def show(folder: Path, took: str) -> int:
+    """Check what came of it, and write the report."""
+    made = tables.read(folder)
+    faults = made.differences(plain.compute(folder / "logs"))
+    report.write(folder / "report.html", made, faults=faults, footer=took)
+    say(f"    {made.lines:,} lines: {made.broken:,} broken, {made.duplicates:,} duplicates, {made.heartbeats:,} heartbeats")
+    say("    " + ", ".join(f"{name} {len(getattr(made, name)):,} rows" for name in plain.Tables.NAMES))
+    say(f"4. The report: {folder / 'report.html'}")
+    for fault in faults:
+        say(f"DIFFERENT: {fault}")
+    if not faults:
+        say("Every row equals a plain computation over the same lines.")
+    return 1 if faults else 0
+
+
+def parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python examples/log_etl", description="From access logs to a report, by the engine and Spark.")
+    parser.add_argument("--lines", type=int, default=traffic.Traffic.lines, help="about how many (%(default)s)")
+    parser.add_argument("--batch-lines", type=int, default=BATCH_LINES, help="of each of four logs in a transaction (%(default)s)")
+    parser.add_argument("--seed", type=int, default=traffic.Traffic.seed, help="another one is another day")
+    parser.add_argument("--folder", type=Path, default=Path("log-etl"), help="for all that is kept, made anew (%(default)s)")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="a broker: the lines go there first, and are read from there")
+    parser.add_argument("--master", default="local[2]", help="Spark's master (%(default)s)")
+    return parser.parse_args()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

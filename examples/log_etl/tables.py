@@ -1,0 +1,43 @@
+"""What a run came to, read back: Spark's tables and the engine's tally, in the form of plain.py."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plain import Table, Tables
+from topology import tallied
+
+KEYS: Final = {"traffic": ("minute",), "pages": ("hour", "section", "page"), "sessions": ("visitor", "country", "began")}
+UTC_MICROSECONDS: Final = pa.timestamp("us", tz="UTC")
+
+
+def read(folder: Path) -> Tables:
+    """Return the tables of a run that has ended."""
+    tally = tallied(folder)
+    tables = {name: table(folder, name) for name in KEYS}
+    handed_over = tally["lines"] - tally["broken"] - tally["duplicates"]
+    requests = sum(row[0] for row in tables["traffic"].values())
+    return Tables(
+        lines=tally["lines"],
+        broken=tally["broken"],
+        duplicates=tally["duplicates"] + handed_over - tally["heartbeats"] - requests,  # the engine's, and Spark's
+        heartbeats=tally["heartbeats"],
+        duplicates_in_batches=tally["duplicates"],
+        **tables,
+    )
+
+
+def table(folder: Path, name: str) -> Table:
+    """Return one of Spark's tables; raise SystemExit where a row is there twice."""
+    keys = KEYS[name]
+    arrow = pq.read_table(folder / "tables" / name, partitioning=None, coerce_int96_timestamp_unit="us")
+    for number, field in enumerate(arrow.schema):
+        if pa.types.is_timestamp(field.type):  # Spark writes instants, in one of two ways
+            arrow = arrow.set_column(number, field.name, arrow[field.name].cast(UTC_MICROSECONDS))
+    rows: list[dict[str, Any]] = arrow.to_pylist()
+    found = {tuple(row[key] for key in keys): tuple(value for name, value in row.items() if name not in keys) for row in rows}
+    if len(found) < len(rows):
+        raise SystemExit(f"table {name!r}: of {len(rows):,} rows {len(rows) - len(found):,} are there twice")
+    return found
