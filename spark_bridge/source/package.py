@@ -1,7 +1,10 @@
 """The one zip that executors need: this package, which stands on pyarrow alone there.
 
 python -m spark_bridge.source.package stormcell-spark.zip
-spark-submit --py-files stormcell-spark.zip program.py
+PYTHONPATH=stormcell-spark.zip spark-submit --py-files stormcell-spark.zip program.py
+
+`--py-files` is for the executors. On the driver's machine a process of Spark's own asks for offsets, and Spark 4.1 does not give it those
+files: it finds the package by PYTHONPATH, or installed. So it is with a Connect server and `addArtifacts`.
 """
 
 import os

@@ -1,0 +1,74 @@
+"""The zip is all that drivers and executors elsewhere need; an executor that dies loses no row and doubles none."""
+
+import json
+import os
+import stat
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from spark_bridge import package_zip
+from tests.servers import spark_programs
+from tests.servers.process import HOST
+from tests.servers.spark_cluster import DRIVER_SETTINGS
+from tests.spark_bridge.writing import Writer
+
+PROGRAM = Path(__file__).with_name("bare_program.py")
+SETTINGS = {**DRIVER_SETTINGS, "spark.driver.host": HOST, "spark.driver.memory": "512m", "spark.ui.enabled": "false"}
+
+
+@pytest.fixture
+def bare_python(tmp_path: Path) -> Path:
+    """This Python with what is installed, without this checkout: an editable install is a .pth file, which only `site` reads."""
+    path = tmp_path / "python"
+    libraries = f"{sysconfig.get_path('purelib')}:{sysconfig.get_path('platlib')}"
+    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
+    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    return path
+
+
+def said_by(*command: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    return subprocess.run(command, capture_output=True, text=True, timeout=250, check=False, env={**kept, **environment}, cwd=folder)
+
+
+def test_the_bare_python_does_not_know_this_package(bare_python: Path, tmp_path: Path) -> None:
+    done = said_by(str(bare_python), "-c", "import pyspark, pyarrow, spark_bridge", environment={}, folder=tmp_path)
+    assert "No module named 'spark_bridge'" in done.stderr
+
+
+@pytest.mark.guarantee("SP-1", "SP-3")
+@pytest.mark.timeout(300)
+def test_an_executor_dies_and_the_zip_is_enough(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
+    writer = Writer(tmp_path / "handover", consumers=["c"])
+    writer.commit_many(4, rows=4)
+    (tmp_path / "out").mkdir()
+    pythons = {"PYSPARK_PYTHON": str(bare_python), "PYSPARK_DRIVER_PYTHON": str(bare_python)}
+    environment = {**spark_programs.environment(tmp_path), **pythons, "PYTHONPATH": str(tmp_path / "stormcell.zip")}
+    options = [option for name, value in SETTINGS.items() for option in ("--conf", f"{name}={value}")]
+    package = package_zip(tmp_path / "stormcell.zip")
+    submit = [str(spark_programs.spark_home() / "bin" / "spark-submit"), "--master", spark_cluster, "--py-files", package, *options]
+    done = said_by(*submit, str(PROGRAM), writer.folder, str(tmp_path / "out"), environment=environment, folder=tmp_path)
+    assert done.returncode == 0, done.stderr[-3000:]
+    told = json.loads(done.stdout.splitlines()[-1])
+    expected = [[txid, n] for txid in range(1, 5) for n in range(4)]
+    assert (told["parquet"], told["sqlite"]) == (expected, expected)
+    assert all("stormcell.zip" in package for package in told["packages"])
+
+
+def test_the_zip_is_the_same_each_time_and_has_no_engine(tmp_path: Path) -> None:
+    one, other = (Path(package_zip(tmp_path / name)) for name in ("one.zip", "other.zip"))
+    assert one.read_bytes() == other.read_bytes()
+    with zipfile.ZipFile(one) as archive:
+        names = archive.namelist()
+    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "source", "sinks"}
+
+
+def test_the_zip_is_made_by_a_command(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "spark_bridge.source.package", str(tmp_path / "out.zip")]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip() == str(tmp_path / "out.zip")
+    assert zipfile.is_zipfile(tmp_path / "out.zip")
