@@ -9,6 +9,7 @@ import os
 import shutil
 import sys
 from pathlib import Path
+from typing import Final
 
 import plain
 import report
@@ -20,6 +21,12 @@ from running import run, say
 from spark_bridge import SparkConfig
 from topology import BATCH_LINES, of_files
 
+DELTA: Final = {
+    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    "spark.databricks.delta.snapshotPartitions": "2",
+}
+
 
 def main() -> int:
     arguments = parse()
@@ -29,16 +36,11 @@ def main() -> int:
     say(f"1. A day of access logs, about {logs.lines:,} lines: {folder / 'logs'}")
     traffic.write(folder / "logs", logs)
     say(f"2. The engine and, beside it, Spark on {arguments.master}")
-    os.environ["LOG_ETL"] = str(folder)  # for pipeline.py, which Spark's process loads
-    spark = SparkConfig(
-        master=arguments.master,
-        executor_memory="512m",  # on a cluster
-        conf={"spark.sql.shuffle.partitions": 2},  # as many as there are cores: the default is 200, each with state of its own
-        log_file=str(folder / "spark.log"),
-    )
+    lines, spark = source(folder, arguments), spark_config(folder, arguments)
+    os.environ.update(LOG_ETL=str(folder), LOG_ETL_SINK="delta" if arguments.delta else "parquet")  # for pipeline.py, in Spark's process
     clock = Clock()
     began = clock.now()
-    asyncio.run(run(folder, source(folder, arguments), spark))
+    asyncio.run(run(folder, lines, spark))
     took = f"Seed {logs.seed}. {clock.now() - began:.0f} s from the first line to the last table, with Spark on {arguments.master}."
     say("3. The same by plain Python")
     return show(folder, took)
@@ -54,6 +56,17 @@ def source(folder: Path, arguments: argparse.Namespace) -> AnySpout:
     count = asyncio.run(kafka_source.fill(brokers, folder / "logs"))
     say(f"    {count:,} lines are in topic {kafka_source.TOPIC!r} on {brokers}")
     return kafka_source.of_kafka(brokers, 4 * batch_lines)
+
+
+def spark_config(folder: Path, arguments: argparse.Namespace) -> SparkConfig:
+    conf = {"spark.sql.shuffle.partitions": "2"}  # one for each core, each with state of its own: 200 is the default
+    return SparkConfig(
+        master=arguments.master,
+        executor_memory="512m",  # on a cluster
+        conf=conf | DELTA if arguments.delta else conf,
+        jars=tuple(arguments.delta.split(",")) if arguments.delta else (),
+        log_file=str(folder / "spark.log"),
+    )
 
 
 def make_room(folder: Path) -> None:
@@ -86,6 +99,7 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--folder", type=Path, default=Path("log-etl"), help="for all that is kept, made anew (%(default)s)")
     parser.add_argument("--kafka", metavar="HOST:PORT", help="a broker: the lines go there first, and are read from there")
     parser.add_argument("--master", default="local[2]", help="Spark's master (%(default)s)")
+    parser.add_argument("--delta", metavar="JARS", help="write tables of Delta Lake, by its jars: delta-spark…jar,delta-storage…jar")
     return parser.parse_args()
 
 

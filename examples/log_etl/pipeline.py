@@ -80,7 +80,13 @@ QUERIES: Final = {"traffic": traffic, "pages": pages, "sessions": sessions}
 
 def pipeline(stream: DataFrame) -> dict[str, Any]:
     """What `run_pipeline` runs: a query for each table."""
-    return {name: sinks.Parquet(str(folder() / "tables" / name)).writer(query(stream), name) for name, query in QUERIES.items()}
+    return {name: table(name).writer(query(stream), name) for name, query in QUERIES.items()}
+
+
+def table(name: str) -> sinks.Sink:
+    """Return where a query writes: files of Parquet, or a table of Delta Lake."""
+    place = str(folder() / "tables" / name)
+    return sinks.Delta(place) if os.environ.get("LOG_ETL_SINK") == "delta" else sinks.Parquet(place)
 
 
 def folder() -> Path:

@@ -1,5 +1,6 @@
 """What a run came to, read back: Spark's tables and the engine's tally, in the form of plain.py."""
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -32,7 +33,7 @@ def read(folder: Path) -> Tables:
 def table(folder: Path, name: str) -> Table:
     """Return one of Spark's tables; raise SystemExit where a row is there twice."""
     keys = KEYS[name]
-    arrow = pq.read_table(folder / "tables" / name, partitioning=None, coerce_int96_timestamp_unit="us")
+    arrow = pq.read_table(_files(folder / "tables" / name), partitioning=None, coerce_int96_timestamp_unit="us")
     for number, field in enumerate(arrow.schema):
         if pa.types.is_timestamp(field.type):  # Spark writes instants, in one of two ways
             arrow = arrow.set_column(number, field.name, arrow[field.name].cast(UTC_MICROSECONDS))
@@ -41,3 +42,10 @@ def table(folder: Path, name: str) -> Table:
     if len(found) < len(rows):
         raise SystemExit(f"table {name!r}: of {len(rows):,} rows {len(rows) - len(found):,} are there twice")
     return found
+
+
+def _files(folder: Path) -> Path | list[Path]:
+    """Return what counts of a folder: of Delta what its log has added, of Parquet all, since after a run every micro-batch is complete."""
+    log = sorted((folder / "_delta_log").glob("*.json"))
+    actions = (json.loads(line) for path in log for line in path.read_text().splitlines())
+    return [folder / action["add"]["path"] for action in actions if "add" in action] or folder
