@@ -11,7 +11,11 @@ from spark_bridge.pipeline.restarts import FaultKind
 
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n(?: +(?P<source>\S.*)\n)?', re.MULTILINE)
 _RAISED: Final = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|gaierror)(?:: (?P<text>.*))?$", re.MULTILINE)
-_HANDOVER: Final = re.compile(r"\bspark_bridge\.handover\.errors\.(?P<type>\w+): (?P<text>[^\n]*)(?:\nFix: (?P<hint>[^\n]*))?")
+_SAID_BY_US: Final = re.compile(
+    r"\bspark_bridge\.(?:handover|sinks)\.\w+\.(?P<type>\w+): "
+    r"(?P<text>(?:(?!\n(?:Fix: |Traceback|\n|\s*SQLSTATE|\tat )).)*)(?:\nFix: (?P<hint>[^\n]*))?",
+    re.DOTALL,
+)
 _OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _NOT_THE_USERS: Final = (_OURS, *(sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")))
 _NOISE: Final = ("\tat ", "Driver stacktrace:", "JVM stacktrace:", "=== Streaming Query ===", "SQLSTATE:", "== ", "+- ", "'", "~", ":- ")
@@ -76,17 +80,25 @@ def explain(text: str) -> Fault:
     raised = _last_raised(text)
     place = _users_place(text)
     what = raised or _headline(text)
-    passes = any(word in text for word in _PASSING_WORDS) or _type_of(raised) in _PASSING_TYPES
+    passes = _may_pass(text) or _type_of(raised) in _PASSING_TYPES
     return Fault("passing" if passes else "code", f"{what}\n    {place}" if place else what)
 
 
 def _of_handover(text: str) -> Fault | None:
-    """Return what our own source said, with its fix."""
-    found = list(_HANDOVER.finditer(text))
+    """Return what our own source or sink said, with its fix."""
+    found = list(_SAID_BY_US.finditer(text))
     if not found:
         return None
     last = found[-1]
-    return Fault("passing" if last["type"] == "StorageUnavailable" else "final", last["text"], last["hint"])
+    if last["type"] == "SinkError":
+        kind: FaultKind = "passing" if _may_pass(last["text"]) else "code"
+    else:
+        kind = "passing" if last["type"] == "StorageUnavailable" else "final"
+    return Fault(kind, last["text"][:_MOST_CHARACTERS].rstrip(), last["hint"])
+
+
+def _may_pass(text: str) -> bool:
+    return any(word in text for word in _PASSING_WORDS)
 
 
 def _last_raised(text: str) -> str | None:

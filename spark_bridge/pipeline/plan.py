@@ -7,7 +7,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, TypeAlias
 
-from spark_bridge.handover import HandoverError, storage_at
+from spark_bridge.handover import HandoverError
 from spark_bridge.handover.names import consumer_file
 from spark_bridge.pipeline.definition import Definition
 from spark_bridge.pipeline.errors import PipelineFileError
@@ -38,12 +38,8 @@ class Plan:
         return writer.queryName(name).option("checkpointLocation", self._settings.checkpoint(name)).start()
 
     def _stream(self, consumer: str | None) -> Any:
-        reader = self._spark.readStream.format(FORMAT)
-        if consumer is not None:
-            reader = reader.option("consumer", consumer)
-            if first_batch_comes_again(self._settings.checkpoint(consumer)):
-                reader = reader.option("startingTxid", "earliest")
-        return reader.options(**self._settings.options).load(self._settings.folder)
+        reader = self._spark.readStream.format(FORMAT).options(**self._settings.options)
+        return (reader if consumer is None else reader.option("consumer", consumer)).load(self._settings.folder)
 
     def _per_batch(self, name: str) -> Writer:
         call = functools.partial(with_txid, self._definition.function, self._settings.checkpoint(name))
@@ -64,16 +60,6 @@ class Plan:
             hint = 'Return `frame.writeStream…`, or a dict of them: {"per-minute": frame.writeStream…}; start() is called for you.'
             raise PipelineFileError(f"{self._settings.name} returned {what}", hint=hint)
         return writers
-
-
-def first_batch_comes_again(checkpoint: str) -> bool:
-    """Tell whether a query died in its very first micro-batch.
-
-    Spark then asks the source once more where to begin, as for a new checkpoint, which the source refuses where its consumer has planned.
-    Nothing is deleted before the consumer has committed, so `earliest` is where that batch began.
-    """
-    storage = storage_at(checkpoint)
-    return storage.exists("offsets/0") and not storage.exists("commits/0")
 
 
 def _definition(settings: PipelineSettings) -> Definition:

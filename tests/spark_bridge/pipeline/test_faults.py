@@ -60,6 +60,9 @@ def test_what_the_source_says_is_kept_with_its_fix() -> None:
     fault = explain(OF_THE_SOURCE.replace("KIND", "TransactionDeleted"))
     assert (fault.kind, fault.text, fault.hint) == ("final", "/data/handover: txid 3 is deleted", "Begin at txid 4 or later.")
     assert explain(OF_THE_SOURCE.replace("KIND", "StorageUnavailable")).kind == "passing"
+    of_a_sink = OF_THE_SOURCE.replace("handover.errors.KIND: /data/handover", "sinks.batch.SinkError: out/\nhas it, and")
+    assert explain(of_a_sink).text == "out/\nhas it, and: txid 3 is deleted"
+    assert (explain(of_a_sink).kind, explain(of_a_sink.replace("has it", "Connection refused")).kind) == ("code", "passing")
 
 
 @pytest.mark.parametrize(
