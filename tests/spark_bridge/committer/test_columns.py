@@ -1,0 +1,57 @@
+"""Columns of rows: the compiled way makes what pyarrow makes, and what it does not take, pyarrow does."""
+
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_bridge.committer.columns import BUFFERS, MISFIT, Columns, column_at, column_of
+
+ODD = st.sampled_from([True, 7, 2**40, 2**70, 1.5, "text", b"bytes", "\ud800", date(2026, 1, 1), (1,), float("nan")])
+OFFSET = timezone(timedelta(hours=1))
+EXACT = {
+    "integer": st.integers(-(2**7), 2**7 - 1),
+    "double": st.floats(allow_nan=False),
+    "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
+    "timestamp": st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.sampled_from([None, UTC, OFFSET])),
+}
+
+
+def exact_values(kind: pa.DataType) -> st.SearchStrategy[Any]:
+    """Values as they should be in a column of this type."""
+    if pa.types.is_integer(kind):
+        return EXACT["integer"]
+    return EXACT["timestamp" if pa.types.is_timestamp(kind) else str(kind)]
+
+
+def outcome(make: Callable[[], pa.Array]) -> tuple[object, ...]:
+    """The type and the values of a column, or what was raised instead."""
+    try:
+        column = make()
+    except MISFIT as error:
+        return type(error), str(error)
+    column.validate(full=True)
+    return column.type, column.null_count, repr(column.to_pylist())
+
+
+@pytest.mark.guarantee("SP-2")
+@given(st.data())
+def test_a_column_is_what_pyarrow_makes_of_the_values(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(list(BUFFERS)))
+    field = pa.field("column", kind, data.draw(st.booleans()))
+    exact = exact_values(kind)
+    values = data.draw(st.lists(exact, max_size=20) | st.lists(exact | st.none()) | st.lists(exact | st.none() | ODD, max_size=5))
+    rows = [(0, value) for value in values]
+    assert outcome(lambda: column_at(field, 1, rows)) == outcome(lambda: column_of(field, values))
+
+
+@pytest.mark.guarantee("SP-2")
+def test_rows_that_do_not_fit_are_told_by_the_first_column_they_do_not_fit() -> None:
+    schema = pa.schema([pa.field("number", pa.int32(), nullable=False), pa.field("name", pa.string())])
+    batch, bad = Columns(schema, [2, 1]).convert([(0, "a", 1), (0, 7, None), (0, "b", 2**40), (0, None, 2)])
+    assert batch.to_pylist() == [{"number": 1, "name": "a"}, {"number": 2, "name": None}]
+    assert [(each.row, each.column) for each in bad] == [(1, "number"), (2, "number")]
