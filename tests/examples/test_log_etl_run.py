@@ -1,6 +1,8 @@
 """examples/log_etl as a whole, with real Spark: its tables are those of the plain computation, row by row, and the report tells of them."""
 
+import json
 import os
+import shutil
 import subprocess
 import sys
 from html.parser import HTMLParser
@@ -21,7 +23,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What a run has left."""
     required(spark_programs.why_not())
     folder = tmp_path_factory.mktemp("run") / "log-etl"
-    command = [sys.executable, str(ROOT / "examples" / "log_etl"), "--lines", "8000", "--batch-lines", "200", "--folder", str(folder)]
+    command = [sys.executable, str(ROOT / "examples" / "log_etl"), "--lines", "8000", "--batch-lines", "100", "--folder", str(folder)]
     done = subprocess.run(command, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=240)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.splitlines()[-1] == "Every row equals a plain computation over the same lines."
@@ -79,6 +81,24 @@ def test_a_difference_is_told(folder: Path, tmp_path: Path) -> None:
     assert len(faults) == 2
     report.write(tmp_path / "report.html", made, faults=faults, footer="")
     assert 'class="verdict bad"' in (tmp_path / "report.html").read_text()
+
+
+def test_of_a_delta_table_what_its_log_has_added_counts(folder: Path, tmp_path: Path) -> None:
+    files = list((folder / "tables" / "pages").rglob("*.parquet"))
+    table = tmp_path / "tables" / "pages"
+    (table / "_delta_log").mkdir(parents=True)
+    for number, file in enumerate(files):
+        shutil.copy(file, table / f"{number}.parquet")
+        shutil.copy(file, table / f"torn-{number}.parquet")
+        (table / "_delta_log" / f"{number:020}.json").write_text(json.dumps({"add": {"path": f"{number}.parquet"}}) + "\n")
+    assert tables.table(tmp_path, "pages") == tables.table(folder, "pages")
+
+
+def test_rows_that_are_there_twice_are_told(folder: Path, tmp_path: Path) -> None:
+    for copy in "ab":
+        shutil.copytree(folder / "tables" / "pages", tmp_path / "tables" / "pages" / copy)
+    with pytest.raises(SystemExit, match="are there twice"):
+        tables.table(tmp_path, "pages")
 
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
