@@ -100,7 +100,13 @@ class Day:
             method, target, size = page.request(draw)
             self._hit(at, visitor, f"{method} {target} HTTP/1.1", size, referrer)
             for _ in range(draw.choice((0, 1, 1, 2))):
-                self._hit(at + draw.random(), visitor, f"GET {draw.choice(STATIC)} HTTP/1.1", draw.randrange(900, 60_000), page.path)
+                self._hit(
+                    min(at + draw.random(), DAY_SECS - 1),
+                    visitor,
+                    f"GET {draw.choice(STATIC)} HTTP/1.1",
+                    draw.randrange(900, 60_000),
+                    page.path,
+                )
             if draw.random() < 0.2:
                 return
             at, referrer = at + draw.lognormvariate(3.4, 1.0), f"https://shop.example{page.path}"

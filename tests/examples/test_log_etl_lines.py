@@ -144,6 +144,11 @@ def test_heartbeats_go_on_when_the_last_visitor_has_gone() -> None:
     assert beats[-1] - last_visit > timedelta(minutes=45), "the longest session is closed, and all that may come late is there"
 
 
+def test_all_that_is_asked_for_is_asked_for_on_that_day() -> None:
+    requests = [request for line in arrived() if (request := plain.take_apart(line)) is not None]
+    assert {request.time.date() for request in requests if request.agent != "heartbeat"} == {datetime(2026, 3, 2).date()}
+
+
 def test_there_is_more_to_do_in_the_evening_than_at_night() -> None:
     hours = Counter(request.time.hour for line in arrived() if (request := plain.take_apart(line)) is not None)
     assert hours[20] > 4 * hours[4]
