@@ -11,15 +11,11 @@ from engine.topology import Tuple
 from engine.transactional import TransactionAttempt
 from spark_bridge.committer.columns import BadRow, Columns, Row, places_of
 from spark_bridge.committer.part_writer import PartWriter
-from spark_bridge.handover import StagedFile, Storage
+from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
 
 FILE_ROWS: Final = 1_048_576
 """After so many rows the next file begins: one partition of Spark reads at least one file."""
-REJECTS_SCHEMA: Final = pa.schema([
-    ("txid", pa.int64()), ("task", pa.int32()), ("row", pa.int64()), ("error", pa.string()), ("values", pa.string()),
-])  # fmt: skip
-"""`row`: which of the task's rows of this txid it was, 0 the first; `values`: the tuple's, by field, as a JSON text."""
 
 
 class Share(NamedTuple):

@@ -14,10 +14,11 @@ from spark_bridge.handover.errors import (
 )
 from spark_bridge.handover.handover import Handover
 from spark_bridge.handover.manifest import Manifest, StagedFile
-from spark_bridge.handover.schema import RESERVED, ddl_of, schema_of
+from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, ddl_of, schema_of
 from spark_bridge.handover.storage import Storage, storage_at
 
 __all__ = [
+    "REJECTS_SCHEMA",
     "RESERVED",
     "Consumer",
     "Contract",

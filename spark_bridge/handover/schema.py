@@ -12,6 +12,11 @@ from spark_bridge.handover.errors import HandoverError
 
 RESERVED: Final = ("txid", "batch_time")
 """Columns that the source adds to those of the schema."""
+REJECTS_SCHEMA: Final = pa.schema(
+    [("txid", pa.int64()), ("task", pa.int32()), ("row", pa.int64()), ("error", pa.string()), ("values", pa.string())]
+)
+"""Of the rows that do not fit, where they are kept: `row` is which of the task's rows of this txid it was, 0 the first; `error` why it
+did not fit; `values` those of the tuple, by field, as a JSON text."""
 _SIMPLE_NAMES: Final = {kind: name for name, kind in reversed(SIMPLE_TYPES.items())}
 _INSTEAD: Final = "Use bool, int8 to int64, float32, float64, decimal128, string, binary, date32, timestamp, list, map or struct."
 

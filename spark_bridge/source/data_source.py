@@ -7,9 +7,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
 from pyspark.sql.types import StructType
 
-from spark_bridge.handover import Handover, HandoverError, ddl_of
+from spark_bridge.handover import REJECTS_SCHEMA, RESERVED, Handover, HandoverError, ddl_of
 from spark_bridge.source.batch_reader import HandoverBatchReader
-from spark_bridge.source.file_partition import REJECTS
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.starting import check_consumer
 from spark_bridge.source.stream_reader import HandoverStreamReader
@@ -18,6 +17,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ADDED = "`txid` bigint not null, `batch_time` timestamp not null"
+REJECTS = pa.schema([field for field in REJECTS_SCHEMA if field.name not in RESERVED])
+"""The columns of `table=rejects`, to which those are added as to the others."""
 
 
 class StormcellDataSource(DataSource):

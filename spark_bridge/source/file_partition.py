@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
 BATCH_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = 65_536
-REJECTS: Final = pa.schema([("task", pa.int32()), ("row", pa.int64()), ("error", pa.string()), ("values", pa.string())])
-"""The columns of `table=rejects`: which task, which of its rows of the batch from 0 on, why it did not fit, its values as a JSON text."""
 ADDED: Final = (pa.field("txid", pa.int64(), nullable=False), pa.field("batch_time", pa.timestamp("us", tz="UTC"), nullable=False))
 
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import register
-from spark_bridge.handover import Manifest, StagedFile
+from spark_bridge.handover import REJECTS_SCHEMA, Manifest, StagedFile
 from spark_bridge.handover.names import REJECTS, StagedName
 from tests.spark_bridge.writing import Writer
 
@@ -134,9 +134,9 @@ def test_all_types_arrive(source: "SparkSession", tmp_path: Path) -> None:
 
 def test_rejects_are_a_table_of_their_own(source: "SparkSession", writer: Writer) -> None:
     name = str(StagedName(1, 1, 0, 1, 0, REJECTS))
-    rejects = {"txid": [1], "task": pa.array([0], pa.int32()), "row": [3], "error": ["n is no number"], "values": ['{"n": "x"}']}
+    rejects = {"txid": [1], "task": [0], "row": [3], "error": ["n is no number"], "values": ['{"n": "x"}']}
     with writer.storage.open_output(name) as file:
-        pq.write_table(pa.table(rejects), file)
+        pq.write_table(pa.table(rejects, REJECTS_SCHEMA), file)
     writer._publish(Manifest(1, 1, 0, (), (StagedFile(name, 1, 100),)))
     [row] = source.read.format("stormcell").option("table", "rejects").load(writer.folder).collect()
     assert (row.task, row.row, row.error, row.txid) == (0, 3, "n is no number", 1)
