@@ -1,13 +1,16 @@
 """The command line's entrance: `python -m spark_bridge`."""
 
-from typing import Final
+from typing import Any, Final
 
 import click
 
 from engine.cli import entrance
 from engine.version import __version__
+from spark_bridge.session.errors import SparkMissing
 
 _COMMANDS: Final = {name: f"spark_bridge.cli.{name}_command" for name in ("run", "check", "look", "consumers", "package")}
+_NEEDED: Final = ("pyarrow", "pyspark")
+"""Of their absence the packages of the bridge say what to install."""
 
 _HELP: Final = """\
 Committed batches of a topology become a pipeline on Spark.
@@ -32,7 +35,21 @@ pipeline file, the folder or Spark's settings are wrong, 130 stopped by a second
 """
 
 
-@click.group(cls=entrance.Commands, modules=_COMMANDS, text=_HELP, context_settings=entrance.CONTEXT)
+class Commands(entrance.Commands):
+    """Without pyarrow or pyspark a command is refused, and says what to install."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            if error.name not in _NEEDED:
+                raise
+            text, _, fix = str(error).partition(". Install it: ")
+            raise SparkMissing(text, hint=fix) from error
+
+
+@click.group(cls=Commands, modules=_COMMANDS, text=_HELP, context_settings=entrance.CONTEXT)
 @click.version_option(__version__, prog_name="stormcell", message="%(prog)s %(version)s")
 def spark_bridge() -> None:
     """Hold the commands."""

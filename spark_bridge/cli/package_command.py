@@ -4,8 +4,6 @@ from pathlib import Path
 
 import click
 
-from spark_bridge.session.spark_child import no_pyspark
-
 
 @click.command("package", short_help="Write the one zip that Spark needs on a cluster of its own.")
 @click.argument("output", type=click.Path(dir_okay=False, path_type=Path))
@@ -17,9 +15,7 @@ def command(output: Path) -> int:
       spark-submit --py-files stormcell-spark.zip program.py
       run pipeline.py --folder s3://bucket/handover --master spark://box:7077 --py-files stormcell-spark.zip
     """
-    try:
-        from spark_bridge.source import package_zip
-    except ModuleNotFoundError as error:
-        raise no_pyspark() from error
+    from spark_bridge.source import package_zip
+
     click.echo(f"{package_zip(output)} is written: {output.stat().st_size:,} bytes")
     return 0

@@ -1,5 +1,11 @@
 """The folder between the engine and Spark: its layout, as both sides know it (SP-2, SP-3). Needs pyarrow alone."""
 
+try:
+    import pyarrow  # noqa: F401 - here, where its absence can be told
+except ModuleNotFoundError as error:
+    fix = "pip install 'stormcell[arrow]', or with Spark 'stormcell[spark]'"
+    raise ModuleNotFoundError(f"spark_bridge needs pyarrow, which is not installed. Install it: {fix}", name=error.name) from None
+
 from spark_bridge.handover.consumers import Consumer, Position
 from spark_bridge.handover.contract import Contract
 from spark_bridge.handover.errors import (

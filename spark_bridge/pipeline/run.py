@@ -20,7 +20,7 @@ from spark_bridge.pipeline.restarts import Restarts
 from spark_bridge.pipeline.settings import MOST_RESTARTS, STOP_SECS, PipelineSettings
 from spark_bridge.session import SparkConfig, SparkDied, SparkUnavailable
 from spark_bridge.session.shared import SparkHold, hold
-from spark_bridge.session.spark_child import no_pyspark
+from spark_bridge.source.options import SourceOptions
 
 Pipeline: TypeAlias = str | os.PathLike[str] | Callable[..., object]
 Place: TypeAlias = str | os.PathLike[str]
@@ -292,10 +292,6 @@ def _place(folder: Place) -> str:
 
 
 def _storage(options: Mapping[str, str]) -> Mapping[str, Any]:
-    try:
-        from spark_bridge.source.options import SourceOptions  # only a run of a pipeline needs pyspark
-    except ModuleNotFoundError as error:
-        raise no_pyspark() from error
     try:
         return SourceOptions.parse(options).storage
     except HandoverError as error:

@@ -26,3 +26,5 @@ class SparkUnavailable(EngineError):
 
 class SparkMissing(FatalError):
     """Spark cannot be started here at all: pyspark, Java or a package is missing, or the configuration is refused."""
+
+    exit_status = 2

@@ -5,6 +5,12 @@ sink notes both in the same atomic step as the rows, and skips what it has, or i
 has micro-batches without new transactions.
 """
 
+try:
+    import pyspark  # noqa: F401 - here, where its absence can be told
+except ModuleNotFoundError as error:
+    fix = "pip install 'stormcell[spark]'"
+    raise ModuleNotFoundError(f"spark_bridge.sinks needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None
+
 from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError
 from spark_bridge.sinks.delta import Delta
 from spark_bridge.sinks.parquet import Parquet

@@ -5,6 +5,12 @@ begins), `stream_reader` (offsets, partitions, commits, on the driver), `admissi
 rows, on the executors). `batch_reader` is `spark.read`; `package` makes the zip that executors need.
 """
 
+try:
+    import pyspark  # noqa: F401 - here, where its absence can be told
+except ModuleNotFoundError as error:
+    fix = "pip install 'stormcell[spark]'"
+    raise ModuleNotFoundError(f"spark_bridge.source needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None
+
 from spark_bridge.source.data_source import StormcellDataSource, register
 from spark_bridge.source.package import package_zip
 

@@ -3,6 +3,8 @@
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from spark_bridge import handover  # noqa: F401 - before all: without pyarrow it says what to install
+
 if TYPE_CHECKING:
     from spark_bridge.transform.spark_transform import SparkTransform as SparkTransform
 
