@@ -17,4 +17,15 @@ ALONE = (
         ),
         lambda quick: module_child("bench.spark.calls", *(("--calls", 20, "--rows", 20_000) if quick else ("--rows", 300_000))),
     ),
+    Benchmark(
+        "spark",
+        "latency",
+        "from the emit of a batch of 10,000 rows to the rows counted in a running streaming query",
+        (
+            Figure("latency_p50_ms", "median", "ms"),
+            Figure("latency_p90_ms", "p90", "ms"),
+            Figure("latency_max_ms", "most", "ms"),
+        ),
+        lambda quick: module_child("bench.spark.latency", "--batches", 15 if quick else 60, timeout_secs=300),
+    ),
 )
