@@ -15,6 +15,10 @@ cdef class BatchPart:
     cdef public bint dead            # failed: what still comes is dropped
     cdef public bint over            # nothing more may be emitted
     cdef public object waiting       # tuples that wait behind a call that is awaited, oldest first; None: none is
+    cdef public list rows            # values that wait for a burst of them; None: each tuple is executed by itself
+    cdef object row_fields           # of what is in `rows`
+    cdef object execute_many
+    cdef Py_ssize_t burst_rows       # at most in `rows`
 
 cdef class BatchFeed:
     cdef readonly BoltCore core
@@ -27,7 +31,10 @@ cdef class BatchFeed:
     cdef bint emits_results          # of a BasicBolt: what execute returns or yields is emitted
 
     cdef BatchPart part_of(self, object attempt)
+    cdef int take(self, BatchPart part, Tuple tup) except -1
     cdef int call(self, BatchPart part, Tuple tup) except -1
+    cdef int gather(self, BatchPart part, Tuple tup) except -1
+    cdef int call_many(self, BatchPart part) except -1
     cdef int emit_result(self, BatchPart part, Tuple tup, object result) except -1
     cdef int emit_values(self, BatchPart part, object values, object stream) except -1
     cdef tuple with_attempt(self, BatchPart part, object values, OutStream out)

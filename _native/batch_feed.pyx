@@ -74,13 +74,17 @@ cdef class BatchPart:
         """Hand what comes to this method of the attempt's instance."""
         self.method = Method(execute)
 
+    def execute_many_by(self, execute_many, Py_ssize_t burst_rows):
+        """Hand the values of what comes to this method, so many at once, with their fields."""
+        self.execute_many, self.burst_rows, self.rows = execute_many, burst_rows, []
+
 
 @cython.final
 cdef class BatchFeed:
     """What is called for every tuple: `execute` is the bolt's own.
 
     `host`: `begin(attempt)` makes the part of an attempt that is new here, None for an old one; `call_failed(part, error, tup)`;
-    `returned(part, tup, result)`: what execute gave is awaited, or wrong; `crowded()`: None, or an awaitable while too much waits;
+    `returned(part, tup, result)`: what execute gave is awaited, or wrong (of a burst tup is None in both); `crowded()`: None, or an awaitable while too much waits;
     `lost(part)`: a test has had a tuple lost; `wrong_values(stream, values)`, `wrong_time(part)`: the errors of a wrong emit.
     """
 
@@ -105,7 +109,7 @@ cdef class BatchFeed:
         if part.waiting is not None:
             part.waiting.append(tup)
             return self.host.crowded()
-        self.call(part, tup)
+        self.take(part, tup)
         return None
 
     def receive(self, Tuple tup):
@@ -141,9 +145,44 @@ cdef class BatchFeed:
         cdef BatchPart part = self.parts.pop(attempt, None)
         if part is not None:
             part.dead = part.over = True
-            part.waiting = None
+            part.waiting = part.rows = None
             if self.current is part:
                 self.current = None
+
+    cdef int take(self, BatchPart part, Tuple tup) except -1:
+        return self.call(part, tup) if part.rows is None else self.gather(part, tup)
+
+    cdef int gather(self, BatchPart part, Tuple tup) except -1:
+        """Keep a tuple's values until there are enough of them, or some of other fields come."""
+        if tup.origin.fields is not part.row_fields:
+            if part.rows:
+                self.call_many(part)
+                if part.dead:
+                    return self.core.ack_tuple(tup)
+                if part.waiting is not None:      # the call is awaited, or this tuple has waited itself: it is the next
+                    part.waiting.appendleft(tup)
+                    return 0
+            part.row_fields = tup.origin.fields
+        part.rows.append(tup.values)
+        self.core.ack_tuple(tup)
+        return self.call_many(part) if len(part.rows) >= part.burst_rows else 0
+
+    cdef int call_many(self, BatchPart part) except -1:
+        rows, part.rows = part.rows, []
+        self.calling = part
+        try:
+            result = part.execute_many(rows, part.row_fields)
+            if result is not None:
+                self.host.returned(part, None, result)
+        except (Exception, CancelledError) as error:
+            self.host.call_failed(part, error, None)
+        self.calling = None
+        return 0
+
+    def flush(self, BatchPart part not None):
+        """Hand on what waits for a burst: no more comes."""
+        if part.rows and not part.dead:
+            self.call_many(part)
 
     cdef int call(self, BatchPart part, Tuple tup) except -1:
         self.calling = part
@@ -170,7 +209,7 @@ cdef class BatchFeed:
 
     def call_next(self, BatchPart part not None, Tuple tup not None):
         """Hand on a tuple that waited."""
-        self.call(part, tup)
+        self.take(part, tup)
 
     cdef int emit_result(self, BatchPart part, Tuple tup, object result) except -1:
         if self.emits_results:

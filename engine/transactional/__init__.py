@@ -2,7 +2,7 @@
 
 from engine.transactional.admission import Admission, Admitted, OpenAdmission
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_bolt import BatchBolt, BatchCollector, Committer, FailedBatch, Resource, Resources
+from engine.transactional.batch_bolt import BatchBolt, BatchCollector, BurstBolt, Committer, FailedBatch, Resource, Resources
 from engine.transactional.builder import TransactionalTopologyBuilder
 from engine.transactional.files import (
     FileCommitter,
@@ -32,6 +32,7 @@ __all__ = [
     "Admitted",
     "BatchBolt",
     "BatchCollector",
+    "BurstBolt",
     "Committer",
     "FailedBatch",
     "FileCommitter",

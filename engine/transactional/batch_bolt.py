@@ -2,10 +2,10 @@
 
 from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
-from typing import ClassVar, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
 from engine.names import DEFAULT_STREAM
-from engine.topology import BoltBase, TaskContext, Tuple, Values
+from engine.topology import BoltBase, Fields, TaskContext, Tuple, Values
 from engine.transactional.attempt import TransactionAttempt
 
 O = TypeVar("O", bound="Open", covariant=True)  # noqa: E741 - a type variable
@@ -93,6 +93,28 @@ class BatchBolt(BoltBase):
 
         Raising, here or in `execute`, fails the batch, and drops this instance only (TX-6).
         """
+
+
+class BurstBolt(BatchBolt):
+    """A batch bolt that is called for many tuples at once: where it does little for each, the calls are most of what it costs.
+
+    Everything else is as with any batch bolt: the calls of one batch never overlap, and while one is awaited, what comes waits.
+    """
+
+    burst_rows: ClassVar[int] = 1024
+    """How many tuples make a burst. So many wait for each batch that is open, outside all other bounds."""
+
+    @abstractmethod
+    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+        """Take the values of tuples, in the order in which they came: at least one, at most `burst_rows`; the list is the bolt's.
+
+        The first value of each is the attempt. All have these fields: a burst ends, too, where tuples of other ones come, and before
+        `finish_batch`. Which component and task has emitted a row is not known.
+        """
+
+    def execute(self, tup: Tuple) -> Awaitable[None] | None:
+        """Take one tuple, as a burst of one: for a test that calls it. The engine calls `execute_many`."""
+        return self.execute_many([tup.values], tup.fields)
 
 
 class Committer(BatchBolt):

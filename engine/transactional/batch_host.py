@@ -10,7 +10,7 @@ from engine.errors import FAILED, UsageError
 from engine.kernel import BatchPart
 from engine.topology import BoltBase, Tuple
 from engine.transactional.awaits import let_go
-from engine.transactional.batch_bolt import BatchBolt
+from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.host import Host, Hosted, HostedCollector, Place
 from engine.transactional.resources import OpenResources
 
@@ -58,7 +58,10 @@ class BatchHost(Host):
         bolt.resources = self._resources
         bolt.replays_differ = self._place.replays_differ
         hosted.instance = bolt
-        hosted.part.execute_by(bolt.execute)
+        if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # a fault injector puts one there
+            hosted.part.execute_many_by(bolt.execute_many, bolt.burst_rows)
+        else:
+            hosted.part.execute_by(bolt.execute)
         self._run_on(hosted, bolt.prepare(), "prepare")
 
     def _end_instance(self, hosted: Hosted) -> None:
@@ -91,7 +94,7 @@ class BatchHost(Host):
 
     # Calls that wait
 
-    def returned(self, part: BatchPart, tup: Tuple, result: object) -> None:
+    def returned(self, part: BatchPart, tup: Tuple | None, result: object) -> None:
         """Execute returned something: it is awaited before the next tuple of its attempt."""
         self._run_on(self._hosted[part.attempt], result, "execute")
 
@@ -185,6 +188,9 @@ class BatchHost(Host):
             return  # asked again when it has ended
         if self._place.is_committer and self._ending:
             self._run_on(hosted, self._end_of_old(), "finish_batch")
+            return
+        self.feed.flush(hosted.part)
+        if hosted in self._runners or hosted.failure is not None:
             return
         self._finishing.add(hosted)
         try:

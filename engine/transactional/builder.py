@@ -13,6 +13,7 @@ from engine.topology.builder import Declaration, Judged
 from engine.topology.factory import FactoryFault
 from engine.topology.stream import Streams
 from engine.transactional.admission import Admission
+from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.host import ATTEMPT_FIELD
 from engine.transactional.kinds import emitter_of, replays_differ
 from engine.transactional.running import Prepares, coordinator_id
@@ -136,6 +137,9 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if spec.is_batched and spec.settings.concurrency != 1:
         yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+    burst_rows: object = getattr(bolt_class, "burst_rows", 1)
+    if issubclass(bolt_class, BurstBolt) and (type(burst_rows) is not int or burst_rows < 1):
+        yield f"{where}: {_name(declared)} has burst_rows = {burst_rows!r}. Give a number of tuples, at least 1."
 
 
 def _field_faults(topology: Topology, component_id: str, names: tuple[str, ...]) -> Iterator[str]:

@@ -189,7 +189,7 @@ class Host(Bolt, BoltPortUser):
 
     # Failing
 
-    def call_failed(self, part: BatchPart, error: BaseException, tup: Tuple) -> None:
+    def call_failed(self, part: BatchPart, error: BaseException, tup: Tuple | None) -> None:
         """A call of execute raised: the batch fails, the task and its other batches go on (TX-6)."""
         hosted = self._hosted.get(part.attempt)
         if hosted is not None:
@@ -220,7 +220,7 @@ class Host(Bolt, BoltPortUser):
             return
         hosted.failure = failure
         hosted.part.dead = hosted.part.over = True
-        hosted.part.waiting = None
+        hosted.part.waiting = hosted.part.rows = None
         self._settle_held(hosted, failure)
         self._end_instance(hosted)
 

@@ -1,0 +1,176 @@
+"""Batch bolts that take many tuples at once: what is in a burst, and that all else is as with any batch bolt (TX-5, TX-6)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable
+from typing import Any
+
+import pytest
+
+from engine import Fields, TopologyError
+from engine.testing import DropTuple
+from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
+from tests.transactional.play import Batches, Store, play, summing
+
+Bursts = dict[int, list[list[int]]]
+
+
+class SumsBursts(BurstBolt):
+    """Sums the last value of each tuple; notes the bursts of each txid."""
+
+    output_fields = "sum"
+    burst_rows = 4
+    bursts: Bursts
+
+    def prepare(self) -> None:
+        self.sum = 0
+        self.finished = False
+
+    def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+        assert not self.finished
+        assert all(row[0] == self.attempt for row in rows)
+        self.bursts[self.attempt.txid].append([row[-1] for row in rows])
+        self.sum += sum(row[-1] for row in rows)
+        return None
+
+    def finish_batch(self) -> None:
+        self.finished = True
+        self.collector.emit((self.sum,))
+
+
+def noting(base: type[BurstBolt] = SumsBursts) -> tuple[type[BurstBolt], Bursts]:
+    """Return a class that notes its bursts, and where."""
+    noted: Bursts = defaultdict(list)
+    return type("Noting", (base,), {"bursts": noted}), noted
+
+
+@pytest.mark.guarantee("TX-5")
+def test_a_batch_comes_in_bursts_the_last_of_which_is_what_is_left() -> None:
+    sums, bursts = noting()
+    store = Store()
+    play(summing(Batches([list(range(10)), [], [1, 2, 3, 4], [5]]), store, sums=sums, tasks=1), config={"max_spout_pending": 3})
+    assert bursts == {1: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], 3: [[1, 2, 3, 4]], 4: [[5]]}
+    assert store.by_txid == {1: 45, 2: 0, 3: 10, 4: 5}
+
+
+@pytest.mark.guarantee("TX-5")
+@pytest.mark.parametrize("room", [2, 3, 1000])
+def test_what_comes_while_a_burst_is_awaited_waits_and_stays_in_order(room: int) -> None:
+    class Slow(SumsBursts):
+        async def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> None:
+            await asyncio.sleep(1)
+            super().execute_many(rows, fields)
+            await asyncio.sleep(1)
+
+    sums, bursts = noting(Slow)
+    store = Store()
+    batches = [list(range(txid, txid + 22)) for txid in range(3)]
+    config = {"max_spout_pending": 3, "executor_receive_buffer_size": room}
+    play(summing(Batches(batches), store, sums=sums, tasks=1), config=config)
+    assert {txid: [number for burst in found for number in burst] for txid, found in bursts.items()} == dict(enumerate(batches, 1))
+    assert all([len(burst) for burst in found] == [4, 4, 4, 4, 4, 2] for found in bursts.values())
+    assert store.by_txid == {txid: sum(batch) for txid, batch in enumerate(batches, 1)}
+
+
+@pytest.mark.guarantee("TX-5")
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_burst_has_tuples_of_the_same_fields_only(is_slow: bool) -> None:
+    seen: list[tuple[tuple[str, ...], list[int]]] = []
+
+    class Parts(BatchBolt):
+        output_fields = {"even": Fields("even"), "odd": Fields("odd", "again")}
+
+        def execute(self, tup: Any) -> None:
+            number = tup["number"]
+            self.collector.emit((number,) if number % 2 == 0 else (number, number), "odd" if number % 2 else "even")
+
+        def finish_batch(self) -> None: ...
+
+    class Sees(BurstBolt):
+        burst_rows = 3
+
+        def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+            assert all(len(row) == len(fields.names) for row in rows)
+            seen.append((fields.names[1:], [row[1] for row in rows]))
+            return asyncio.sleep(1) if is_slow else None
+
+        def finish_batch(self) -> None: ...
+
+    builder = TransactionalTopologyBuilder("parts", "numbers", Batches([[0, 2, 4, 6, 1, 8, 3, 5]]))
+    builder.set_bolt("parts", Parts).shuffle_grouping("numbers")
+    builder.set_bolt("sees", Sees).shuffle_grouping("parts", "even").shuffle_grouping("parts", "odd")
+    play(builder.build())
+    even, odd = ("even",), ("odd", "again")
+    assert seen == [(even, [0, 2, 4]), (even, [6]), (odd, [1]), (even, [8]), (odd, [3, 5])]
+
+
+@pytest.mark.guarantee("TX-3", "TX-6")
+@pytest.mark.parametrize("number", [2, 9])
+@pytest.mark.parametrize("is_slow", [False, True])
+def test_a_burst_that_raises_fails_its_batch_and_drops_that_instance_only(number: int, is_slow: bool) -> None:
+    class Fails(SumsBursts):
+        def execute_many(self, rows: list[tuple[Any, ...]], fields: Fields) -> Awaitable[None] | None:
+            is_first = self.attempt.number <= 3
+            if self.attempt.txid == 2 and is_first and any(row[-1] == number for row in rows):
+                if is_slow:
+                    return self.raise_later()
+                raise FailedBatch
+            return super().execute_many(rows, fields)
+
+        async def raise_later(self) -> None:
+            await asyncio.sleep(1)
+            raise FailedBatch
+
+    sums, _ = noting(Fails)
+    store = Store()
+    spout = Batches([[1], list(range(10)), [2, 3]])
+    play(summing(spout, store, sums=sums, tasks=1), config={"max_spout_pending": 3})
+    assert store.txids == [1, 2, 3]
+    assert store.by_txid == {1: 1, 2: 45, 3: 5}
+    assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3, 2, 3]
+
+
+@pytest.mark.guarantee("TX-2", "TX-5")
+def test_a_committer_may_take_bursts() -> None:
+    sums, bursts = noting()
+    builder = TransactionalTopologyBuilder("bursts", "numbers", Batches([[1, 2, 3, 4, 5], [6]]))
+    builder.set_committer("store", sums).global_grouping("numbers")
+    play(builder.build(), config={"max_spout_pending": 2})
+    assert bursts == {1: [[1, 2, 3, 4], [5]], 2: [[6]]}
+
+
+@pytest.mark.guarantee("TX-5", "GRP-4")
+def test_a_tuple_that_is_lost_on_its_way_to_a_burst_bolt_fails_the_batch() -> None:
+    sums, _ = noting()
+    store = Store()
+    spout = Batches([[1, 2, 3]])
+    play(summing(spout, store, sums=sums, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
+    assert store.by_txid == {1: 6}
+    assert [attempt.txid for attempt in spout.emitted] == [1, 1]
+
+
+def test_execute_by_hand_is_a_burst_of_one() -> None:
+    builder = TransactionalTopologyBuilder("by-hand", "numbers", Batches([[1, 2]]))
+    sums, bursts = noting()
+
+    class ByHand(BatchBolt):
+        output_fields = "sum"
+
+        def execute(self, tup: Any) -> None:
+            inner = sums()
+            inner.attempt = self.attempt
+            inner.prepare()
+            inner.execute(tup)
+
+        def finish_batch(self) -> None: ...
+
+    builder.set_bolt("sums", ByHand).shuffle_grouping("numbers")
+    play(builder.build())
+    assert bursts == {1: [[1], [2]]}
+
+
+@pytest.mark.parametrize("burst_rows", [0, -1, True, "4", None])
+def test_a_burst_of_no_rows_is_refused(burst_rows: object) -> None:
+    sums = type("Sums", (SumsBursts,), {"burst_rows": burst_rows})
+    with pytest.raises(TopologyError, match=r"burst_rows = .* Give a number of tuples, at least 1"):
+        summing(Batches([[1]]), Store(), sums=sums)
