@@ -6,7 +6,7 @@ neither None nor exactly of its type, or too large: who asks then takes the slow
 from datetime import timezone
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.datetime cimport (PyDateTime_CheckExact, PyDateTime_DATE_GET_HOUR, PyDateTime_DATE_GET_MICROSECOND, PyDateTime_DATE_GET_MINUTE,
+from cpython.datetime cimport (PyDate_CheckExact, PyDateTime_CheckExact, PyDateTime_DATE_GET_HOUR, PyDateTime_DATE_GET_MICROSECOND, PyDateTime_DATE_GET_MINUTE,
                                PyDateTime_DATE_GET_SECOND, PyDateTime_GET_DAY, PyDateTime_GET_MONTH, PyDateTime_GET_YEAR, datetime_tzinfo,
                                import_datetime)
 from cpython.float cimport PyFloat_AS_DOUBLE
@@ -93,6 +93,24 @@ def double_buffers(list rows not None, Py_ssize_t place):
     return validity.nulls, [validity.bits, made]
 
 
+def boolean_buffers(list rows not None, Py_ssize_t place):
+    """Of bools: a bit for each."""
+    cdef Py_ssize_t i, count = len(rows)
+    cdef _Validity validity = _Validity(count)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, (count + 7) // 8)
+    cdef unsigned char* to = <unsigned char*>PyBytes_AS_STRING(made)
+    memset(to, 0, (count + 7) // 8)
+    for i in range(count):
+        item = (<tuple?>rows[i])[place]
+        if item is True:
+            to[i >> 3] |= <unsigned char>(1 << (i & 7))
+        elif item is None:
+            validity.add_null(i)
+        elif item is not False:
+            return None
+    return validity.nulls, [validity.bits, made]
+
+
 def string_buffers(list rows not None, Py_ssize_t place):
     """Of texts, as UTF-8 behind 32-bit offsets."""
     cdef Py_ssize_t i, size = 0, total = 0, count = len(rows)
@@ -140,6 +158,24 @@ def timestamp_buffers(list rows not None, Py_ssize_t place):
             if zone is not None and zone is not UTC:
                 return None
             to[i] = microseconds(item)
+        elif item is None:
+            to[i] = 0
+            validity.add_null(i)
+        else:
+            return None
+    return validity.nulls, [validity.bits, made]
+
+
+def date_buffers(list rows not None, Py_ssize_t place):
+    """Of dates, as days since 1970, in 4 bytes."""
+    cdef Py_ssize_t i, count = len(rows)
+    cdef _Validity validity = _Validity(count)
+    cdef bytes made = PyBytes_FromStringAndSize(NULL, count * sizeof(int32_t))
+    cdef int32_t* to = <int32_t*>PyBytes_AS_STRING(made)
+    for i in range(count):
+        item = (<tuple?>rows[i])[place]
+        if PyDate_CheckExact(item):
+            to[i] = <int32_t>days_before(PyDateTime_GET_YEAR(item), PyDateTime_GET_MONTH(item), PyDateTime_GET_DAY(item))
         elif item is None:
             to[i] = 0
             validity.add_null(i)

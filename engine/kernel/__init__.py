@@ -9,7 +9,7 @@ try:
     from _native.batch_feed import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter, reply
     from _native.bolt_core import BoltCore
     from _native.bolt_emitter import BoltEmitter
-    from _native.column_buffers import double_buffers, integer_buffers, string_buffers, timestamp_buffers
+    from _native.column_buffers import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
     from _native.histogram import LatencyHistogram
@@ -63,6 +63,8 @@ __all__ = [
     "StepTimer",
     "TaskCore",
     "Tuple",
+    "boolean_buffers",
+    "date_buffers",
     "double_buffers",
     "integer_buffers",
     "key_group",

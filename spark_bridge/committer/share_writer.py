@@ -2,14 +2,14 @@
 
 import json
 from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
 from engine.errors import FatalError
-from engine.topology import Tuple
+from engine.topology import Fields
 from engine.transactional import TransactionAttempt
-from spark_bridge.committer.columns import BadRow, Columns, Row, places_of
+from spark_bridge.committer.columns import BadRow, Columns, Row
 from spark_bridge.committer.part_writer import PartWriter
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
@@ -34,6 +34,17 @@ class Style(NamedTuple):
     """False: a row that does not fit ends the run."""
 
 
+class Unconverted(NamedTuple):
+    """Rows of which some value is not plain: what becomes of them is found in the thread."""
+
+    rows: list[Row]
+    fields: Fields
+    columns: Columns
+
+
+Burst: TypeAlias = pa.RecordBatch | Unconverted
+
+
 class ShareWriter:
     """Writes the rows of one attempt at one task to files of its own."""
 
@@ -41,21 +52,18 @@ class ShareWriter:
         self._storage, self._style = storage, style
         self._attempt, self._task, self._tasks = attempt, task, tasks
         self._rows = 0
-        self._columns: tuple[object, Columns] | None = None
-        """For tuples of these fields."""
         self._part: PartWriter | None = None
         self._reject_part: PartWriter | None = None
         self._files: list[StagedFile] = []
 
-    def add(self, tuples: list[Tuple]) -> None:
-        """Write tuples. Raises FatalError for one that does not fit, unless those are kept."""
-        fields = tuples[0].fields
-        rows = [tup.values for tup in tuples if tup.fields is fields]
-        if len(rows) == len(tuples):
-            self._add(fields, rows)
-            return
-        for tup in tuples:  # of several streams
-            self._add(tup.fields, [tup.values])
+    def add(self, bursts: list[Burst]) -> None:
+        """Write rows. Raises FatalError for one that does not fit, unless those are kept."""
+        for burst in bursts:
+            if isinstance(burst, pa.RecordBatch):
+                self._rows += burst.num_rows
+                self._add(burst)
+            else:
+                self._convert(burst)
 
     def finish(self) -> Share:
         """Return what was written, which is durable."""
@@ -75,20 +83,21 @@ class ShareWriter:
                 part.abandon()
         self._part = self._reject_part = None
 
-    def _add(self, fields: Any, rows: list[Row]) -> None:
-        if self._columns is None or self._columns[0] is not fields:
-            self._columns = (fields, Columns(self._style.schema, places_of(self._style.schema, fields.names)))
-        batch, bad = self._columns[1].convert(rows)
+    def _convert(self, burst: Unconverted) -> None:
+        batch, bad = burst.columns.convert(burst.rows)
         if bad:
-            self._reject(fields.names, rows, bad)
-        self._rows += len(rows)
+            self._reject(burst.fields.names, burst.rows, bad)
+        self._rows += len(burst.rows)
         if batch.num_rows:
-            if self._part is None:
-                self._part = PartWriter(self._storage, self._name(FILES, len(self._files)), self._style.schema, self._style.compression)
-            self._part.add(batch)
-            if self._part.rows >= FILE_ROWS:
-                self._files.append(self._part.finish())
-                self._part = None
+            self._add(batch)
+
+    def _add(self, batch: pa.RecordBatch) -> None:
+        if self._part is None:
+            self._part = PartWriter(self._storage, self._name(FILES, len(self._files)), self._style.schema, self._style.compression)
+        self._part.add(batch)
+        if self._part.rows >= FILE_ROWS:
+            self._files.append(self._part.finish())
+            self._part = None
 
     def _name(self, folder: str, part: int) -> str:
         return str(StagedName(*self._attempt, task=self._task, tasks=self._tasks, part=part, folder=folder))

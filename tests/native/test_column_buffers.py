@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _native.column_buffers import double_buffers, integer_buffers, string_buffers, timestamp_buffers
+from _native.column_buffers import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -41,6 +41,15 @@ def test_texts_stand_one_behind_the_other() -> None:
     assert string_buffers(rows_of("a", "", "é", None), 1) == (1, [bytes([0b11110111]), struct.pack("=5i", 0, 1, 1, 3, 3), "aé".encode()])
 
 
+def test_bools_are_bits() -> None:
+    assert boolean_buffers(rows_of(*[True, False, None] * 3), 1) == (3, [bytes([0b11011011, 0b11111110]), bytes([0b01001001, 0])])
+
+
+@given(st.dates())
+def test_a_date_is_its_days_since_1970(day: date) -> None:
+    assert date_buffers(rows_of(day), 1) == (0, [None, struct.pack("=i", (day - EPOCH.date()).days)])
+
+
 @given(st.datetimes() | st.datetimes(timezones=st.just(UTC)))
 def test_a_datetime_is_its_microseconds_since_1970(at: datetime) -> None:
     micros = (at.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
@@ -53,6 +62,8 @@ def test_a_datetime_is_its_microseconds_since_1970(at: datetime) -> None:
         (lambda rows, place: integer_buffers(rows, place, 8), True),
         (lambda rows, place: integer_buffers(rows, place, 8), 1.0),
         (double_buffers, 1),
+        (boolean_buffers, 1),
+        (date_buffers, datetime(2026, 1, 1)),
         (string_buffers, b"a"),
         (string_buffers, "\ud800"),
         (timestamp_buffers, 1_000_000),

@@ -9,15 +9,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bridge.committer.columns import BUFFERS, MISFIT, Columns, column_at, column_of
+from spark_bridge.committer.columns import BUFFERS, MISFIT, Columns, column_at, column_of, plain_column
 
-ODD = st.sampled_from([True, 7, 2**40, 2**70, 1.5, "text", b"bytes", "\ud800", date(2026, 1, 1), (1,), float("nan")])
 OFFSET = timezone(timedelta(hours=1))
+ODD = st.sampled_from([
+    True, 7, 2**40, 2**70, 1.5, float("nan"), "text", b"bytes", "\ud800", (1,), date(2026, 1, 1), datetime(2026, 1, 1),
+    datetime(2026, 1, 1, tzinfo=OFFSET),
+])  # fmt: skip
 EXACT = {
     "integer": st.integers(-(2**7), 2**7 - 1),
+    "bool": st.booleans(),
+    "date32[day]": st.dates(),
     "double": st.floats(allow_nan=False),
     "string": st.text(st.characters(exclude_categories=["Cs"]), max_size=6),
-    "timestamp": st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.sampled_from([None, UTC, OFFSET])),
+    "timestamp": st.datetimes(datetime(1, 1, 2), datetime(9999, 1, 1), timezones=st.sampled_from([None, UTC])),
 }
 
 
@@ -47,6 +52,13 @@ def test_a_column_is_what_pyarrow_makes_of_the_values(data: st.DataObject) -> No
     values = data.draw(st.lists(exact, max_size=20) | st.lists(exact | st.none()) | st.lists(exact | st.none() | ODD, max_size=5))
     rows = [(0, value) for value in values]
     assert outcome(lambda: column_at(field, 1, rows)) == outcome(lambda: column_of(field, values))
+
+
+@given(st.data())
+def test_values_of_exactly_its_type_need_no_pyarrow(data: st.DataObject) -> None:
+    kind = data.draw(st.sampled_from(list(BUFFERS)))
+    rows = [(0, value) for value in data.draw(st.lists(exact_values(kind) | st.none()))]
+    assert plain_column(pa.field("column", kind), 1, rows) is not None
 
 
 @pytest.mark.guarantee("SP-2")

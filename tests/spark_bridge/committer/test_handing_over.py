@@ -122,6 +122,7 @@ def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
 
 def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stager, "CHUNK_ROWS", 10)
+    monkeypatch.setattr(stager.Stager, "burst_rows", 5)
     monkeypatch.setattr(part_writer, "ROW_GROUP_ROWS", 30)
     monkeypatch.setattr(share_writer, "FILE_ROWS", 100)
     handover = handover_at("local", tmp_path / "spool")
