@@ -20,6 +20,8 @@ _OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.
 _NOT_THE_USERS: Final = (_OURS, *(sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")))
 _NOISE: Final = ("\tat ", "Driver stacktrace:", "JVM stacktrace:", "=== Streaming Query ===", "SQLSTATE:", "== ", "+- ", "'", "~", ":- ")
 _MOST_CHARACTERS: Final = 600
+_NO_REASON: Final = "null"
+"""All that Spark says where the process of the source, which plans and commits, is gone: the end of a stream has no message in Java."""
 _PASSING_WORDS: Final = (
     "ExecutorLostFailure",
     "Lost executor",
@@ -80,6 +82,8 @@ def explain(text: str) -> Fault:
     raised = _last_raised(text)
     place = _users_place(text)
     what = raised or _headline(text)
+    if what == _NO_REASON:
+        return Fault("passing", "a Python process of Spark's ended in the midst of a call (killed, or for want of memory)")
     passes = _may_pass(text) or _type_of(raised) in _PASSING_TYPES
     return Fault("passing" if passes else "code", f"{what}\n    {place}" if place else what)
 

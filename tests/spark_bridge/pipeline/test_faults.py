@@ -80,6 +80,14 @@ def test_some_errors_pass_and_some_do_not(text: str, kind: str) -> None:
     assert explain(text).kind == kind
 
 
+def test_the_end_of_the_sources_process_passes_and_is_named() -> None:
+    fault = explain(f"null{STACK}")
+    assert (fault.kind, fault.text) == (
+        "passing",
+        "a Python process of Spark's ended in the midst of a call (killed, or for want of memory)",
+    )
+
+
 def test_stacks_and_plans_are_left_out() -> None:
     assert (
         explain(f"[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n{STACK}").text
