@@ -26,6 +26,7 @@ ENVIRONMENT: Final[Mapping[str, str]] = {
     "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a port of its own, which is fixed
 }
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
+WORKER: Final = "org.apache.spark.deploy.worker.Worker"
 DRIVER_SETTINGS: Final[Mapping[str, str]] = {
     "spark.cores.max": "2",
     "spark.executor.cores": "1",
@@ -76,6 +77,14 @@ class SparkCluster(Server):
     def kill_executor(self) -> None:
         """End one of them as by kill -9."""
         os.kill(self.executors()[0], signal.SIGKILL)
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers that run now."""
+        return [pid for pid in descendants(self.process.pid) if WORKER in _command_line(pid)]
+
+    def kill_worker(self) -> None:
+        """End one of them as by kill -9: its executors end with it, and another one comes in its place."""
+        os.kill(self.workers()[0], signal.SIGKILL)
 
 
 def _command_line(pid: int) -> str:

@@ -1,6 +1,8 @@
-"""Runs the master and the workers of a cluster as its children, until it is asked to end, or the master ends.
+"""Runs the master and the workers of a cluster as its children. A worker that dies is replaced.
 
 python -I -S spark_daemons.py SPARK_CLASS PORT WEB_PORT WORKERS     in the folder that is to hold what they keep
+
+It ends when it is asked to, or the master ends.
 """
 
 import os
@@ -13,6 +15,7 @@ from contextlib import suppress
 
 HOST = "127.0.0.1"
 PAUSE_SECS = 0.025
+LOOK_SECS = 0.5
 WORKER = ("--cores", "4", "--memory", "4g")
 """What it says that it has, so that several drivers find room at once. They take less."""
 
@@ -25,9 +28,16 @@ def main() -> int:
     children = [subprocess.Popen([spark_class, f"{deploy}.master.Master", *at])]
     try:
         wait_for(port, children[0])
+        commands = []
         for number in range(workers):
             own = ("--host", HOST, "--port", "0", "--webui-port", "0", "-d", os.path.abspath(f"worker-{number}"), *WORKER)
-            children.append(subprocess.Popen([spark_class, f"{deploy}.worker.Worker", *own, f"spark://{HOST}:{port}"]))
+            commands.append([spark_class, f"{deploy}.worker.Worker", *own, f"spark://{HOST}:{port}"])
+            children.append(subprocess.Popen(commands[-1]))
+        while children[0].poll() is None:
+            for number, worker in enumerate(children[1:]):
+                if worker.poll() is not None:
+                    children[number + 1] = subprocess.Popen(commands[number])
+            time.sleep(LOOK_SECS)
         return children[0].wait()
     finally:
         for child in reversed(children):
