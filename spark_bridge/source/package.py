@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Final
 
 PACKAGE: Final = "spark_bridge"
-SHIPPED: Final = ("handover", "source", "sinks")
-"""What needs no engine."""
+SHIPPED: Final = ("__init__.py", "handover", "source", "sinks", "pipeline/__init__.py", "pipeline/offsets.py")
+"""What needs no engine. A Connect server calls per-batch functions by `pipeline.offsets`."""
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
 """The time of each entry: the same package makes the same zip."""
 
@@ -26,7 +26,7 @@ def package_zip(path: str | os.PathLike[str]) -> str:
     >>> spark.addArtifacts(package_zip("/tmp/stormcell-spark.zip"), pyfile=True)              # doctest: +SKIP
     """
     base = Path(__file__).parent.parent
-    files = [base / "__init__.py", *(file for name in SHIPPED for file in sorted((base / name).rglob("*.py")))]
+    files = [file for name in SHIPPED for file in (sorted((base / name).rglob("*.py")) if (base / name).is_dir() else [base / name])]
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in files:
             entry = zipfile.ZipInfo(f"{PACKAGE}/{file.relative_to(base).as_posix()}", LONG_AGO)

@@ -17,12 +17,20 @@ prepare = spark_programs.prepare
 
 
 class SparkConnectServer(Server):
-    """One server. `settings` are Spark's, over those of `session_settings`."""
+    """One server. `settings` are Spark's, over those of `session_settings`; `environment` goes over that of `spark_programs`."""
 
-    def __init__(self, folder: Path, *, port: int | None = None, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        port: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
         self.folder = folder
         self.port = port or free_port()
         self._settings = settings or {}
+        self._environment = environment or {}
         self.process = ServerProcess(NAME, folder)
 
     @property
@@ -35,4 +43,4 @@ class SparkConnectServer(Server):
         settings = {**session_settings(self.folder), **at, **self._settings}
         options = [option for name, value in settings.items() for option in ("--conf", f"{name}={value}")]
         command = [str(spark_programs.spark_home() / "bin" / "spark-submit"), "--class", MAIN, *options, "spark-internal"]
-        self.process.start(command, lambda: accepts(self.port), spark_programs.environment(self.folder))
+        self.process.start(command, lambda: accepts(self.port), {**spark_programs.environment(self.folder), **self._environment})

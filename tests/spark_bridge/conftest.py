@@ -13,8 +13,10 @@ from tests.servers.spark_fixtures import (
     with_delta,
     with_jdbc,
 )
+from tests.spark_bridge.bare_python import bare_python
 
 __all__ = [
+    "bare_python",
     "new_database",
     "new_spark_cluster",
     "new_spark_connect",

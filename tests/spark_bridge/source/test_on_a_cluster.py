@@ -2,10 +2,8 @@
 
 import json
 import os
-import stat
 import subprocess
 import sys
-import sysconfig
 import zipfile
 from pathlib import Path
 
@@ -28,16 +26,6 @@ SETTINGS = {
     "spark.ui.enabled": "false",
     "spark.sql.streaming.pollingDelay": "1s",  # each look of an idle query asks a Python process
 }
-
-
-@pytest.fixture
-def bare_python(tmp_path: Path) -> Path:
-    """This Python with what is installed, without this checkout: an editable install is a .pth file, which only `site` reads."""
-    path = tmp_path / "python"
-    libraries = f"{sysconfig.get_path('purelib')}:{sysconfig.get_path('platlib')}"
-    path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
-    return path
 
 
 def said_by(*command: str, environment: dict[str, str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -76,7 +64,14 @@ def test_the_zip_is_the_same_each_time_and_has_no_engine(tmp_path: Path) -> None
     assert one.read_bytes() == other.read_bytes()
     with zipfile.ZipFile(one) as archive:
         names = archive.namelist()
-    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "source", "sinks"}
+    assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "source", "sinks", "pipeline"}
+
+
+def test_the_zip_is_all_that_a_function_on_a_connect_server_needs(bare_python: Path, tmp_path: Path) -> None:
+    package = package_zip(tmp_path / "stormcell.zip")
+    program = "from spark_bridge.pipeline.offsets import with_txid; from spark_bridge import Sqlite; print(with_txid.__module__)"
+    done = said_by(str(bare_python), "-c", program, environment={"PYTHONPATH": package}, folder=tmp_path)
+    assert done.stdout == "spark_bridge.pipeline.offsets\n", done.stderr
 
 
 def test_the_zip_is_made_by_a_command(tmp_path: Path) -> None:
