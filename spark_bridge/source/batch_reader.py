@@ -31,6 +31,5 @@ class HandoverBatchReader(DataSourceReader):
         return first, last
 
     def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, on an executor; Spark gives None where there is no partition."""
-        assert partition is None or isinstance(partition, FilePartition)
-        return read_partition(self._options, partition)
+        """The rows of one partition, on an executor. Where there is none Spark gives None, and 4.3 one without a value."""
+        return read_partition(self._options, partition if isinstance(partition, FilePartition) else None)
