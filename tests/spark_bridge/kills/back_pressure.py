@@ -1,0 +1,110 @@
+"""Spark stands still while numbers come: the engine stops at `max_pending_batches`, keeps its memory, and all is caught up after (SP-6)."""
+
+import asyncio
+import os
+import signal
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from spark_bridge import Handover
+from tests.servers.keeper import signal_family
+from tests.spark_bridge.kills.engine_life import Life
+from tests.spark_bridge.kills.flow import MAX_PENDING_BATCHES
+from tests.spark_bridge.kills.places import Places
+from tests.spark_bridge.kills.processes import CHILD, until
+from tests.spark_bridge.kills.rounds import MOST_SECS, KilledFlow
+
+FLOOD: Final = 40_000
+"""Numbers that come while Spark stands still: some hundred times what the engine may hand over."""
+MOST_GROWTH_BYTES: Final = 8 * 2**20
+PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+
+
+@dataclass
+class Frozen:
+    """What was measured."""
+
+    secs: float
+    planned: int = 0
+    """The least that a consumer had planned."""
+    newest: list[int] = field(default_factory=list)
+    """The newest txid when the engine had stopped, in the middle, and at the end."""
+    rss_bytes: list[int] = field(default_factory=list)
+    """Of the engine, likewise."""
+    cpu_secs: float = 0.0
+    """Of the engine, meanwhile."""
+    numbers: int = 0
+    violations: list[str] = field(default_factory=list)
+
+    def line(self) -> str:
+        """All of it."""
+        rss = ", ".join(f"{each / 2**20:.1f}" for each in self.rss_bytes)
+        return (
+            f"Spark stood still for {self.secs:g} s at txid {self.planned}: the engine went on to {self.newest} "
+            f"(max_pending_batches={MAX_PENDING_BATCHES}), its memory was {rss} MiB, its CPU {self.cpu_secs:.2f} s; "
+            f"then {self.numbers:,} numbers were caught up; {len(self.violations)} violations"
+        )
+
+
+async def play_frozen(places: Places, secs: float) -> Frozen:
+    """Have engine and pipeline run, stop Spark for so long, and have all end."""
+    flow, frozen = KilledFlow(places), Frozen(secs)
+    flow.prepare()
+    flow.write(400)
+    try:
+        flow.engine = await flow.start_engine(Life(places=places))
+        await flow.start_pipeline()
+        for query in places.queries:
+            await flow.progress(query)
+        child = flow.member(CHILD)
+        assert child is not None
+        signal_family(child, signal.SIGSTOP)
+        try:
+            flow.write(FLOOD)
+            await _stand_still(flow, frozen)
+        finally:
+            signal_family(child, signal.SIGCONT)
+        await flow.engine.kill()
+        await flow.finish()
+    finally:
+        await flow.end()
+    frozen.numbers = flow.killed.numbers
+    frozen.violations = [*_faults(frozen), *flow.killed.violations]
+    return frozen
+
+
+async def _stand_still(flow: KilledFlow, frozen: Frozen) -> None:
+    """Measure, from when the engine has stopped."""
+    assert flow.engine is not None
+    pid = flow.engine.process.pid
+    handover = Handover.open(flow.places.path("handover"))
+    frozen.planned = min(position.planned for position in handover.consumers().values())
+    await until(lambda: flow.newest() >= frozen.planned + MAX_PENDING_BATCHES, MOST_SECS, "as many batches as may be pending")
+    began_cpu = cpu_secs(pid)
+    for pause in (0.0, frozen.secs / 2, frozen.secs / 2):
+        await asyncio.sleep(pause)
+        frozen.newest.append(flow.newest())
+        frozen.rss_bytes.append(rss_bytes(pid))
+    frozen.cpu_secs = cpu_secs(pid) - began_cpu
+
+
+def _faults(frozen: Frozen) -> list[str]:
+    most = frozen.planned + MAX_PENDING_BATCHES
+    faults = [f"the engine went on to {newest}, and {most} is the most" for newest in frozen.newest if newest != most]
+    _, middle, end = frozen.rss_bytes
+    if end - middle > MOST_GROWTH_BYTES:
+        faults.append(f"the engine's memory grew from {middle:,} to {end:,} bytes while it waited")
+    return faults
+
+
+def rss_bytes(pid: int) -> int:
+    """The memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
+
+
+def cpu_secs(pid: int) -> float:
+    """What it has computed so far."""
+    user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / TICKS

@@ -1,0 +1,66 @@
+"""One life of the engine, as a process of its own: it runs to its end, or to its death.
+
+python -m tests.spark_bridge.kills.engine_life JSON      the fields of a Life; says when it runs
+
+It dies with the program that holds the other end of its stdin.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from dataclasses import asdict, dataclass
+from typing import Final
+
+import engine
+from engine import Config
+from tests.spark_bridge.committer.killed import STEPS, arm_tidying
+from tests.spark_bridge.kills.flow import topology_of
+from tests.spark_bridge.kills.places import Places
+from tests.transactional.kills.steps import arm
+
+RUNS: Final = b"runs\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Life:
+    """What one process is to be."""
+
+    places: Places
+    batch: int = 5
+    """Lines of each file in a batch."""
+    pending: int = 3
+    """Batches at once."""
+    step: str | None = None
+    number: int = 1
+    """At which step of `committer.killed` it dies, when it is there for the n-th time."""
+    stop_at_end: bool = False
+
+    def written(self) -> str:
+        """As the argument of the process."""
+        return json.dumps(asdict(self))
+
+    @classmethod
+    def read(cls, written: str) -> "Life":
+        """What the argument says."""
+        fields = json.loads(written)
+        return cls(**{**fields, "places": Places.read(json.dumps(fields["places"]))})
+
+
+async def main(life: Life) -> None:
+    """Run."""
+    asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
+    arm_tidying()
+    if life.step is not None:
+        arm(STEPS[life.step], life.number, 0.0)
+    config = Config(state_provider=f"sqlite:///{life.places.path('state.db')}", batch_interval_ms=5)
+    topology = topology_of(life.places, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)
+    async with engine.run(topology, config) as run:
+        sys.stdout.buffer.write(RUNS)
+        sys.stdout.buffer.flush()
+        await run.completed()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Life.read(sys.argv[1])))

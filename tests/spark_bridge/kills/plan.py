@@ -1,0 +1,88 @@
+"""Who dies when: drawn from a seed."""
+
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from tests.spark_bridge.committer.killed import STEPS
+from tests.spark_bridge.kills.places import ROWS
+from tests.spark_bridge.kills.striking import BETWEEN, POINTS
+
+LOCAL_VICTIMS: Final = ("pipeline", "child", "jvm", "point", "point")
+CLUSTER_VICTIMS: Final = ("executor", "executor", "worker", "child", "pipeline")
+STARTING_SHARE: Final = 0.15
+"""Of the deaths of whole processes, how many come while they start."""
+STEP_SHARE: Final = 0.4
+"""Of the deaths of engines, how many are at a named step."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PipelineDeath:
+    """Something on Spark's side dies, so many seconds after a query has made progress."""
+
+    victim: str
+    query: str
+    """Whose progress is waited for; with a point: who dies."""
+    point: str | None = None
+    secs: float = 0.0
+    starts: bool = False
+    """True where it dies while Spark starts, and no progress is waited for."""
+
+    @property
+    def name(self) -> str:
+        """As it is counted."""
+        return self.point or self.victim
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineDeath:
+    """The engine dies, at a step for the n-th time, or so many seconds after it began, or has committed something."""
+
+    step: str | None = None
+    number: int = 1
+    secs: float = 0.0
+    from_the_beginning: bool = False
+    batch: int = 5
+    pending: int = 3
+
+    @property
+    def name(self) -> str:
+        """As it is counted."""
+        return self.step or "engine"
+
+
+def pipeline_deaths(draws: random.Random, count: int, queries: Sequence[str], victims: Sequence[str]) -> list[PipelineDeath]:
+    """Draw them: each victim, each point and each query about as often, in a drawn order."""
+    chosen = [victims[at % len(victims)] for at in range(count)]
+    draws.shuffle(chosen)
+    points = _in_turn(draws, [point for point in POINTS if point != BETWEEN or ROWS in queries])
+    turns = _in_turn(draws, queries)
+    deaths: list[PipelineDeath] = []
+    for victim in chosen:
+        may_start = victim in ("pipeline", "child", "jvm") and not (deaths and deaths[-1].starts)
+        starts = may_start and draws.random() < STARTING_SHARE
+        secs = draws.uniform(0, 8) if starts else draws.choice([0.0, draws.uniform(0, 1.5)])
+        point = next(points) if victim == "point" else None
+        query = ROWS if point == BETWEEN else next(turns)
+        deaths.append(PipelineDeath(victim=victim, query=query, point=point, secs=secs, starts=starts))
+    return deaths
+
+
+def engine_deaths(draws: random.Random) -> Iterator[EngineDeath]:
+    """Draw them without end."""
+    steps = _in_turn(draws, [step for step in STEPS if not step.startswith("contract")])
+    yield EngineDeath(step="contract: linked")
+    while True:
+        batch, pending = draws.randrange(2, 6), draws.choice([1, 2, 4])
+        if draws.random() < STEP_SHARE:
+            yield EngineDeath(step=next(steps), number=draws.choice([1, 2, 3]), batch=batch, pending=pending)
+        else:
+            starts = draws.random() < STARTING_SHARE
+            yield EngineDeath(secs=draws.uniform(0, 2 if starts else 0.5), from_the_beginning=starts, batch=batch, pending=pending)
+
+
+def _in_turn(draws: random.Random, values: Sequence[str]) -> Iterator[str]:
+    """Each once, in a drawn order, then all again."""
+    while True:
+        yield from draws.sample(values, len(values))
