@@ -2,7 +2,7 @@
 
 python -m tests.soak --minutes 10     as many as fit
 python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, 5,000 with
-                                      transactions, kills, Kafka, kills of transactions, once
+                                      transactions, kills, Kafka, kills of transactions and around Spark, once
 python -m tests.soak --full --only kills
 python -m tests.soak --seed 42 ...    the same again
 """
@@ -20,7 +20,7 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak import kafka, transactions
+from tests.soak import kafka, spark, transactions
 from tests.soak.figures import OFFSETS, Figures
 from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 from tests.transactional.model.simulate import simulate as simulate_transactions
@@ -36,7 +36,7 @@ ROUND_STATE_SIMULATIONS = 80
 FULL_TRANSACTIONS = 5000
 ROUND_TRANSACTIONS = 100
 FULL_KILLS = 1000
-PARTS = ("dags", "offsets", "runs", "state", "transactions", "kills", "kafka", "transaction-kills")
+PARTS = ("dags", "offsets", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "spark")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -66,6 +66,7 @@ class Soak:
         self.simulate_transactions(FULL_TRANSACTIONS)
         self.torture_kafka(kafka.FULL)
         self.kill_transactions(transactions.FULL)
+        self.kill_around_spark(spark.FULL, spark.FROZEN_SECS)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
@@ -74,6 +75,7 @@ class Soak:
             self.simulate_transactions(ROUND_TRANSACTIONS)
             self.torture_kafka(kafka.ROUND)
             self.kill_transactions(transactions.ROUND)
+            self.kill_around_spark(spark.ROUND, spark.ROUND_FROZEN_SECS)
 
     def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
         """Run each part that is asked for, so often."""
@@ -148,6 +150,14 @@ class Soak:
         self.told = len(self.figures.violations)  # they have been printed
         self.tell()
 
+    def kill_around_spark(self, kills: int, frozen_secs: float) -> None:
+        """Kill so many processes of an engine and a pipeline, then have Spark stand still."""
+        if "spark" not in self.parts or self.is_over or spark.why_no():
+            return
+        self.figures.add_spark(spark.play(kills, self.draws.getrandbits(40), frozen_secs, lambda: self.is_over))
+        self.told = len(self.figures.violations)  # they have been printed
+        self.tell()
+
     def prove(self, counts: dict[str, int]) -> None:
         """Run each proof with so many programs, in batches of their own seeds."""
         for name, count in counts.items():
@@ -186,6 +196,7 @@ def main() -> int:
         f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, {FULL_SIMULATIONS:,} runs, "
         f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {FULL_KILLS:,} kills"
         f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {transactions.FULL:,} kills of transactions"
+        f", {spark.FULL:,} kills around Spark"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
     parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
@@ -205,6 +216,8 @@ def main() -> int:
         print(f"no Kafka: {reason}", flush=True)
     if reason := transactions.why_no():
         print(f"no kills of transactions: {reason}", flush=True)
+    if reason := spark.why_no():
+        print(f"no kills around Spark: {reason}", flush=True)
     try:
         soak.run_full() if arguments.full else soak.run_rounds()
     except KeyboardInterrupt:

@@ -11,6 +11,7 @@ from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
+from tests.soak.spark import Played as PlayedSpark
 from tests.soak.transactions import Played as PlayedTransactions
 from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
@@ -44,6 +45,10 @@ class Figures:
     """Of groups on a Kafka broker: what was counted, by scenario."""
     killed_transactions: Counter[str] = field(default_factory=Counter)
     """Of real processes of transactional topologies: how many were killed, by combination and by step."""
+    spark: Counter[str] = field(default_factory=Counter)
+    """Of an engine and a pipeline on Spark: how many were killed, by victim, and what was judged."""
+    frozen: list[str] = field(default_factory=list)
+    """What was measured while Spark stood still."""
     programs: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
     """Each with the command that replays it."""
@@ -104,6 +109,13 @@ class Figures:
         counts.update({f"died {place}": count for place, count in played.deaths.items()})
         self.violations += played.violations
 
+    def add_spark(self, played: PlayedSpark) -> None:
+        """Count rounds of kills of an engine and a pipeline."""
+        self.spark.update(rounds=played.rounds, kills=played.kills, numbers=played.numbers, batches=played.txids)
+        self.spark.update({f"died {name}": count for name, count in played.deaths.items()})
+        self.frozen += [each.line() for each in played.frozen]
+        self.violations += played.violations
+
     @property
     def dags(self) -> Counter[str]:
         """Of `programs`, those of tuple DAGs."""
@@ -140,6 +152,7 @@ class Figures:
             *self.kill_lines(),
             *self.kafka_lines(),
             *self.killed_transactions_lines(),
+            *self.spark_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
         ]
@@ -184,6 +197,16 @@ class Figures:
             f"kill -9 of transactional topologies: {counts['kills']:,}, in {counts['rounds']:,} rounds",
             f"  by combination: {listed(counts, 'of ')}",
             f"  by step: {listed(counts, 'died ')}",
+        ]
+
+    def spark_lines(self) -> list[str]:
+        """What the kills of an engine and a pipeline came to."""
+        counts = self.spark
+        return [
+            f"kill -9 around Spark: {counts['kills']:,}, in {counts['rounds']:,} rounds; {counts['numbers']:,} numbers in "
+            f"{counts['batches']:,} batches, judged in each sink",
+            f"  by victim: {listed(counts, 'died ')}",
+            *(f"  {line}" for line in self.frozen),
         ]
 
     def kafka_lines(self) -> list[str]:
