@@ -1,4 +1,4 @@
-"""Runs what is measured of Spark: the hand-over, in pairs; calls of its process and latency, alone. Imports no pyarrow: only the children do."""
+"""Runs what is measured of Spark: the hand-over, in pairs; calls and latency, alone. Only the children import pyarrow."""
 
 import importlib.util
 from typing import Final
