@@ -116,6 +116,8 @@ class PipelineRun:
             try:
                 error = await self._call(held)
             except (SparkDied, SparkUnavailable) as death:
+                if isinstance(death, SparkUnavailable) and not self._names:
+                    raise  # it was never there: rather a wrong master than one that will come back
                 await self._pause(death)
                 continue
             if error is not None:
@@ -147,7 +149,7 @@ class PipelineRun:
                 death.hint or "See the end of its log above. Nothing is lost: each query goes on where it stood when it is started again."
             )
             raise PipelineError(
-                f"{death.message}\nIt died {self._settings.most_restarts + 1} times without a batch between", hint=hint
+                f"{death.message}\nThat was {self._settings.most_restarts + 1} times in a row, without a batch between", hint=hint
             ) from death
         self._board.deaths += 1
         self._board.state = "starting"
@@ -256,7 +258,8 @@ async def run_pipeline(
     a txid; or an awaitable, such as the end of the engine's run: when it is done, all that the folder has then is processed.
     Cancelled, it stops at once; what was under way comes again next time.
 
-    Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, and what an awaited `until` raises.
+    Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, what an awaited `until` raises, and SparkUnavailable where Spark
+    was not there from the beginning: later on it is waited for.
     """
     settings = settings_of(pipeline, folder, checkpoints, options)
     run = PipelineRun(settings, spark or SparkConfig(), until)

@@ -8,10 +8,11 @@ from spark_bridge.session.config import SparkConfig
 from spark_bridge.session.errors import SparkDied, SparkMissing, SparkUnavailable
 
 
-def refused(config: SparkConfig, refusal: wire.Refusal, log: str) -> EngineError:
+def refused(config: SparkConfig, refusal: wire.Refusal, log: str, tail: str) -> EngineError:
     """Return the error of a child that could make no session."""
     kind = SparkUnavailable if refusal.passes else SparkMissing
-    return kind(f"Spark ({config.master}): {refusal.message} (log: {log})", hint=refusal.hint)
+    more = f"; the end of its log {log}:\n{tail}" if refusal.shows_log else f" (log: {log})"
+    return kind(f"Spark ({config.master}): {refusal.message}{more}", hint=refusal.hint)
 
 
 def silent(config: SparkConfig, log: str, tail: str) -> EngineError:

@@ -157,7 +157,7 @@ class Life:
         if kind == "ready":
             self._resolve_ready(content)
         elif kind == "refused":
-            self._resolve_ready(refused(self._config, content, self._log))
+            self._resolve_ready(refused(self._config, content, self._log, await self._tail()))
         elif kind == "died":
             self._told = content
         elif kind == "event":

@@ -29,6 +29,8 @@ class Refusal:
     """True where another try may do better."""
     message: str
     hint: str | None = None
+    shows_log: bool = False
+    """True where the end of the log says more."""
 
 
 @dataclass(frozen=True, slots=True)

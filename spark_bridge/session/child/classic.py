@@ -24,7 +24,9 @@ class ClassicSession:
         before_start(settings)
         self._dead = threading.Event()
         try:
-            self.spark = SparkSession.builder.config(conf=_conf(settings, folder)).getOrCreate()
+            conf = _conf(settings, folder)
+            _check_sql(conf, settings)
+            self.spark = SparkSession.builder.config(conf=conf).getOrCreate()
             self._context = self.spark.sparkContext
             for path in settings["py_files"]:
                 self._context.addPyFile(path)
@@ -68,6 +70,15 @@ class ClassicSession:
             self._jvm.wait(secs)
         except subprocess.TimeoutExpired:
             self._jvm.kill()
+
+
+def _check_sql(conf: SparkConf, settings: dict[str, Any]) -> None:
+    """Raise what Spark's SQL says of its settings. It reads them at the first query, and each error that it makes then reads them too."""
+    SparkContext._ensure_initialized(conf=conf)
+    read = SparkContext._jvm.org.apache.spark.sql.internal.SQLConf()  # type: ignore[union-attr]
+    for name, value in settings["conf"]:
+        if name.startswith("spark.sql."):
+            read.setConfString(name, value)
 
 
 def _conf(settings: dict[str, Any], folder: str) -> SparkConf:

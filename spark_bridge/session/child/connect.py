@@ -30,7 +30,7 @@ class ConnectSession:
         self._given_up = threading.Event()
         """The server is dead, or the session is lost, or closed."""
         _need_grpc()
-        reach([self._place], settings["master"], "Start the Spark Connect server, or correct master= of SparkConfig.")
+        reach([self._place], "Start the Spark Connect server, or correct master= of SparkConfig (--master).")
         self.spark = self._open(settings)
         self.facts = {"pid": os.getpid(), "jvm_pid": None, "version": self.spark.version, "application": self.spark.session_id, "ui": None}
 

@@ -23,10 +23,10 @@ def before_start(settings: dict[str, Any]) -> None:
         raise Refused(wire.Refusal(False, f"no Java was found ({_looked_for()})", _INSTALL_JAVA))
     if settings["kind"] == "standalone":
         places = [_place(each) for each in settings["master"].removeprefix("spark://").split(",")]
-        reach(places, settings["master"], "Start the master, or correct master= of SparkConfig.")
+        reach(places, "Start the master, or correct master= of SparkConfig (--master).")
 
 
-def reach(places: list[tuple[str, int]], name: str, hint: str) -> None:
+def reach(places: list[tuple[str, int]], hint: str) -> None:
     """Raise Refused where none of these can be connected to."""
     troubles = []
     for place in places:
@@ -35,7 +35,7 @@ def reach(places: list[tuple[str, int]], name: str, hint: str) -> None:
             return
         except OSError as error:
             troubles.append(error.strerror or str(error))
-    raise Refused(wire.Refusal(True, f"{name} cannot be reached: {'; '.join(troubles)}", hint))
+    raise Refused(wire.Refusal(True, f"it cannot be reached: {'; '.join(troubles)}", hint))
 
 
 def why_not_started(settings: dict[str, Any], error: Exception) -> Refused:
@@ -51,9 +51,9 @@ def why_not_started(settings: dict[str, Any], error: Exception) -> Refused:
     if "All masters are unresponsive" in text or "Connection refused" in text or "UnknownHost" in text:
         return Refused(wire.Refusal(True, f"{settings['master']} does not answer: {first}", "Start the master, or correct master=."))
     if "JAVA_GATEWAY_EXITED" in text:
-        hint = "The last lines of the log say why; it is mostly memory (driver_memory=) or a setting in conf= that Java does not take."
-        return Refused(wire.Refusal(False, "its JVM ended while it was starting", hint))
-    return Refused(wire.Refusal(False, f"no session could be made: {first}", "Correct conf= of SparkConfig."))
+        hint = "It is mostly memory (driver_memory=), or a setting in conf= that Java does not take."
+        return Refused(wire.Refusal(False, "its JVM ended while it was starting", hint, shows_log=True))
+    return Refused(wire.Refusal(False, f"no session could be made: {first}", "Correct conf= of SparkConfig (--conf)."))
 
 
 def _short(text: str) -> str:
@@ -61,8 +61,9 @@ def _short(text: str) -> str:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "..."))]
     if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
         del lines[0]
-    first = lines[0] if lines else "for no reason that it gave"
-    return re.sub(r"^: ?", "", first)
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    said = causes[-1] if causes else lines[0] if lines else "for no reason that it gave"
+    return re.sub(r"^(: ?|Caused by: )", "", said)
 
 
 def _place(text: str) -> tuple[str, int]:

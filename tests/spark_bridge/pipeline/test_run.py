@@ -7,6 +7,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge.pipeline import PipelineError, PipelineFileError, PipelineRefused
+from spark_bridge.session import SparkConfig, SparkUnavailable
+from tests.servers.process import free_port
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
 from tests.spark_bridge.spark_fixtures import until
@@ -197,3 +199,12 @@ async def test_cancelled_it_leaves_no_query_behind(playing: Playing) -> None:
     assert await playing.active() == []
     await playing.run(playing.file(STORE))
     assert playing.lines("calls")[-1] == "1 [1]", "what was under way comes again"
+
+
+@pytest.mark.guarantee("SP-5")
+async def test_a_master_that_is_not_there_ends_it_at_once(playing: Playing) -> None:
+    playing.folder("pipeline")
+    nobody = SparkConfig(master=f"spark://127.0.0.1:{free_port()}")
+    with pytest.raises(SparkUnavailable, match="it cannot be reached: Connection refused"):
+        await playing.run(playing.file(STORE), spark=nobody)
+    assert playing.notes == []

@@ -98,6 +98,22 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "stormcell[spark-connect]" in str(error)
 
 
+async def test_what_the_jvm_does_not_take_is_shown() -> None:
+    error = await refusal(SparkConfig(driver_memory="1k"))
+    assert isinstance(error, SparkMissing)
+    assert "its JVM ended while it was starting; the end of its log" in str(error)
+    assert "heap" in str(error)
+
+
+async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
+    """Spark reads these when it is first asked something, and not when it starts."""
+    conf = {"spark.sql.shuffle.partitions": "abc"}
+    error = await refusal(SparkConfig(master="local[1]", driver_memory="512m", conf=conf))
+    assert isinstance(error, SparkMissing)
+    assert "spark.sql.shuffle.partitions" in str(error)
+    assert "--conf" in str(error)
+
+
 @pytest.mark.parametrize(
     ("said", "passes", "part"),
     [
