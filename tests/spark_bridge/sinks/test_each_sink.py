@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_bridge.sinks import Sink, SinkBatch, SinkError
+from spark_bridge.sinks import Postgres, Sink, SinkBatch, SinkError
+from spark_bridge.sinks.jdbc import Database
+from spark_bridge.sinks.postgres import ATTEMPT, PART
 from tests.spark_bridge.sinks.kinds import KINDS, place_of, rows_in, sink_of
 
 if TYPE_CHECKING:
@@ -92,6 +94,34 @@ def test_columns_that_the_place_has_not_are_named(make: MakesSink, rows: MakesRo
         sink.write(rows([("a", 2, 2)]).withColumnRenamed("n", "colour"), SinkBatch("words", "one", 1))
     assert "ALTER TABLE" in str(raised.value)
     sink.write(rows([("a", 2, 2)]), SinkBatch("words", "one", 1))
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.parametrize("kind", ["parquet by txid"], indirect=True)
+def test_a_row_of_an_earlier_txid_is_refused_and_nothing_is_replaced(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    sink = make()
+    sink.write(rows([("a", 1, 1), ("a", 2, 2)]), SinkBatch("words", "one", 0))
+    with pytest.raises(Exception, match=r"txid 1 is complete since an earlier micro-batch.* write Parquet\(path, by='batch'\)"):
+        sink.write(rows([("late", 1, 1), ("a", 3, 3)]), SinkBatch("words", "one", 1))
+    assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2)]
+
+
+class TaskThatCommitsTwice(Postgres):
+    """Its rows are in the staging table once more, as after the death of an executor behind its commit."""
+
+    def _stage(self, df: "DataFrame", database: Database, staging: str) -> None:
+        super()._stage(df, database, staging)
+        with database.connected(df.sparkSession) as connection:
+            again = f"SELECT word, n, txid, {PART}, {ATTEMPT} + 1000 FROM {staging}"
+            connection.execute(f"INSERT INTO {staging} (word, n, txid, {PART}, {ATTEMPT}) {again}")
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.usefixtures("with_jdbc")
+def test_a_task_that_commits_twice_doubles_nothing(new_database: str, rows: MakesRows, spark: "SparkSession") -> None:
+    sink = TaskThatCommitsTwice(new_database, "words")
+    sink.write(rows([("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]), SinkBatch("words", "one", 0))
+    assert rows_in(sink, spark) == [("a", 1, 1), ("b", 2, 1), ("c", 3, 1)]
 
 
 class FailsOnce(Sink):
