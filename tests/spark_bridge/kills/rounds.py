@@ -24,7 +24,7 @@ STEP_SECS: Final = 60.0
 AHEAD: Final = 400
 """So many numbers there are that the engine has not handed over yet."""
 MOST_OF_A_BATCH: Final = PARTITIONS * 5
-LAST_BATCH: Final = 200
+LAST_BATCH: Final = 1000
 FEED_SECS: Final = 0.1
 TAIL_CHARACTERS: Final = 3000
 Strike = Callable[[], bool]
