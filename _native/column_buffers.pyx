@@ -25,11 +25,6 @@ cdef int64_t DAY_SECS = 86_400
 
 @cython.final
 cdef class _Validity:
-    """Which values are None: a bit for each row, made when the first one is found."""
-    cdef Py_ssize_t rows
-    cdef Py_ssize_t nulls
-    cdef bytes bits
-
     def __cinit__(self, Py_ssize_t rows):
         self.rows = rows
 
