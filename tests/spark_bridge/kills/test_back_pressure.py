@@ -7,7 +7,7 @@ from tests.spark_bridge.kills.places import Places
 
 
 @pytest.mark.guarantee("SP-6")
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(900)
 async def test_while_spark_stands_still_the_engine_waits_and_all_is_caught_up_after(places: Places) -> None:
     frozen = await play_frozen(places, 2.0)
     print(frozen.line())
