@@ -12,7 +12,7 @@ from tests.servers.keeper import signal_family
 from tests.spark_bridge.kills.engine_life import Life
 from tests.spark_bridge.kills.flow import MAX_PENDING_BATCHES
 from tests.spark_bridge.kills.places import Places
-from tests.spark_bridge.kills.processes import CHILD, until
+from tests.spark_bridge.kills.processes import CHILD, NotInTime, until
 from tests.spark_bridge.kills.rounds import MOST_SECS, KilledFlow
 
 FLOOD: Final = 40_000
@@ -68,6 +68,8 @@ async def play_frozen(places: Places, secs: float) -> Frozen:
             signal_family(child, signal.SIGCONT)
         await flow.engine.kill()
         await flow.finish()
+    except NotInTime as fault:
+        flow.killed.violations.append(str(fault))
     finally:
         await flow.end()
     frozen.numbers = flow.killed.numbers
@@ -93,7 +95,7 @@ async def _stand_still(flow: KilledFlow, frozen: Frozen) -> None:
 def _faults(frozen: Frozen) -> list[str]:
     most = frozen.planned + MAX_PENDING_BATCHES
     faults = [f"the engine went on to {newest}, and {most} is the most" for newest in frozen.newest if newest != most]
-    _, middle, end = frozen.rss_bytes
+    *_, middle, end = frozen.rss_bytes or (0, 0)
     if end - middle > MOST_GROWTH_BYTES:
         faults.append(f"the engine's memory grew from {middle:,} to {end:,} bytes while it waited")
     return faults
