@@ -34,6 +34,7 @@ DELTA_SETTINGS: Final[Mapping[str, str]] = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.properties.defaults.checkpointInterval": "100000",  # Delta 4.1.0 cannot write its own on Spark 4.1.4
 }
 
 
@@ -81,7 +82,8 @@ def _end(spark: "SparkSession") -> None:
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    spark.stop()
+    if gateway.proc.poll() is None:  # else it has ended already, and there is nothing to stop
+        spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()
     gateway.proc.wait(STOP_SECS)
