@@ -1,8 +1,14 @@
-"""What all tests share: the profiles of hypothesis."""
+"""What all tests share: the profiles of hypothesis, and the fixtures of the servers, one of each for the whole session."""
 
 from hypothesis import HealthCheck, settings
+
+pytest_plugins = [
+    "tests.servers.kafka_fixtures",
+    "tests.servers.postgres_fixtures",
+    "tests.servers.spark_fixtures",
+    "tests.servers.zookeeper_fixtures",
+]
 
 # No deadline: the machines that run this are slow and shared. The blob replays a failure that CI found.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
-

@@ -50,17 +50,25 @@ class Handover:
     def newest(self, known: int = 0) -> int:
         """Return the newest txid that is committed, 0 where there is none yet. It never gets smaller.
 
-        It is probed for from `known`, a txid that the caller knows to be committed, or from what this object has seen: one look where
-        nothing is new. Only a call without either lists the folder; where manifests are named by attempt every call does.
+        It is probed for from `known`, a txid that the caller knows to be committed, or from what this object has seen: two small reads
+        where nothing is new. Only a call without either lists the folder; where manifests are named by attempt every call does.
         """
         newest = max(known, self._known)
         if newest == 0 or self.contract.by_attempt:
-            newest = max([newest, self.deleted(), *(name.txid for name in self._manifest_names())])
-        if not self.contract.by_attempt:
-            while self.storage.exists(str(ManifestName(newest + 1))):
-                newest += 1
+            newest = max([newest, *(name.txid for name in self._manifest_names())])
+        newest = self._followed(newest)
+        deleted = self.deleted()
+        if deleted > newest:  # the next one was there, and is gone: go on behind those
+            newest = self._followed(deleted)
         self._known = newest
         return newest
+
+    def _followed(self, txid: int) -> int:
+        """Return the last txid of those behind this one that have a manifest without a hole, where names can be told beforehand."""
+        if not self.contract.by_attempt:
+            while self.storage.exists(str(ManifestName(txid + 1))):
+                txid += 1
+        return txid
 
     def manifest(self, txid: int, attempt: int | None = None) -> Manifest:
         """Return the manifest of a txid. `attempt`: the attempt id that the consumer has planned, where it has (`Position.attempts`).

@@ -70,7 +70,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
         position = self._position()
         self._see("latest", position)
-        newest = self._newest(position)
+        newest = self._handover.newest(position.planned)
         if self._target is not None:
             newest = min(newest, self._target)
         options = self._options
@@ -88,11 +88,11 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def prepareForTriggerAvailableNow(self) -> None:
         """Spark 4.2 and later: what comes from now on is not taken."""
-        self._target = self._newest(self._position())
+        self._target = self._handover.newest(self._position().planned)
 
     def reportLatestOffset(self) -> dict[str, int]:
         """Spark 4.2 and later: the newest txid there is, for the progress of the query."""
-        return {TXID: self._newest(self._position())}
+        return {TXID: self._handover.newest(self._position().planned)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         """The files behind `start` up to `end`, which the consumer has noted when this returns.
@@ -128,11 +128,6 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._asked.add(offset)
         if self._asked == {"initial", "latest"}:
             check_not_planned(self._handover, self._options, position)
-
-    def _newest(self, position: Position) -> int:
-        """Where nothing seems new, the next txids may be deleted: then `partitions` is to say so."""
-        newest = self._handover.newest(position.planned)
-        return newest if newest > position.planned > 0 else self._handover.newest(self._handover.deleted())
 
     def _position(self) -> Position:
         return Position() if self._consumer is None else self._consumer.read()

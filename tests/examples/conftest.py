@@ -6,10 +6,9 @@ from types import ModuleType
 import pytest
 
 from tests.project.sources import ROOT
-from tests.servers.kafka_fixtures import kafka
 from tests.servers.left_open import nothing_left_open
 
-__all__ = ["kafka", "nothing_left_open"]
+__all__ = ["nothing_left_open"]
 
 
 def load(name: str) -> ModuleType:

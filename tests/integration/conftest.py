@@ -8,9 +8,8 @@ import pytest
 from tests.servers.left_open import nothing_left_open
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
-from tests.servers.zookeeper_fixtures import new_zookeeper, own_zookeeper, zookeeper
 
-__all__ = ["new_zookeeper", "nothing_left_open", "own_zookeeper", "zookeeper"]
+__all__ = ["nothing_left_open"]
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""Fixtures for tests that need Kafka; a conftest.py imports them.
+"""Fixtures for tests that need Kafka, one of each for the whole session: tests/conftest.py names them.
 
 `KAFKA_BOOTSTRAP=host:port` names a broker that is there already. Those that end or freeze a broker start their own all the same.
 """

@@ -1,4 +1,4 @@
-"""Fixtures for tests that need PostgreSQL; a conftest.py imports them.
+"""Fixtures for tests that need PostgreSQL, one of each for the whole session: tests/conftest.py names them.
 
 `POSTGRES_URL=postgresql://user:password@host:port/database` names a server that is there already, by a user who may make databases. Those
 that end or freeze a server start their own all the same.

@@ -1,4 +1,4 @@
-"""Fixtures for tests that need Spark; a conftest.py imports them.
+"""Fixtures for tests that need Spark, one of each for the whole session: tests/conftest.py names them.
 
 A process has one session at most: `spark`, or one of the servers behind a program of its own. Nothing names a cluster that is there
 already: folders of this machine are what the tests hand over, and a cluster elsewhere does not see them.

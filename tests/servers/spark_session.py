@@ -55,8 +55,10 @@ def session_settings(folder: Path) -> dict[str, str]:
 @contextmanager
 def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
     """A session of this process, which has no other meanwhile. `settings` are Spark's, over those of `session_settings`."""
+    from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    assert SparkContext._gateway is None, "this process has a session already"
     with patch.dict(os.environ, spark_programs.environment(folder)):
         builder = SparkSession.builder.config(map={**session_settings(folder), **(settings or {})})
         spark = builder.getOrCreate()

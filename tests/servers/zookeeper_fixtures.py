@@ -1,4 +1,4 @@
-"""Fixtures for tests that need ZooKeeper; a conftest.py imports them.
+"""Fixtures for tests that need ZooKeeper, one of each for the whole session: tests/conftest.py names them.
 
 `ZOOKEEPER_HOSTS=host:port` names a server that is there already. Those that end or freeze a server start their own all the same.
 """

@@ -1,32 +1,6 @@
-"""The servers that these tests start."""
+"""What the tests of the bridge share: one child process with a session, where files go, a Python without the package."""
 
-from tests.servers.postgres_fixtures import new_database, postgres
-from tests.servers.spark_fixtures import (
-    new_spark_cluster,
-    new_spark_connect,
-    own_spark_cluster,
-    own_spark_connect,
-    process_spark,
-    spark,
-    spark_cluster,
-    spark_connect,
-    with_delta,
-    with_jdbc,
-)
 from tests.spark_bridge.bare_python import bare_python
+from tests.spark_bridge.spark_fixtures import spark_child, temporary_files
 
-__all__ = [
-    "bare_python",
-    "new_database",
-    "new_spark_cluster",
-    "new_spark_connect",
-    "own_spark_cluster",
-    "own_spark_connect",
-    "postgres",
-    "process_spark",
-    "spark",
-    "spark_cluster",
-    "spark_connect",
-    "with_delta",
-    "with_jdbc",
-]
+__all__ = ["bare_python", "spark_child", "temporary_files"]

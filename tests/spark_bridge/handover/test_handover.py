@@ -90,6 +90,21 @@ def test_the_newest_is_found_and_never_gets_smaller(folder: Folder) -> None:
     assert handover.newest() == folder.open().newest() == 6
 
 
+def test_who_looks_seldom_finds_the_newest_though_the_next_one_is_gone(folder: Folder) -> None:
+    handover = folder.open()
+    folder.add(1)
+    assert handover.newest() == 1
+
+    for txid in (2, 3, 4):
+        folder.add(txid)
+    note_deleted(folder.storage, 3)
+    for txid in (1, 2, 3):
+        folder.storage.remove(folder.path(txid))
+
+    assert handover.newest() == 4
+    assert folder.open().newest(known=1) == 4
+
+
 def test_the_newest_is_probed_for_where_names_are_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = Folder("local", tmp_path)
     for txid in range(1, 4):

@@ -1,4 +1,4 @@
-"""Pipelines on the session of Spark that all tests of a process share."""
+"""Pipelines over a folder of a test, on the session that all tests of the process share."""
 
 from pathlib import Path
 
@@ -6,9 +6,6 @@ import pytest
 
 from spark_bridge.session import SparkChild
 from tests.spark_bridge.pipeline.playing import Playing
-from tests.spark_bridge.spark_fixtures import spark_child, temporary_files
-
-__all__ = ["playing", "spark_child", "temporary_files"]
 
 
 @pytest.fixture

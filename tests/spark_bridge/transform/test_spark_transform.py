@@ -174,7 +174,7 @@ async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_pa
 async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp_path: Path) -> None:
     with pytest.raises(ComponentError) as raised:
         await play(tmp_path, schema="number long, word int")
-    assert re.search(r"does not fit the schema: column 'word' is int32, and the value is 'word \d' \(str\)", str(raised.value))
+    assert re.search(r"does not fit the schema: column 'word' is int32, and the value is 'word \d+' \(str\)", str(raised.value))
     assert "SparkTransform" in str(raised.value)
 
 

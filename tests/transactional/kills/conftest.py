@@ -5,18 +5,15 @@ from typing import Final
 
 import pytest
 
-from tests.servers.kafka_fixtures import kafka
 from tests.servers.left_open import nothing_left_open
-from tests.servers.postgres_fixtures import new_database, postgres
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
 from tests.servers.shared import session_folder, shared_port
-from tests.servers.zookeeper_fixtures import zookeeper
 from tests.transactional.kills.combinations import Combination
 from tests.transactional.kills.rounds import Servers
 
-__all__ = ["kafka", "new_database", "nothing_left_open", "postgres", "zookeeper"]
+__all__ = ["nothing_left_open"]
 
 FIXTURES: Final = {"kafka": "kafka", "redis": "redis", "postgres": "new_database", "zookeeper": "zookeeper"}
 

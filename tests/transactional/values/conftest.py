@@ -6,12 +6,9 @@ from pathlib import Path
 import pytest
 
 from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValueMap
-from tests.servers.postgres_fixtures import new_database, postgres
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
-
-__all__ = ["new_database", "postgres"]
 
 NewMap = Callable[[str], ValueMap]
 PLACES = ("memory", "sqlite", "redis", "postgres")
