@@ -25,7 +25,6 @@ DELTA: Final = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",
-    "spark.databricks.delta.properties.defaults.checkpointInterval": "100000",  # Delta 4.1.0 cannot write its own on Spark 4.1.4
 }
 
 

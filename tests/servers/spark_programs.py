@@ -12,7 +12,7 @@ from tests.servers.process import HOST
 
 NAME: Final = "spark-jars"
 DELTA_SPARK: Final = "4.1"
-DELTA: Final = ("io.delta:delta-spark_4.1_2.13:4.1.0", "io.delta:delta-storage:4.1.0")
+DELTA: Final = ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
 """For this version of Spark only. Not all of what they depend on can be had, and Spark has what they need."""
 JDBC: Final = ("org.postgresql:postgresql:42.7.8",)
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
