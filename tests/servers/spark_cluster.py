@@ -22,7 +22,6 @@ WORKERS: Final = 2
 DAEMONS: Final = Path(__file__).with_name("spark_daemons.py")
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_DAEMON_JAVA_OPTS": JVM_OPTIONS,
     "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a port of its own, which is fixed
 }
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
@@ -60,7 +59,7 @@ class SparkCluster(Server):
     def start(self) -> None:
         spark_class = spark_programs.spark_home() / "bin" / "spark-class"
         arguments = map(str, (DAEMONS, spark_class, self.port, self.web_port, self._workers))
-        environment = {**spark_programs.environment(self.folder), **ENVIRONMENT}
+        environment = {**spark_programs.environment(self.folder), **ENVIRONMENT, "SPARK_DAEMON_JAVA_OPTS": spark_programs.jvm_options()}
         self.process.start([sys.executable, "-I", "-S", *arguments], self._has_workers, environment)
 
     def _has_workers(self) -> bool:

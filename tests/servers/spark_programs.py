@@ -37,9 +37,21 @@ def why_no_jdbc() -> str | None:
     return why_no_jars(NAME, JDBC, alone=True)
 
 
+def jvm_options() -> str:
+    """Those of a process with Spark's own class path: its classes come from the archive, where `prepare` has made one."""
+    from spark_bridge.session.child.class_archive import java_option
+
+    return f"{JVM_OPTIONS} {java_option()}".rstrip()
+
+
 def prepare() -> None:
-    """Have the jars in the cache; nothing where they cannot be had."""
+    """Have the jars and the archive of Spark's classes in the cache; nothing where they cannot be had."""
     if why_not() is None:
+        from spark_bridge.session import preparing
+        from spark_bridge.session.child.class_archive import archive_path
+
+        if not archive_path().exists():
+            preparing.prepare()
         why_no_delta()
         why_no_jdbc()
 
@@ -71,7 +83,7 @@ def environment(folder: Path) -> Mapping[str, str]:
     """What a process of Spark is told: no settings of this machine's user, the loopback alone, this Python."""
     return {
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(folder),
+        "SPARK_CONF_DIR": str(spark_home() / "conf"),  # which pyspark does not bring
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder),
         "PYSPARK_PYTHON": sys.executable,

@@ -12,7 +12,6 @@ from unittest.mock import patch
 
 from tests.servers import spark_programs
 from tests.servers.process import HOST, STOP_SECS
-from tests.servers.spark_programs import JVM_OPTIONS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,7 +45,7 @@ def session_settings(folder: Path) -> dict[str, str]:
         "spark.jars": ",".join(map(str, (*delta, *jdbc))),
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.driver.extraJavaOptions": f"{JVM_OPTIONS} -Dderby.system.home={folder}",
+        "spark.driver.extraJavaOptions": f"{spark_programs.jvm_options()} -Dderby.system.home={folder}",
         "spark.pyspark.python": sys.executable,
     }
 

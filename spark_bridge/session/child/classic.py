@@ -8,12 +8,14 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_bridge.session.child.class_archive import java_option
 from spark_bridge.session.child.diagnosis import before_start, why_not_started
 from spark_bridge.session.child.statuses import jvm_died
 
 DEATH_SECS: Final = 2.0
 """How long after an error of its connection the JVM may be found dead."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS_OF_EXECUTORS: Final = "spark.executor.extraJavaOptions"
 _OF_THE_CONNECTION: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 
 
@@ -31,7 +33,7 @@ class ClassicSession:
             for path in settings["py_files"]:
                 self._context.addPyFile(path)
         except Exception as error:
-            raise why_not_started(settings, error) from error
+            raise why_not_started(settings, error, _status_of_the_jvm(error)) from error
         self._jvm: subprocess.Popen[bytes] = SparkContext._gateway.proc  # type: ignore[union-attr]
         self.facts = {
             "pid": os.getpid(),
@@ -72,6 +74,22 @@ class ClassicSession:
             self._jvm.kill()
 
 
+def _status_of_the_jvm(error: Exception) -> int | None:
+    """Return how the JVM has ended whose start failed so; None where it has not. Before it is connected only its starter knows it."""
+    started: subprocess.Popen[bytes] | None = SparkContext._gateway.proc if SparkContext._gateway is not None else None
+    step = error.__traceback__
+    while started is None and step is not None:
+        found = step.tb_frame.f_locals.get("proc") if step.tb_frame.f_code.co_name == "launch_gateway" else None
+        started = found if isinstance(found, subprocess.Popen) else None
+        step = step.tb_next
+    if started is None:
+        return None
+    try:
+        return started.wait(DEATH_SECS) if type(error).__name__ in _OF_THE_CONNECTION else started.poll()
+    except subprocess.TimeoutExpired:
+        return None
+
+
 def _check_sql(conf: SparkConf, settings: dict[str, Any]) -> None:
     """Raise what Spark's SQL says of its settings. It reads them at the first query, and each error that it makes then reads them too."""
     SparkContext._ensure_initialized(conf=conf)
@@ -87,7 +105,8 @@ def _conf(settings: dict[str, Any], folder: str) -> SparkConf:
     for name, value in _defaults(settings, folder):
         conf.setIfMissing(name, value)
     for name, value in settings["conf"]:
-        conf.set(name, f"{conf.get(name)} {value}" if name == _JAVA_OPTIONS else value)
+        is_added = name in (_JAVA_OPTIONS, _JAVA_OPTIONS_OF_EXECUTORS)
+        conf.set(name, f"{conf.get(name, '')} {value}".strip() if is_added else value)
     conf.setMaster(settings["master"]).setAppName(settings["app_name"])
     return conf
 
@@ -102,8 +121,9 @@ def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.sql.warehouse.dir", os.path.join(folder, "warehouse")),
         ("spark.sql.session.timeZone", "UTC"),
-        (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder}"),
+        (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} {java_option()}".rstrip()),
     ]
     if settings["is_on_this_machine"]:
         named += [("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")]
+        named.append((_JAVA_OPTIONS_OF_EXECUTORS, java_option()))
     return [(name, value) for name, value in named if value]

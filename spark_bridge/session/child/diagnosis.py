@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from spark_bridge.session import wire
 from spark_bridge.session.child.opened import Refused
+from spark_bridge.session.child.statuses import jvm_died
 
 OLDEST_JAVA: Final = 17
 REACH_SECS: Final = 5.0
@@ -18,8 +19,7 @@ _INSTALL_JAVA: Final = "Install a Java Runtime of 17 or newer (Debian: apt-get i
 
 def before_start(settings: dict[str, Any]) -> None:
     """Raise Refused for what would else take Spark minutes, or hide in its log."""
-    java = _java()
-    if java is None:
+    if java() is None:
         raise Refused(wire.Refusal(False, f"no Java was found ({_looked_for()})", _INSTALL_JAVA))
     if settings["kind"] == "standalone":
         places = [_place(each) for each in settings["master"].removeprefix("spark://").split(",")]
@@ -38,19 +38,22 @@ def reach(places: list[tuple[str, int]], hint: str) -> None:
     raise Refused(wire.Refusal(True, f"it cannot be reached: {'; '.join(troubles)}", hint))
 
 
-def why_not_started(settings: dict[str, Any], error: Exception) -> Refused:
-    """Return why Spark could not be started."""
+def why_not_started(settings: dict[str, Any], error: Exception, jvm_status: int | None = None) -> Refused:
+    """Return why Spark could not be started. `jvm_status`: how its JVM has ended, where it has."""
     text = str(error)
     version = _java_version() if "JAVA_GATEWAY_EXITED" in text else None
     if version is not None and version < OLDEST_JAVA:
-        return Refused(wire.Refusal(False, f"Java {version} is too old ({_java()}); Spark needs {OLDEST_JAVA} or newer", _INSTALL_JAVA))
+        return Refused(wire.Refusal(False, f"Java {version} is too old ({java()}); Spark needs {OLDEST_JAVA} or newer", _INSTALL_JAVA))
+    if jvm_status is not None and jvm_status < 0:
+        hint = "Where nobody did that, the system wanted its memory: give it less (driver_memory=), or the machine more."
+        return Refused(wire.Refusal(True, f"{jvm_died(jvm_status)} while it was starting", hint, shows_log=True))
     first = _short(text)
     if "BindException" in text or "Address already in use" in text or "Cannot assign requested address" in text:
         hint = "Free the port, or set another one (spark.driver.port, spark.blockManager.port, spark.ui.port) in conf=; 0 takes any."
         return Refused(wire.Refusal(True, f"a port cannot be taken: {first}", hint))
     if "All masters are unresponsive" in text or "Connection refused" in text or "UnknownHost" in text:
         return Refused(wire.Refusal(True, f"{settings['master']} does not answer: {first}", "Start the master, or correct master=."))
-    if "JAVA_GATEWAY_EXITED" in text:
+    if "JAVA_GATEWAY_EXITED" in text or jvm_status is not None:
         hint = "It is mostly memory (driver_memory=), or a setting in conf= that Java does not take."
         return Refused(wire.Refusal(False, "its JVM ended while it was starting", hint, shows_log=True))
     return Refused(wire.Refusal(False, f"no session could be made: {first}", "Correct conf= of SparkConfig (--conf)."))
@@ -76,7 +79,7 @@ def _looked_for() -> str:
     return f"JAVA_HOME is {home!r}, without bin/java" if home else "JAVA_HOME is not set, and PATH has no java"
 
 
-def _java() -> str | None:
+def java() -> str | None:
     """Return the Java that Spark's own script takes."""
     home = os.environ.get("JAVA_HOME")
     if home:
@@ -86,7 +89,7 @@ def _java() -> str | None:
 
 def _java_version() -> int | None:
     try:
-        said = subprocess.run([_java() or "java", "-version"], capture_output=True, text=True, timeout=JAVA_SECS, check=False).stderr
+        said = subprocess.run([java() or "java", "-version"], capture_output=True, text=True, timeout=JAVA_SECS, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return None
     found = re.search(r'version "(?:1\.)?(\d+)', said)

@@ -5,17 +5,31 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from spark_bridge.session import SparkChild, SparkDied
+from spark_bridge.session import SparkChild, SparkConfig, SparkDied, SparkUnavailable
 from spark_bridge.session.deaths import describe_status
 from tests.project.sources import ROOT
+from tests.servers.keeper import descendants
 from tests.spark_bridge.session.test_spark_child import count, slow_job
 from tests.spark_bridge.spark_fixtures import group_members, is_running, until
 
 pytestmark = pytest.mark.guarantee("SP-5")
+
+
+def new_jvms(before: set[int]) -> list[int]:
+    """Those of Spark below this process, but for those of before."""
+    found = []
+    for pid in set(descendants(os.getpid())) - before:
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if command[0].endswith(b"/java") and any(b"SparkSubmit" in part for part in command):
+                found.append(pid)
+    return found
 
 
 async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str, Any]]:
@@ -53,6 +67,24 @@ async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
     assert "Spark's process was killed by SIGKILL" in error.message
     await until(lambda: not group_members(facts["pid"]))
     assert spark_child.facts == {}
+
+
+@pytest.mark.parametrize("at", ["the gateway", "the context"])
+async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> None:
+    """It passes: whoever calls again has another one, and a pipeline goes on by itself."""
+    log = tmp_path / "spark.log"
+    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
+    before = set(descendants(os.getpid()))
+    calling = asyncio.create_task(child.call(count, 10))
+    await until(lambda: bool(new_jvms(before)), 60)
+    if at == "the context":
+        await until(lambda: b"NativeCodeLoader" in log.read_bytes(), 60)
+    for pid in new_jvms(before):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises((SparkUnavailable, SparkDied), match="killed by SIGKILL"):
+        await asyncio.wait_for(calling, 30)
+    assert await child.call(count, 10) == 10
+    await child.close()
 
 
 ENGINE = """
