@@ -4,6 +4,7 @@ import asyncio
 import inspect
 import logging
 from collections.abc import Awaitable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
@@ -275,17 +276,20 @@ class Coordinator(Spout, SpoutPortUser):
         """Write how far it has come, so that the next run has nothing to replay."""
         if self._replay_timer is not None:
             self._replay_timer.cancel()
-        try:
+        async with AsyncExitStack() as ends:  # from the last to the first, whatever one of them raises
+            ends.push_async_callback(self._save_at_the_end)
+            ends.push_async_callback(self._gate.close)
             closed = self._source.part.close()
             if closed is not None:
                 await closed
-            await self._gate.close()
-        finally:
-            if self._opened.committed > self._saved:
-                try:
-                    await self._state.save(self._batches.committed_record, self.context.clock.wall())
-                except FatalError as error:
-                    LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._opened.committed)
+
+    async def _save_at_the_end(self) -> None:
+        if self._opened.committed <= self._saved:
+            return
+        try:
+            await self._state.save(self._batches.committed_record, self.context.clock.wall())
+        except FatalError as error:
+            LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._opened.committed)
 
     @property
     def _opened(self) -> Machine:

@@ -6,14 +6,15 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
-from engine.errors import FatalError
 from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from spark_bridge.committer.columns import BadRow, Columns, Row
+from spark_bridge.committer.misfit import misfit
 from spark_bridge.committer.part_writer import PartWriter
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
 
+CLEAN: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
 FILE_ROWS: Final = 1_048_576
 """After so many rows the next file begins: one partition of Spark reads at least one file."""
 
@@ -104,7 +105,8 @@ class ShareWriter:
 
     def _reject(self, names: Sequence[str], rows: list[Row], bad: list[BadRow]) -> None:
         if not self._style.keeps_rejects:
-            raise self._misfit(names, rows[bad[0].row], bad[0])
+            first = bad[0]._replace(row=self._rows + bad[0].row)
+            raise misfit(self._attempt, self._style.schema, names, rows[bad[0].row], first, CLEAN)
         if self._reject_part is None:
             self._reject_part = PartWriter(self._storage, self._name(REJECTS, 0), REJECTS_SCHEMA, self._style.compression)
         columns: list[list[Any]] = [
@@ -116,15 +118,6 @@ class ShareWriter:
         ]
         arrays = [pa.array(values, field.type) for values, field in zip(columns, REJECTS_SCHEMA, strict=True)]
         self._reject_part.add(pa.RecordBatch.from_arrays(arrays, schema=REJECTS_SCHEMA))
-
-    def _misfit(self, names: Sequence[str], row: Row, bad: BadRow) -> FatalError:
-        field = self._style.schema.field(bad.column)
-        value = row[list(names).index(bad.column)]
-        wanted = f"{field.type}{'' if field.nullable else ' not null'}"
-        text = f"row {self._rows + bad.row} of batch {self._attempt} does not fit the schema: column {bad.column!r} is {wanted}"
-        shown = dict(zip(names[1:], row[1:], strict=True))
-        hint = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
-        return FatalError(f"{text}, and the value is {value!r} ({type(value).__name__}): {bad.error}. The row: {shown!r}", hint=hint)
 
 
 def as_json(names: Sequence[str], row: Row) -> str:

@@ -8,22 +8,24 @@ import tempfile
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.errors import FatalError, StateUnavailable
+from engine.errors import StateUnavailable
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.topology import TaskContext, Tuple
 from engine.transactional import TransactionAttempt
-from spark_bridge.committer.columns import BadRow, Columns, Row, places_of
+from spark_bridge.committer.columns import Columns, Row, places_of
+from spark_bridge.committer.misfit import misfit
 
 CHUNK_ROWS: Final = 8_192
 """Rows that become columns at once: between two chunks the loop gets the interpreter."""
 SLICE_ROWS: Final = 1_024
 """Rows of the result that become tuples, and are emitted, at once."""
+CLEAN: Final = "Clean such rows before they come here, or correct the schema of SparkTransform."
 PREFIX: Final = "stormcell-spool-"
 _T = TypeVar("_T")
 
@@ -95,7 +97,8 @@ class Share:
                 for names, rows, first in _chunks(tuples):
                     batch, bad = Columns(schema, places_of(schema, names)).convert(rows)
                     if bad:
-                        raise self._misfit(schema, names, rows[bad[0].row], bad[0]._replace(row=first + bad[0].row))
+                        first_bad = bad[0]._replace(row=first + bad[0].row)
+                        raise misfit(self._attempt, schema, names, rows[bad[0].row], first_bad, CLEAN)
                     writer.write_batch(batch)
         except OSError as error:
             raise _unwritable(self._folder, error) from error
@@ -111,15 +114,6 @@ class Share:
     def remove(self) -> None:
         """Remove all of it."""
         shutil.rmtree(self._folder, ignore_errors=True)
-
-    def _misfit(self, schema: pa.Schema, names: tuple[str, ...], row: Row, bad: BadRow) -> FatalError:
-        field = schema.field(bad.column)
-        value: Any = row[names.index(bad.column)]
-        wanted = f"{field.type}{'' if field.nullable else ' not null'}"
-        text = f"row {bad.row} of batch {self._attempt} does not fit the schema: column {bad.column!r} is {wanted}"
-        shown = dict(zip(names[1:], row[1:], strict=True))
-        hint = "Clean such rows before they come here, or correct the schema of SparkTransform."
-        return FatalError(f"{text}, and the value is {value!r} ({type(value).__name__}): {bad.error}. The row: {shown!r}", hint=hint)
 
 
 def _chunks(tuples: list[Tuple]) -> Iterator[tuple[tuple[str, ...], list[Row], int]]:
