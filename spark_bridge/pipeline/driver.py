@@ -12,7 +12,7 @@ from spark_bridge.pipeline.faults import Fault, explain_error
 from spark_bridge.pipeline.plan import Plan
 from spark_bridge.pipeline.progress import Event, NewestSeen, QueriesKnown, StatusChanged, Told
 from spark_bridge.pipeline.query import RunningQuery
-from spark_bridge.pipeline.restarts import Restarts
+from spark_bridge.pipeline.restarts import Restarts, next_to_start
 from spark_bridge.pipeline.settings import PipelineSettings
 from spark_bridge.source import register
 
@@ -103,10 +103,9 @@ class Driver:
         """Look after the queries until it is to stop; return why one of them cannot go on."""
         while not self._call.wait(LOOK_SECS):
             self._look_for_newest()
-            for name in [name for name, due in self._due.items() if due <= self._now()]:
-                error = self._start(name)
-                if error is not None:
-                    return error
+            error = self._start_next()
+            if error is not None:
+                return error
             for query in list(self._running.values()):
                 self._tell_batches(query)
                 fault = query.fault()
@@ -115,6 +114,11 @@ class Driver:
                     if error is not None:
                         return error
         return None
+
+    def _start_next(self) -> PipelineError | None:
+        are_starting = any(query.is_starting for query in self._running.values())
+        name = next_to_start(self._due, self._now(), are_starting=are_starting)
+        return None if name is None else self._start(name)
 
     def _start(self, name: str) -> PipelineError | None:
         del self._due[name]

@@ -36,6 +36,11 @@ class RunningQuery:
         return Fault("passing", "it was stopped from elsewhere") if error is None else explain(str(error))
 
     @property
+    def is_starting(self) -> bool:
+        """True until its sources are there. Spark gives the Python of each ten seconds, and so many at once may need more."""
+        return bool(self._query.isActive and self._query.status["message"] == "Initializing sources")
+
+    @property
     def is_at_work(self) -> bool:
         """True while a micro-batch is under way."""
         status = self._query.status

@@ -1,5 +1,6 @@
 """Whether what died is started again, and after how long: a plain object that is told what happened."""
 
+from collections.abc import Mapping
 from typing import Final, Literal
 
 FaultKind = Literal["passing", "code", "final"]
@@ -39,3 +40,11 @@ class Restarts:
             return None
         self.total += 1
         return float(min(FIRST_PAUSE_SECS * 2 ** (self._deaths - 1), LONGEST_PAUSE_SECS))
+
+
+def next_to_start(due: Mapping[str, float], now: float, *, are_starting: bool) -> str | None:
+    """Return the query whose time has come, None where it has for none, or while another one is starting: the sources of a query have
+    Python processes of their own, and where many start at once none has answered within the ten seconds that Spark gives each.
+    """
+    first = min(due, key=due.__getitem__, default=None)
+    return None if first is None or are_starting or due[first] > now else first

@@ -1,6 +1,6 @@
 """How often, and after which pause, what died is started again."""
 
-from spark_bridge.pipeline.restarts import LONGEST_PAUSE_SECS, Restarts
+from spark_bridge.pipeline.restarts import LONGEST_PAUSE_SECS, Restarts, next_to_start
 
 
 def test_pauses_grow_up_to_a_bound() -> None:
@@ -35,3 +35,11 @@ def test_a_batch_in_between_forgives() -> None:
 
 def test_what_nothing_helps_ends_at_once() -> None:
     assert Restarts(most=5).pause_after("final") is None
+
+
+def test_queries_start_one_after_the_other_when_their_time_has_come() -> None:
+    due = {"late": 9.0, "first": 1.0, "second": 1.5}
+    assert next_to_start(due, 0.9, are_starting=False) is None
+    assert next_to_start(due, 2.0, are_starting=False) == "first"
+    assert next_to_start(due, 2.0, are_starting=True) is None
+    assert next_to_start({}, 2.0, are_starting=False) is None
