@@ -45,6 +45,8 @@ class Retention:
         self._sweeps = True
         """True while superseded attempts may have left something."""
         self._last: TransactionAttempt | None = None
+        self._visible: dict[int, int] = {}
+        """By txid, whose files its manifest names; as far as it was looked for."""
 
     def note(self, attempt: TransactionAttempt) -> None:
         """Learn which attempt was committed: where it does not follow the last one, attempts between them were superseded."""
@@ -76,11 +78,12 @@ class Retention:
         for name in staged:
             if name.txid <= deleted:
                 self._storage.remove(str(name))
-        if self._storage.exclusive:
+        if self._sweeps and self._storage.exclusive:
             left = [name for name in staged if name.txid > deleted]
             for name in self._superseded(left, attempt):
                 self._storage.remove(str(name))
             self._sweeps = any(name.txid > attempt.txid and name.attempt_id < attempt.attempt_id for name in left)
+            self._visible = {txid: found for txid, found in self._visible.items() if txid > deleted and self._sweeps}
 
     def _staged(self, folder: str) -> Iterator[StagedName]:
         for text in self._storage.names(folder):
@@ -89,13 +92,12 @@ class Retention:
                 yield name
 
     def _superseded(self, staged: list[StagedName], attempt: TransactionAttempt) -> Iterator[StagedName]:
-        """Yield what no manifest names, of txids that have one: no other will ever be there."""
-        attempts: dict[int, set[int]] = {}
+        """Yield what no manifest names, of txids that have one: no other will ever be there. One may name no file at all."""
         for name in staged:
-            attempts.setdefault(name.txid, set()).add(name.attempt_id)
-        visible = {
-            txid: self._handover.manifest(txid).attempt_id for txid, found in attempts.items() if txid <= attempt.txid and len(found) > 1
-        }
-        for name in staged:
-            if visible.get(name.txid, name.attempt_id) != name.attempt_id:
+            if name.txid <= attempt.txid and name.attempt_id != self._visible_attempt(name.txid):
                 yield name
+
+    def _visible_attempt(self, txid: int) -> int:
+        if txid not in self._visible:
+            self._visible[txid] = self._handover.manifest(txid).attempt_id
+        return self._visible[txid]

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from engine.transactional import MemoryTransactionalSpout, TransactionAttempt
 from spark_bridge import SparkHandover
 from spark_bridge.committer import retention
+from spark_bridge.committer.manifest_writer import ManifestWriter
 from spark_bridge.committer.retention import Retention, deletable
-from spark_bridge.handover import Position, StorageUnavailable, TransactionDeleted
+from spark_bridge.handover import Handover, Manifest, Position, StorageUnavailable, TransactionDeleted
 from spark_bridge.handover.names import StagedName
 from tests.spark_bridge.committer.playing import FIELDS, handover_at, named, numbers, opened, play, rows_of, staged
 from tests.spark_bridge.handover.places import KINDS
@@ -126,6 +127,20 @@ def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_p
     more(handover, state, 44)
     assert staged(handover) - named(handover) == {"files/notes.txt"}
     assert numbers(handover) == list(range(44))
+
+
+def test_what_was_staged_of_a_batch_that_was_committed_without_rows_is_swept(tmp_path: Path) -> None:
+    """Between two attempts a source may define a batch anew that nobody was told of: the files of the first are nobody's."""
+    state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
+    more(handover, state, 4)
+    storage, last = handover.storage(), TransactionAttempt(2, 9)
+    storage.create(str(StagedName(2, 5, 0, 1, 0)), b"half a file")
+    writer = ManifestWriter(storage, Handover.open(tmp_path / "spool").contract)
+    assert writer.write(Manifest(*last, time_ms=0))
+    tidied = Retention(writer.handover, (), 1)
+    tidied.tidy(last)
+    assert staged(handover) == named(handover)
+    assert numbers(handover) == list(range(4))
 
 
 def test_what_cannot_be_deleted_costs_no_batch_and_is_told_once(
