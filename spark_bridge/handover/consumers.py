@@ -16,7 +16,7 @@ NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Both txids only grow, and `committed` is never above `planned`.
+    """Both txids grow, unless a new checkpoint is told to begin before them, and `committed` is never above `planned`.
 
     >>> Position().plan(3, {2: 7, 3: 8}).commit(2)
     Position(planned=3, committed=2, attempts={3: 8})
@@ -28,26 +28,34 @@ class Position:
     """Up to which txid it is done, for ever: deletion counts from here."""
     attempts: Mapping[int, int] = field(default_factory=dict)
     """Which attempt of each txid it planned, for those above `committed`; empty where manifests are not named by attempt."""
+    began: int | None = field(default=None, compare=False, repr=False)
+    """Behind which txid the newest plan begins: the same plan may come again. None: nothing is planned."""
 
-    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS) -> "Position":
-        """Return it with `planned` raised to `end`. Raises HandoverError where it has planned another attempt of a txid."""
+    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> "Position":
+        """Return it with `planned` at `end`. Raises HandoverError where it has planned another attempt of a txid.
+
+        `begin`: behind which txid; without it it follows what is planned, and what is below that changes nothing.
+        """
         for txid, attempt_id in attempts.items():
             noted = self.attempts.get(txid, attempt_id)
             if noted != attempt_id:
                 text = f"{attempt_text(txid, noted)} is planned already, and now {attempt_text(txid, attempt_id)} is to be"
                 raise HandoverError(text, hint="Ask for the manifest of the attempt that is planned. Does another query use this consumer?")
-        return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts})
+        if begin is None:
+            began = self.planned if end > self.planned else self.began
+            return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts}, began)
+        return self._with(end, min(self.committed, begin), {**self.attempts, **attempts}, begin)
 
     def commit(self, end: int) -> "Position":
         """Return it with `committed` raised to `end`, and with it `planned`: what is committed was planned."""
-        return self._with(max(self.planned, end), max(self.committed, end), self.attempts)
+        return self._with(max(self.planned, end), max(self.committed, end), self.attempts, self.began)
 
-    def _with(self, planned: int, committed: int, attempts: Mapping[int, int]) -> "Position":
-        return Position(planned, committed, {txid: attempts[txid] for txid in sorted(attempts) if committed < txid <= planned})
+    def _with(self, planned: int, committed: int, attempts: Mapping[int, int], began: int | None) -> "Position":
+        return Position(planned, committed, {txid: attempts[txid] for txid in sorted(attempts) if committed < txid <= planned}, began)
 
 
 class Consumer:
-    """The file of one consumer. Its only writer is the reader of the one query that uses it; it is written whole, and only ever raised."""
+    """The file of one consumer. Its only writer is the reader of the one query that uses it; it is written whole."""
 
     def __init__(self, storage: Storage, name: str) -> None:
         """Take where it is; raise HandoverError for what can be no name of a consumer. Nothing is written before `plan` or `commit`."""
@@ -60,14 +68,18 @@ class Consumer:
         content = self._storage.read(self._file)
         return Position() if content is None else read_position(content, f"{self._storage.url}: {self._file!r}")
 
-    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS) -> Position:
-        """Note, durably, that it begins to read up to `end`; return where it stands.
+    def is_there(self) -> bool:
+        """Tell whether it has a file."""
+        return self._storage.exists(self._file)
+
+    def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> Position:
+        """Note, durably, that it begins to read what is behind `begin` up to `end`; return where it stands.
 
         `attempts`: by txid, whose manifests it took, where manifests are named by attempt. Raises HandoverError where another one of a
         txid is planned already: then the manifest to read is `handover.manifest(txid, position.attempts[txid])`.
         """
         position = self.read()
-        return self._write(position, position.plan(end, attempts))
+        return self._write(position, position.plan(end, attempts, begin=begin))
 
     def commit(self, end: int) -> Position:
         """Note, durably, that it never asks again for what is up to `end`; return where it stands."""
@@ -85,7 +97,7 @@ class Consumer:
         self._storage.remove(self._file)
 
     def _write(self, old: Position, new: Position) -> Position:
-        if new != old or new == Position():
+        if new != old or new.began != old.began or new == Position():
             self._storage.replace(self._file, encode_position(self.name, new))
         return new
 
@@ -105,7 +117,8 @@ def positions(storage: Storage) -> dict[str, Position]:
 def encode_position(name: str, position: Position) -> bytes:
     """Return the file of a consumer."""
     attempts = {str(txid): attempt_id for txid, attempt_id in position.attempts.items()}
-    return encode(KIND, {"name": name, "planned": position.planned, "committed": position.committed, "attempts": attempts})
+    fields = {"name": name, "planned": position.planned, "committed": position.committed, "began": position.began, "attempts": attempts}
+    return encode(KIND, fields)
 
 
 def read_position(content: bytes, where: str) -> Position:
@@ -113,6 +126,6 @@ def read_position(content: bytes, where: str) -> Position:
     fields = decode(content, KIND, where)
     try:
         attempts = {int(txid): attempt_id for txid, attempt_id in fields["attempts"].items()}
-        return Position(fields["planned"], fields["committed"], attempts)
+        return Position(fields["planned"], fields["committed"], attempts, fields.get("began"))
     except (KeyError, ValueError, AttributeError) as error:
         raise TornFile(f"{where} lacks what a consumer's file has: {error}", hint="Restore it from a copy.") from error

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_bridge.handover import Consumer, Handover, HandoverError, Manifest, Position
 from spark_bridge.source.admission import admitted
+from spark_bridge.source.continuing import check_follows
 from spark_bridge.source.file_partition import FilePartition, partitions_of, read_partition
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.starting import check_consumer, check_not_planned, first_offset
@@ -45,6 +46,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Those whose rows were counted, until they are planned."""
         self._asked: set[str] = set()
         """Which offsets Spark has asked for before it planned anything: a new checkpoint needs both."""
+        self._at: int | None = None
+        """Up to where the checkpoint has come, as far as Spark has said it."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HandoverStreamReader, (self._options,)
@@ -71,12 +74,19 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = self._position()
         self._see("latest", position)
         newest = self._handover.newest(position.planned)
+        begin = self._at if start is None else start[TXID]
+        if begin is not None and newest < begin:
+            raise self._older_than_checkpoint(begin, newest)  # before Spark writes down the lower one
+        if begin is not None and self._consumer is not None and begin != position.planned:
+            if begin == position.began and "planned" not in self._asked:
+                return {TXID: position.planned}  # the checkpoint has lost its last entry: what it planned then comes again
+            check_follows(self._handover, self._options, position, begin, None, is_new="initial" in self._asked)
         if self._target is not None:
             newest = min(newest, self._target)
         options = self._options
         if type(limit).__name__ == "ReadAllAvailable" or (options.max_transactions is None and options.max_rows is None):
             return {TXID: newest}
-        begin = self._begin(position) if start is None else start[TXID]
+        begin = self._begin(position) if begin is None else begin
         return {TXID: admitted(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
 
     def getDefaultReadLimit(self) -> Any:
@@ -103,13 +113,15 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if last < begin:
             raise self._older_than_checkpoint(begin, last)
         if last == begin:
+            self._at = begin
             return []
-        self._asked = {"planned"}
-        noted = self._position().attempts
-        manifests = [self._manifest(txid, noted.get(txid)) for txid in range(begin + 1, last + 1)]
+        position = self._position()
+        manifests = [self._manifest(txid, position.attempts.get(txid)) for txid in range(begin + 1, last + 1)]
         if self._consumer is not None:
+            check_follows(self._handover, self._options, position, begin, last, is_new="initial" in self._asked)
             by_attempt = self._handover.contract.by_attempt
-            self._consumer.plan(last, {each.txid: each.attempt_id for each in manifests} if by_attempt else {})
+            self._consumer.plan(last, {each.txid: each.attempt_id for each in manifests} if by_attempt else {}, begin=begin)
+        self._asked, self._at = {"planned"}, last
         self._manifests = {txid: manifest for txid, manifest in self._manifests.items() if txid > last}
         return partitions_of(manifests, self._options.table, self._options.max_partition_bytes)
 
@@ -121,6 +133,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Note that nothing up to `end` is asked for again."""
         if self._consumer is not None:
+            self._position()
             self._consumer.commit(end[TXID])
 
     def _see(self, offset: str, position: Position) -> None:
@@ -130,15 +143,18 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             check_not_planned(self._handover, self._options, position)
 
     def _position(self) -> Position:
-        return Position() if self._consumer is None else self._consumer.read()
+        if self._consumer is None:
+            return Position()
+        if not self._consumer.is_there():
+            check_consumer(self._handover, self._consumer.name)  # a command has removed it, and it does not come back by itself
+        return self._consumer.read()
 
     def _begin(self, position: Position) -> int:
         """Where the next micro-batch begins, before Spark 4.2; a new checkpoint begins where `first_offset` says."""
         if self._consumer is None:
             hint = 'Add .option("consumer", name): on this version of Spark the bound is counted from what a consumer has planned.'
             raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is given, and no consumer", hint=hint)
-        starting = self._options.starting
-        if position.planned == 0 or (isinstance(starting, int) and starting > position.planned):
+        if position.planned == 0 or self._options.starting is not None:
             return first_offset(self._handover, self._options, position)
         return position.planned
 

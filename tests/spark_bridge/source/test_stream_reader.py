@@ -75,6 +75,7 @@ def test_planned_is_noted_before_partitions_are_known_and_committed_by_commit(wr
 def test_a_micro_batch_that_comes_again_is_the_same(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(4)
     first = reader()
+    first.partitions(at(0), at(1))
     rows = rows_of(first, first.partitions(at(1), at(3)))
     again = reader()
     assert again.partitions(at(3), at(3)) == []

@@ -1,0 +1,119 @@
+"""A checkpoint goes on from what its consumer has planned, or the query is refused: nothing is skipped, and nothing deleted unread."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from spark_bridge.handover import HandoverError
+from spark_bridge.source.options import SourceOptions
+from spark_bridge.source.stream_reader import HandoverStreamReader
+from tests.spark_bridge.source.test_stream_reader import at, position, rows_of
+from tests.spark_bridge.writing import Writer
+
+pytestmark = pytest.mark.guarantee("SP-1", "SP-3")
+MakesReader = Callable[..., HandoverStreamReader]
+
+
+@pytest.fixture
+def writer(tmp_path: Path) -> Writer:
+    return Writer(tmp_path / "handover", consumers=["c"])
+
+
+@pytest.fixture
+def reader(writer: Writer) -> MakesReader:
+    def make(**options: str) -> HandoverStreamReader:
+        return HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "consumer": "c", **options}))
+
+    return make
+
+
+def started_again(query: HandoverStreamReader, txid: int) -> HandoverStreamReader:
+    """As Spark 4.1 does where a checkpoint has come so far."""
+    assert query.partitions(at(txid), at(txid)) == []
+    return query
+
+
+def test_the_last_entry_of_a_checkpoint_is_lost(writer: Writer, reader: MakesReader) -> None:
+    """A power cut may take what Spark has not forced to the disk: the micro-batch has its number again, and so the same batches."""
+    writer.commit_many(4)
+    first = reader()
+    first.partitions(at(0), at(2))
+    rows = rows_of(first, first.partitions(at(2), at(4)))
+    writer.commit_many(5)
+    for start in (None, at(2)):
+        again = started_again(reader(), 2)
+        assert again.latestOffset(start) == at(4)
+        assert rows_of(again, again.partitions(at(2), at(4))) == rows
+        assert again.latestOffset(start and at(4)) == at(9)
+
+
+@pytest.mark.parametrize("start", [None, 0])
+def test_more_than_that_is_lost(writer: Writer, reader: MakesReader, start: int | None) -> None:
+    writer.commit_many(9)
+    first = reader()
+    for begin, end in ((0, 2), (2, 4)):
+        first.partitions(at(begin), at(end))
+    again = started_again(reader(), 0)
+    with pytest.raises(HandoverError, match=r"goes on behind txid 0, and its consumer 'c' has planned up to txid 4") as raised:
+        again.latestOffset(None if start is None else at(start))
+    assert "put back those that belong together" in str(raised.value)
+    with pytest.raises(HandoverError, match="goes on behind txid 0"):
+        again.partitions(at(0), at(9))
+    assert (position(writer).planned, position(writer).committed) == (4, 0)
+
+
+def test_a_folder_that_was_begun_anew_is_not_taken_for_the_old_one(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(3)
+    with pytest.raises(HandoverError, match="has txid 5, and the newest txid here is 3"):
+        started_again(reader(), 5).latestOffset()  # Spark has not written 3 down
+    writer.commit_many(5)
+    with pytest.raises(HandoverError, match="goes on behind txid 5, and its consumer 'c' has planned up to txid 0") as raised:
+        started_again(reader(), 5).latestOffset()
+    assert '.option("startingTxid", "6")' in str(raised.value)
+    told = started_again(reader(startingTxid="6"), 5)
+    assert told.latestOffset() == at(8)
+    told.partitions(at(5), at(8))
+    assert position(writer).planned == 8
+
+
+def test_a_stream_that_is_joined_with_itself_is_read_alike_or_refused(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(4)
+    left, right = reader(), reader()
+    for query in (left, right):
+        query.partitions(at(0), at(4))
+    writer.commit_many(2)
+    left.partitions(at(4), at(6))
+    with pytest.raises(HandoverError, match="joins the stream with itself"):
+        right.partitions(at(4), at(5))
+    with pytest.raises(HandoverError, match="joins the stream with itself"):
+        right.latestOffset()
+
+
+def test_a_consumer_that_a_command_has_removed_does_not_come_back(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(4)
+    query = reader()
+    query.partitions(at(0), at(2))
+    writer.handover.consumer("c").remove()
+    for ask in (query.latestOffset, lambda: query.partitions(at(2), at(4)), lambda: query.commit(at(2))):
+        with pytest.raises(HandoverError, match="no consumer 'c'"):
+            ask()
+    assert writer.handover.consumers() == {}
+
+
+def test_what_is_read_again_by_request_is_kept_until_then(writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(9)
+    first = reader()
+    first.partitions(at(0), at(5))
+    first.partitions(at(5), at(7))
+    first.commit(at(5))
+    new = reader(startingTxid="2", maxTransactionsPerBatch="3")
+    assert (new.latestOffset(), new.initialOffset()) == (at(4), at(1))
+    new.partitions(at(1), at(4))
+    assert (position(writer).planned, position(writer).committed) == (4, 1)
+    again = reader(startingTxid="2", maxTransactionsPerBatch="3")
+    assert again.initialOffset() == at(1)
+    again.partitions(at(1), at(4))
+    assert again.latestOffset() == at(7)
+    older = started_again(reader(startingTxid="2"), 1)
+    assert older.latestOffset() == at(4)
