@@ -22,7 +22,8 @@ def check_declared(handover: Handover, queries: Collection[str]) -> Iterator[str
         raise PipelineRefused(
             f"the hand-over {folder} does not know the consumer of {queries_text} {', '.join(map(repr, missing))} ({has}): "
             "what others have committed would be deleted before it is read",
-            hint="Declare it on SparkHandover, or: " + " && ".join(f"{COMMAND} {folder} add {name}" for name in missing),
+            hint="Declare it on SparkHandover, or call the query like a consumer that is there, or: "
+            + " && ".join(f"{COMMAND} {folder} add {name}" for name in missing),
         )
     for name in declared:
         if name not in queries:

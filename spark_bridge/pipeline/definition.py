@@ -74,13 +74,13 @@ def definition_of(value: object, place: str) -> Definition:
     if inspect.iscoroutinefunction(value) or inspect.isgeneratorfunction(value) or inspect.isasyncgenfunction(value):
         raise PipelineFileError(f"{place} is async or a generator", hint="Write a plain function: Spark calls it in a thread of its own.")
     called = str(getattr(value, "__name__", "pipeline"))
-    taken = needed_arguments(value)
+    taken = _needed_arguments(value, place)
     kind: Kind = "stream" if len(taken) == 1 else "batches"
     name = called
     if hasattr(value, _MARK):
         kind, name = getattr(value, _MARK)
     if len(taken) != _TAKES[kind]:
-        takes = f"takes {len(taken)} arguments" + (f" ({', '.join(taken)})" if taken else "")
+        takes = f"takes {len(taken)} argument{'' if len(taken) == 1 else 's'}" + (f" ({', '.join(taken)})" if taken else "")
         wanted = _SHAPES if not hasattr(value, _MARK) else "one: the stream" if kind == "stream" else "two: the batch and its txid"
         raise PipelineFileError(f"{place} {takes}", hint=f"A pipeline takes {wanted}.")
     return Definition(value, kind, name)
@@ -91,11 +91,17 @@ def is_marked(value: object) -> bool:
     return inspect.isroutine(value) and hasattr(value, _MARK)
 
 
-def needed_arguments(function: Callable[..., Any]) -> list[str]:
-    """Return the parameters without which a function cannot be called."""
+def _needed_arguments(function: Callable[..., Any], place: str) -> list[str]:
+    """Return the parameters without which a function cannot be called; raise PipelineFileError for one that has to be named in the call."""
     optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    return [parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional]
+    needed = [parameter for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional]
+    for parameter in needed:
+        if parameter.kind is parameter.KEYWORD_ONLY:
+            raise PipelineFileError(
+                f"{place} needs {parameter.name!r} by name", hint="Give it a default value, or leave out the `*` before it."
+            )
+    return [parameter.name for parameter in needed]
 
 
 def _marked(function: Any, kind: Kind, name: str | None) -> Any:

@@ -56,9 +56,10 @@ class Plan:
         writers = made if isinstance(made, Mapping) else {self._definition.name: made}
         wrong = [name for name, writer in writers.items() if not callable(getattr(writer, "queryName", None))]
         if wrong or not writers:
-            what = type(writers[wrong[0]]).__name__ if wrong else "no query at all"
+            what = _shown(writers[wrong[0]]) if wrong else "no query at all"
+            whose = f" for query {wrong[0]!r}" if wrong and made is writers else ""
             hint = 'Return `frame.writeStream…`, or a dict of them: {"per-minute": frame.writeStream…}; start() is called for you.'
-            raise PipelineFileError(f"{self._settings.name} returned {what}", hint=hint)
+            raise PipelineFileError(f"{self._settings.name}: {self._definition.function.__name__}() returned {what}{whose}", hint=hint)
         return writers
 
 
@@ -85,6 +86,11 @@ def _is_beside(module: ModuleType, folder: Path) -> bool:
     return (
         file is not None and folder in Path(file).parents and "site-packages" not in file and not module.__name__.startswith("spark_bridge")
     )
+
+
+def _shown(made: object) -> str:
+    """Return what a function has returned instead of a writer."""
+    return "nothing" if made is None else f"a {type(made).__name__}, which is no writer"
 
 
 def _check_name(name: object) -> None:

@@ -98,7 +98,7 @@ class PipelineRun:
             storage = storage_at(self._settings.folder, self._settings.storage)
             if not await asyncio.to_thread(storage.exists, CONTRACT):
                 self._board.state = "waiting for the folder"
-                self._note(f"waiting for the hand-over {storage.url}: its topology makes it when it starts")
+                self._note(f"waiting for the hand-over {storage.url}: its topology makes it when it starts; or correct the folder")
                 while not await asyncio.to_thread(storage.exists, CONTRACT):
                     if await _is_set(self._stop, LOOK_SECS):
                         return False

@@ -10,7 +10,10 @@ def check_consumer(handover: Handover, name: str) -> None:
     declared = sorted(handover.consumers())
     if name not in declared:
         there = f"it has: {', '.join(declared)}" if declared else "it has none"
-        hint = "Declare it on the hand-over in the topology, which keeps for it what it has not read; or correct the name."
+        hint = (
+            "Declare it on SparkHandover, which keeps for it what it has not read; or correct the name; "
+            f"or: python -m spark_bridge consumers {handover.storage.url} add {name}"
+        )
         raise HandoverError(f"{handover.storage.url} has no consumer {name!r} ({there})", hint=hint)
 
 

@@ -51,7 +51,8 @@ def test_decorators_say_it_and_may_name_the_query() -> None:
     [
         (lambda: None, r"takes 0 arguments\nFix: A pipeline takes `pipeline\(stream\)`"),
         (lambda a, b, c: None, r"takes 3 arguments \(a, b, c\)"),
-        (per_batch(lambda batch: None), r"takes 1 arguments \(batch\)\nFix: A pipeline takes two"),
+        (per_batch(lambda batch: None), r"takes 1 argument \(batch\)\nFix: A pipeline takes two"),
+        (per_batch(lambda batch, *, txid: None), r"here needs 'txid' by name\nFix: Give it a default value"),
         (7, "of type int, not a function"),
         (Path, "the class Path, not a function"),
     ],

@@ -100,7 +100,7 @@ async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(pla
     stop = asyncio.Event()
     run = asyncio.create_task(playing.run(slow, "stopped", stop=stop))
     await until(lambda: bool(playing.notes))
-    assert playing.notes == [f"waiting for the hand-over {folder.path}: its topology makes it when it starts"]
+    assert playing.notes == [f"waiting for the hand-over {folder.path}: its topology makes it when it starts; or correct the folder"]
     folder.make()
     folder.write(1)
     begun = Path(f"{playing.out}.begun")
