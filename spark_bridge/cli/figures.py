@@ -39,8 +39,9 @@ def summary(now: PipelineSnapshot | None, exit_status: int) -> str:
         return "the pipeline did not start"
     state = {130: "stopped at once", 1: "failed", 2: "failed"}.get(exit_status, now.state)
     rows, batches = (sum(getattr(query, name) for query in now.queries.values()) for name in ("rows", "batches"))
-    counts = f"{count_text(rows)} rows in {count_text(batches)} batches, lag {count_text(now.lag)}"
-    return f"{now.name}: {state} after {duration_text(now.uptime_secs)}: {counts}"
+    counts = f"{count_text(rows)} rows in {count_text(batches)} {'batch' if batches == 1 else 'batches'}, lag {count_text(now.lag)}"
+    done = counts if now.queries else "no query was started"
+    return f"{now.name}: {state} after {duration_text(now.uptime_secs)}: {done}"
 
 
 def _row(query: QuerySnapshot, per_sec: float | None) -> tuple[str, ...]:

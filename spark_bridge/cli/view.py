@@ -84,10 +84,12 @@ class PlainPipeline:
 
     def end(self, outcome: PipelineOutcome) -> None:
         """Write the figures of the whole run, then its summary."""
-        if outcome.snapshot is not None:
+        if outcome.snapshot is None:
+            return
+        if outcome.snapshot.queries:
             rows = [figures.QUERY_COLUMNS, *figures.query_rows(None, outcome.snapshot)]
             _say(aligned(rows, text_columns=figures.TEXT_COLUMNS))
-            _say(outcome.summary())
+        _say(outcome.summary())
 
 
 class JsonPipeline:

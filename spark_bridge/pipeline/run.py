@@ -15,7 +15,7 @@ from spark_bridge.pipeline.definition import Definition, definition_of
 from spark_bridge.pipeline.driver import drive, settle
 from spark_bridge.pipeline.errors import PipelineError, refusal
 from spark_bridge.pipeline.load import check_readable
-from spark_bridge.pipeline.progress import BatchDone, Board, Event, PipelineSnapshot, QueriesKnown, StatusChanged, Told
+from spark_bridge.pipeline.progress import BatchDone, Board, Event, NewestSeen, PipelineSnapshot, QueriesKnown, StatusChanged, Told
 from spark_bridge.pipeline.restarts import Restarts
 from spark_bridge.pipeline.settings import MOST_RESTARTS, STOP_SECS, PipelineSettings
 from spark_bridge.session import SparkConfig, SparkDied, SparkUnavailable
@@ -103,7 +103,8 @@ class PipelineRun:
                     if await _is_set(self._stop, LOOK_SECS):
                         return False
             self._board.state = "starting"
-            await asyncio.to_thread(_claim, self._settings)
+            newest = await asyncio.to_thread(_claim, self._settings)
+            self._board.hear(NewestSeen(newest))
         except HandoverError as error:
             raise refusal(error) from error
         return True
@@ -301,8 +302,11 @@ def _storage(options: Mapping[str, str]) -> Mapping[str, Any]:
         raise refusal(error) from error
 
 
-def _claim(settings: PipelineSettings) -> None:
-    claim_checkpoints(storage_at(settings.checkpoints), settings.handover().contract)
+def _claim(settings: PipelineSettings) -> int:
+    """Claim the folder of checkpoints; return the newest txid that the hand-over has."""
+    handover = settings.handover()
+    claim_checkpoints(storage_at(settings.checkpoints), handover.contract)
+    return handover.newest()
 
 
 async def _is_set(event: asyncio.Event, secs: float) -> bool:

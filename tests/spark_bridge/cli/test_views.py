@@ -47,6 +47,11 @@ def test_plain_lines_end_with_all_figures(capsys: pytest.CaptureFixture[str]) ->
     assert lines[2].split() == ["query", "status", "txid", "lag", "rows", "rows/s", "batch", "ms", "state", "rows", "batches", "restarts"]
 
 
+def test_a_pipeline_that_started_no_query_says_so(capsys: pytest.CaptureFixture[str]) -> None:
+    PlainPipeline(2.0).end(PipelineOutcome(2, PipelineSnapshot("flow.py", "failed", 9.0, 123)))
+    assert capsys.readouterr().err == "flow.py: failed after 9.0 s: no query was started\n"
+
+
 def test_json_lines_are_for_programs(capsys: pytest.CaptureFixture[str]) -> None:
     view = JsonPipeline(2.0)
     asyncio.run(view.begin("flow.py"))
