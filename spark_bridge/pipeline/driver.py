@@ -184,7 +184,7 @@ class Driver:
         if fault is not None:
             self._emit(Told(f"query {query.name!r} did not stop: {fault.text}"))
         elif was_at_work:
-            self._emit(Told(f"query {query.name!r} was stopped within a micro-batch, which comes again at the next start"))
+            self._emit(Told(f"query {query.name!r} was stopped at work: a micro-batch that was under way comes again at the next start"))
         self._emit(StatusChanged(query.name, "stopped"))
 
     def _emit(self, event: Event) -> None:

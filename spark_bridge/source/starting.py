@@ -57,6 +57,6 @@ def _planned_already(handover: Handover, options: SourceOptions, position: Posit
         "(1) Start it with the checkpoint that it had: it goes on where it was. "
         "(2) If this is another query, give it a consumer of its own. "
         f'(3) If the old checkpoint is lost, say where to begin: .option("startingTxid", "committed") repeats what comes after '
-        f'{position.committed}, "earliest" all that is there, a number from that txid on.'
+        f'{position.committed}, "earliest" all that is there, a number from that txid on (`run` takes --option startingTxid=committed).'
     )
     return HandoverError(text, hint=hint)
