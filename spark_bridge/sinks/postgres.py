@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, is_new
 from spark_bridge.sinks.jdbc import Connection, Database
+from spark_bridge.sinks.sql import BATCHES, check_columns, columns_of, listed, on_conflict, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCHES: Final = "stormcell_batches"
 PART: Final = "stormcell_part"
 ATTEMPT: Final = "stormcell_attempt"
 """Columns of the staging table: a task whose executor dies after it has committed is run again, and its rows are there twice."""
@@ -46,7 +46,7 @@ class Postgres(Sink):
             staging = self._beside(f"{self._mark(batch)}_{batch.batch_id}")
             self._stage(df, database, staging)
             self._make_table(connection, staging, df.columns, batch)
-            self._check_columns(connection, df.columns, database.url)
+            check_columns(f"{database.url}: table {self.table!r}", connection.columns(self._quoted_table), df.columns)
             connection.update(self._statement(staging, df.columns), self._values(batch))
             connection.execute(f"DROP TABLE {staging}")
 
@@ -69,16 +69,9 @@ class Postgres(Sink):
         [(there,)] = connection.rows("SELECT to_regclass(?) IS NOT NULL", (self._quoted_table,))
         if there:
             return
-        made = f"CREATE TABLE {self._quoted_table} AS SELECT {_listed(names)} FROM {staging} WITH NO DATA"
-        index = f"CREATE UNIQUE INDEX {self._mark(batch)}_key ON {self._quoted_table} ({_listed(self._key)})"
-        connection.execute(made, *([index] if self._key else []))
-
-    def _check_columns(self, connection: Connection, names: list[str], url: str) -> None:
-        there = connection.columns(self._quoted_table)
-        missing = [name for name in names if name not in there]
-        if missing:
-            text = f"{url}: table {self.table!r} has the columns {', '.join(there)}, and not {', '.join(missing)}"
-            raise SinkError(text, hint="Write to another table, add the columns (ALTER TABLE), or leave them out with select().")
+        made = f"CREATE TABLE {self._quoted_table} AS SELECT {listed(names)} FROM {staging} WITH NO DATA"
+        index = f"CREATE UNIQUE INDEX {self._mark(batch)}_key ON {self._quoted_table} ({listed(columns_of(self.key))})"
+        connection.execute(made, *([index] if columns_of(self.key) else []))
 
     def _statement(self, staging: str, names: list[str]) -> str:
         return f"""
@@ -88,31 +81,21 @@ class Postgres(Sink):
                 WHERE known.query_id = ? OR (known.query_id = excluded.query_id AND known.batch_id < excluded.batch_id)
                 RETURNING 1
             )
-            INSERT INTO {self._quoted_table} ({_listed(names)}) SELECT {_listed(names)} FROM {staging}
+            INSERT INTO {self._quoted_table} ({listed(names)}) SELECT {listed(names)} FROM {staging}
             WHERE EXISTS (SELECT 1 FROM noted)
             AND ({PART}, {ATTEMPT}) IN (SELECT {PART}, min({ATTEMPT}) FROM {staging} GROUP BY {PART})
-            {self._on_conflict(names)}"""
+            {on_conflict(self.key, names)}"""
 
     def _values(self, batch: SinkBatch) -> tuple[str | int, ...]:
         return self.table, batch.query, batch.query_id, batch.batch_id, self.replaces or ""
 
-    def _on_conflict(self, names: list[str]) -> str:
-        if not self._key:
-            return ""
-        changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in names if name not in self._key)
-        return f"ON CONFLICT ({_listed(self._key)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
-
-    @property
-    def _key(self) -> tuple[str, ...]:
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
-
     @property
     def _quoted_table(self) -> str:
-        return ".".join(map(_quoted, self.table.split(".")))
+        return ".".join(map(quoted, self.table.split(".")))
 
     def _beside(self, name: str) -> str:
         """A name in the schema of the table."""
-        return ".".join(map(_quoted, [*self.table.split(".")[:-1], name]))
+        return ".".join(map(quoted, [*self.table.split(".")[:-1], name]))
 
     def _mark(self, batch: SinkBatch) -> str:
         return f"stormcell_{hashlib.sha256(f'{self.table} {batch.query}'.encode()).hexdigest()[:12]}"
@@ -128,11 +111,3 @@ def _with_attempt(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
     for batch in batches:
         added = [pa.repeat(pa.scalar(value, pa.int64()), batch.num_rows) for value in (part, attempt)]
         yield pa.RecordBatch.from_arrays([*batch.columns, *added], names=[*batch.schema.names, PART, ATTEMPT])
-
-
-def _listed(names: "list[str] | tuple[str, ...]") -> str:
-    return ", ".join(map(_quoted, names))
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

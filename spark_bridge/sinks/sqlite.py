@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 import pyarrow as pa
 
 from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+from spark_bridge.sinks.sql import BATCHES, check_columns, columns_of, listed, on_conflict, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-BATCHES: Final = "stormcell_batches"
 ROWS_AT_ONCE: Final = 10_000
 WAIT_SECS: Final = 60.0
 """For another connection that writes."""
@@ -55,9 +55,8 @@ class Sqlite(Sink):
 
     def _write(self, connection: sqlite3.Connection, rows: pa.Table, batch: SinkBatch) -> None:
         self._make_table(connection, rows.schema)
-        names = ", ".join(map(_quoted, rows.column_names))
-        marks = ", ".join("?" * rows.num_columns)
-        statement = f"INSERT INTO {_quoted(self.table)} ({names}) VALUES ({marks}){self._on_conflict(rows.column_names)}"
+        names, marks = rows.column_names, ", ".join("?" * rows.num_columns)
+        statement = f"INSERT INTO {quoted(self.table)} ({listed(names)}) VALUES ({marks}) {on_conflict(self.key, names)}"
         connection.executemany(statement, _values(rows))
         connection.execute(
             f"INSERT OR REPLACE INTO {BATCHES} VALUES (?, ?, ?, ?)", (self.table, batch.query, batch.query_id, batch.batch_id)
@@ -71,24 +70,11 @@ class Sqlite(Sink):
         return None if found is None else Noted(*found)
 
     def _make_table(self, connection: sqlite3.Connection, schema: pa.Schema) -> None:
-        columns = [f"{_quoted(column.name)} {_kind(column.type)[0]}".rstrip() for column in schema]
-        key = [f"PRIMARY KEY ({', '.join(map(_quoted, self._key))})"] if self._key else []
-        connection.execute(f"CREATE TABLE IF NOT EXISTS {_quoted(self.table)} ({', '.join(columns + key)})")
-        there = [row[1] for row in connection.execute(f"PRAGMA table_info({_quoted(self.table)})")]
-        missing = [name for name in schema.names if name not in there]
-        if missing:
-            text = f"{self.path}: table {self.table!r} has the columns {', '.join(there)}, and not {', '.join(missing)}"
-            raise SinkError(text, hint="Write to another table, add the columns (ALTER TABLE), or leave them out with select().")
-
-    def _on_conflict(self, names: list[str]) -> str:
-        if not self._key:
-            return ""
-        changed = ", ".join(f"{_quoted(name)} = excluded.{_quoted(name)}" for name in names if name not in self._key)
-        return f" ON CONFLICT ({', '.join(map(_quoted, self._key))}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
-
-    @property
-    def _key(self) -> tuple[str, ...]:
-        return (self.key,) if isinstance(self.key, str) else tuple(self.key)
+        columns = [f"{quoted(column.name)} {_kind(column.type)[0]}".rstrip() for column in schema]
+        key = [f"PRIMARY KEY ({listed(columns_of(self.key))})"] if columns_of(self.key) else []
+        connection.execute(f"CREATE TABLE IF NOT EXISTS {quoted(self.table)} ({', '.join(columns + key)})")
+        there = [row[1] for row in connection.execute(f"PRAGMA table_info({quoted(self.table)})")]
+        check_columns(f"{self.path}: table {self.table!r}", there, schema.names)
 
 
 def _values(rows: pa.Table) -> Iterator[tuple[Any, ...]]:
@@ -121,7 +107,3 @@ def _text(value: Any) -> str:
     if isinstance(value, date):
         return value.isoformat()
     return str(value) if isinstance(value, Decimal | str) else repr(value)
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
