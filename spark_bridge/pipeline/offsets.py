@@ -28,11 +28,19 @@ def txid_in_log(text: str) -> int | None:
     >>> txid_in_log('v1\\n{"batchTimestampMs": 1}\\n{"txid": 7}')
     7
     """
-    for line in reversed(text.splitlines()[2:]):
-        offset = _json(line)
-        if isinstance(offset, dict) and type(offset.get("txid")) is int:
-            return int(offset["txid"])
-    return None
+    found = map(txid_of, reversed(text.splitlines()[2:]))
+    return next((txid for txid in found if txid is not None), None)
+
+
+def txid_of(offset: object) -> int | None:
+    """Return the txid of an offset of ours, whether Spark gives it as text or not; None for that of another source.
+
+    >>> txid_of('{"txid": 7}'), txid_of({"txid": 7}), txid_of("12"), txid_of("-")
+    (7, 7, None, None)
+    """
+    found = _json(offset) if isinstance(offset, str) else offset
+    txid = found.get("txid") if isinstance(found, dict) else None
+    return txid if type(txid) is int else None
 
 
 def with_txid(function: Callable[[Any, int], object], checkpoint: str, batch: Any, batch_id: int) -> None:

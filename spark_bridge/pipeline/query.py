@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from spark_bridge.pipeline.faults import Fault, explain, explain_error
+from spark_bridge.pipeline.offsets import txid_of
 from spark_bridge.pipeline.progress import BatchDone
 
 
@@ -68,14 +69,3 @@ def done_by(query: str, told: Mapping[str, Any]) -> BatchDone:
         float(told["batchDuration"]),
         sum(states) if states else None,
     )
-
-
-def txid_of(offset: object) -> int | None:
-    """Return the txid of an offset of ours, whether Spark gives it as text or not; None for that of another source.
-
-    >>> txid_of('{"txid": 7}'), txid_of({"txid": 7}), txid_of("12")
-    (7, 7, None)
-    """
-    found = json.loads(offset) if isinstance(offset, str) else offset
-    txid = found.get("txid") if isinstance(found, dict) else None
-    return txid if isinstance(txid, int) else None

@@ -25,8 +25,6 @@ class Restarts:
         self._most = most
         self._deaths = 0
         self._code_faults = 0
-        self.total = 0
-        """Restarts in all."""
 
     def progressed(self) -> None:
         """Note that a batch was finished: what came before is past."""
@@ -38,7 +36,6 @@ class Restarts:
         self._code_faults += kind == "code"
         if kind == "final" or self._code_faults >= CODE_TRIES or self._deaths > self._most:
             return None
-        self.total += 1
         return float(min(FIRST_PAUSE_SECS * 2 ** (self._deaths - 1), LONGEST_PAUSE_SECS))
 
 

@@ -9,6 +9,7 @@ from pyspark.sql.types import StructType
 
 from spark_bridge.handover import REJECTS_SCHEMA, RESERVED, Handover, HandoverError, ddl_of
 from spark_bridge.source.batch_reader import HandoverBatchReader
+from spark_bridge.source.file_partition import ADDED
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.starting import check_consumer
 from spark_bridge.source.stream_reader import HandoverStreamReader
@@ -16,7 +17,6 @@ from spark_bridge.source.stream_reader import HandoverStreamReader
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-ADDED = "`txid` bigint not null, `batch_time` timestamp not null"
 REJECTS = pa.schema([field for field in REJECTS_SCHEMA if field.name not in RESERVED])
 """The columns of `table=rejects`, to which those are added as to the others."""
 
@@ -49,7 +49,7 @@ class StormcellDataSource(DataSource):
         handover = Handover.open(self._options.folder, self._options.storage)
         if self._options.consumer is not None:
             check_consumer(handover, self._options.consumer)
-        return f"{ddl_of(self._columns(handover))}, {ADDED}"
+        return ddl_of(pa.schema([*self._columns(handover), *ADDED]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Of `spark.read`."""
@@ -67,7 +67,7 @@ class StormcellDataSource(DataSource):
     def _check(self, schema: StructType) -> None:
         """A schema of the user's own is refused: the contract has it."""
         handover = Handover.open(self._options.folder, self._options.storage)
-        names = [*self._columns(handover).names, "txid", "batch_time"]
+        names = [*self._columns(handover).names, *(field.name for field in ADDED)]
         if schema.fieldNames() != names:
             text = f"the schema that is given has the columns {schema.fieldNames()}, the hand-over {names}"
             raise HandoverError(text, hint="Leave .schema() out, and select() what is needed.")

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 BATCH_BYTES: Final = 4 << 20
 BATCH_ROWS: Final = 65_536
 ADDED: Final = (pa.field("txid", pa.int64(), nullable=False), pa.field("batch_time", pa.timestamp("us", tz="UTC"), nullable=False))
+"""The columns that rows get beside their own."""
 
 
 @dataclass(frozen=True)
