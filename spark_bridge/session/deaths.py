@@ -1,9 +1,8 @@
 """In words: why there is no session, and what Spark died of."""
 
-import signal
-
 from engine.errors import EngineError
 from spark_bridge.session import wire
+from spark_bridge.session.child.statuses import describe_status
 from spark_bridge.session.config import SparkConfig
 from spark_bridge.session.errors import SparkDied, SparkMissing, SparkUnavailable
 
@@ -28,20 +27,6 @@ def died(config: SparkConfig, told: str | None, status: int, log: str, tail: str
     what = told or f"Spark's process {describe_status(status)}"
     reason, hint = _likely(what, tail)
     return SparkDied(f"Spark ({config.master}) died: {what}{reason}; the end of its log {log}:\n{tail}", hint=hint)
-
-
-def describe_status(status: int) -> str:
-    """Return how a process ended.
-
-    >>> describe_status(-9), describe_status(3)
-    ('was killed by SIGKILL', 'ended with status 3')
-    """
-    if status >= 0:
-        return f"ended with status {status}"
-    try:
-        return f"was killed by {signal.Signals(-status).name}"
-    except ValueError:
-        return f"was killed by signal {-status}"
 
 
 def _likely(what: str, tail: str) -> tuple[str, str | None]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_bridge.session import SparkChild, SparkConfig, SparkDied, SparkUnavailable
-from spark_bridge.session.deaths import describe_status
+from spark_bridge.session.child.statuses import describe_status
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants
 from tests.spark_bridge.session.test_spark_child import count, slow_job
