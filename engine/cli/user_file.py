@@ -17,7 +17,8 @@ from engine.cli.paths import why_unreadable
 from engine.errors import ConfigError, EngineError, TopologyError
 
 _SUFFIX: Final = ".py"
-_ENGINE_FOLDER: Final = str(Path(__file__).resolve().parents[1]) + os.sep
+_NOT_THE_USERS: Final = ("<string>", *(str(Path(__file__).resolve().parents[2] / name) + os.sep for name in ("engine", "spark_bridge")))
+"""Where frames of a traceback begin that are no user's: what a dataclass makes, and what is installed with this."""
 
 
 def split_spec(spec: str, error: type[EngineError]) -> tuple[Path, str | None]:
@@ -131,4 +132,4 @@ class UserFile:
         """Return the frames from the first one in the file on, without those of the engine."""
         file = str(self.path.resolve())
         start = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
-        return [frame for frame in frames[start:] if not frame.filename.startswith(_ENGINE_FOLDER)]
+        return [frame for frame in frames[start:] if not frame.filename.startswith(_NOT_THE_USERS)]

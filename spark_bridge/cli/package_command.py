@@ -17,5 +17,8 @@ def command(output: Path) -> int:
     """
     from spark_bridge.source import package_zip
 
-    click.echo(f"{package_zip(output)} is written: {output.stat().st_size:,} bytes")
+    try:
+        click.echo(f"{package_zip(output)} is written: {output.stat().st_size:,} bytes")
+    except OSError as error:
+        raise click.UsageError(f"{output} cannot be written: {error.strerror}") from error
     return 0

@@ -60,7 +60,7 @@ class SparkHandover:
                 consumer_file(name)
             self.storage()
         except HandoverError as error:
-            raise UsageError(f"SparkHandover: {error.message}", hint=error.hint) from error
+            raise UsageError(f"SparkHandover: {error.message}", hint=error.hint) from None  # it says all that the other one does
 
     def _faults(self) -> Iterator[tuple[str, str]]:
         consumers: object = self.consumers

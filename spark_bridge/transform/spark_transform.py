@@ -49,7 +49,7 @@ class SparkTransform:
         try:
             schema_of(self.schema)
         except HandoverError as error:
-            raise UsageError(f"SparkTransform: {error.message}", hint=error.hint) from error
+            raise UsageError(f"SparkTransform: {error.message}", hint=error.hint) from None  # it says all that the other one does
         declare_streams(self.output_fields)
 
     def _faults(self) -> Iterator[tuple[str, str]]:

@@ -115,6 +115,11 @@ def test_package_writes_the_zip(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert "spark_bridge/source/__init__.py" in zipfile.ZipFile(output).namelist()
 
 
+def test_package_says_where_it_cannot_write(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["package", str(tmp_path / "nowhere" / "out.zip")]) == 2
+    assert "out.zip cannot be written: No such file or directory" in " ".join(capsys.readouterr().err.split())
+
+
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
