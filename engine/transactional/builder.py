@@ -137,6 +137,8 @@ def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
     if spec.is_batched and spec.settings.concurrency != 1:
         yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
+    if spec.is_batched and not spec.subscriptions:
+        yield f"{where}: takes nothing in, so a batch never ends there. Say where its tuples come from: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)
     if issubclass(bolt_class, BurstBolt) and (type(burst_rows) is not int or burst_rows < 1):
         yield f"{where}: {_name(declared)} has burst_rows = {burst_rows!r}. Give a number of tuples, at least 1."

@@ -228,6 +228,13 @@ def test_a_contract_that_is_torn_foreign_or_newer_ends_the_run(handover: SparkHa
         play(handover)
 
 
+def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
+    builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(range(4)), FIELDS, 4))
+    handover_at("local", tmp_path / "spool").declare(builder, "spark")
+    with pytest.raises(TopologyError, match=r"bolt 'spark': takes nothing in.*shuffle_grouping"):
+        builder.build()
+
+
 # What does not fit
 
 
