@@ -55,10 +55,10 @@ class Position:
 
 
 class Consumer:
-    """The file of one consumer. Its only writer is the reader of the one query that uses it; it is written whole."""
+    """The file of one consumer. Once it is there, only the reader of its one query writes it, and always whole."""
 
     def __init__(self, storage: Storage, name: str) -> None:
-        """Take where it is; raise HandoverError for what can be no name of a consumer. Nothing is written before `plan` or `commit`."""
+        """Take where it is; raise HandoverError for what can be no name of one. Nothing is written before `add`, `plan` or `commit`."""
         self.name: Final = name
         self._file: Final = consumer_file(name)
         self._storage = storage

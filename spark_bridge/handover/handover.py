@@ -93,7 +93,7 @@ class Handover:
         return self._known_deleted
 
     def consumers(self) -> dict[str, Position]:
-        """Return where each consumer stands that has a file; one that is declared and has not read yet may have none: it stands at 0."""
+        """Return where each consumer stands that has a file; one that is declared has it once its engine has started."""
         return positions(self.storage)
 
     def consumer(self, name: str) -> Consumer:
