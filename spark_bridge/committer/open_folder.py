@@ -18,7 +18,7 @@ from spark_bridge.handover.names import CONTRACT, FOLDERS
 if TYPE_CHECKING:
     from spark_bridge.committer.spark_handover import SparkHandover
 
-FOR_GOOD: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOTDIR, errno.EROFS, errno.EEXIST})
+FOR_GOOD: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EEXIST})
 """Why a folder cannot be made: no other try would do better."""
 _T = TypeVar("_T")
 

@@ -97,7 +97,7 @@ def _of_handover(text: str) -> Fault | None:
     if last["type"] == "SinkError":
         kind: FaultKind = "passing" if _may_pass(last["text"]) else "code"
     else:
-        kind = "passing" if last["type"] == "StorageUnavailable" else "final"
+        kind = "passing" if last["type"] in ("StorageUnavailable", "SinkUnavailable") else "final"
     return Fault(kind, last["text"][:_MOST_CHARACTERS].rstrip(), last["hint"])
 
 

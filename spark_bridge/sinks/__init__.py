@@ -11,10 +11,10 @@ except ModuleNotFoundError as error:
     fix = "pip install 'stormcell[spark]'"
     raise ModuleNotFoundError(f"spark_bridge.sinks needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None
 
-from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError
+from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, SinkUnavailable
 from spark_bridge.sinks.delta import Delta
 from spark_bridge.sinks.parquet import Parquet
 from spark_bridge.sinks.postgres import Postgres
 from spark_bridge.sinks.sqlite import Sqlite
 
-__all__ = ["Delta", "Parquet", "Postgres", "Sink", "SinkBatch", "SinkError", "Sqlite"]
+__all__ = ["Delta", "Parquet", "Postgres", "Sink", "SinkBatch", "SinkError", "SinkUnavailable", "Sqlite"]

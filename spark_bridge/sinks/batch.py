@@ -18,6 +18,10 @@ class SinkError(HandoverError):
     """A sink cannot write; says what, where, and what to do."""
 
 
+class SinkUnavailable(SinkError):
+    """What a sink writes to is away, full, or held by another just now. A pipeline tries again by itself."""
+
+
 @dataclass(frozen=True)
 class SinkBatch:
     """A micro-batch. The first of each checkpoint is 0."""

@@ -1,12 +1,13 @@
 """Statements of the driver over JDBC: in the JVM of a session, by the driver's jar that Spark has."""
 
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from spark_bridge.sinks.batch import SinkError
+from spark_bridge.sinks.batch import SinkError, SinkUnavailable
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -16,6 +17,19 @@ URL_HINT: Final = "It is postgresql://user:password@host:5432/database."
 JAR_HINT: Final = (
     "Start Spark with PostgreSQL's JDBC driver: spark.jars=/path/to/postgresql-42.7.8.jar, or --packages org.postgresql:postgresql:42.7.8."
 )
+AWAY: Final = tuple(
+    re.compile(text)
+    for text in (
+        r"PSQLException: Connection to \S+ refused",
+        "PSQLException: The connection attempt failed",
+        "PSQLException: An I/O error occurred",
+        "PSQLException: This connection has been closed",
+        "FATAL: terminating connection",
+        "FATAL: the database system is (starting up|shutting down|in recovery mode|not yet accepting)",
+        "FATAL: (sorry, too many clients|remaining connection slots)",
+    )
+)
+"""What PostgreSQL's driver says, in its own language, of SQLSTATE classes 08, 53 and 57; in an error of a task there is only the text."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +94,7 @@ class Database:
             if "ClassNotFoundException" in said or "No suitable driver" in said:
                 raise SinkError(f"this Spark has no driver for {self.url}: {said}", hint=JAR_HINT) from error
             hint = "Nothing of the micro-batch is written. Correct the cause and start the query again: Spark repeats it."
-            raise SinkError(f"{self.url}: {said}", hint=hint) from error
+            raise (SinkUnavailable if is_away(str(error)) else SinkError)(f"{self.url}: {said}", hint=hint) from error
 
 
 class Connection:
@@ -124,6 +138,15 @@ class Connection:
             else:
                 prepared.setString(number, value)
         return prepared
+
+
+def is_away(text: str) -> bool:
+    """Tell whether an error of the driver is one of its connection, or of a server that starts or ends.
+
+    >>> is_away("org.postgresql.util.PSQLException: FATAL: the database system is starting up")
+    True
+    """
+    return any(found.search(text) for found in AWAY)
 
 
 def _said(error: Exception) -> str:

@@ -93,14 +93,16 @@ class Parquet(Sink):
     def _write_by_txid(self, df: "DataFrame", reached: int) -> int:
         """Return the newest txid of the rows; 0 where there are none.
 
-        A row of a txid that is complete fails the job before anything is replaced: its folder has rows of an earlier micro-batch.
+        A row of a txid that is complete fails the job before anything is replaced: its folder has rows of an earlier
+        micro-batch. So does one without a txid, as an outer join makes it: each micro-batch would replace those of the last.
         """
         from pyspark.sql import Observation
         from pyspark.sql import functions as F
 
         told = f"txid {{}} is complete since an earlier micro-batch, and {self.path} is by txid: write Parquet(path, by='batch')"
         late = F.raise_error(F.replace(F.lit(told), F.lit("{}"), F.col(TXID).cast("string"))).cast("bigint")
-        checked = df.withColumn(TXID, F.when(F.col(TXID) <= reached, late).otherwise(F.col(TXID)))
+        none = F.raise_error(F.lit(f"a row has no txid, and {self.path} is by txid: write Parquet(path, by='batch')")).cast("bigint")
+        checked = df.withColumn(TXID, F.when(F.col(TXID).isNull(), none).when(F.col(TXID) <= reached, late).otherwise(F.col(TXID)))
         seen = Observation()
         observed = checked.observe(seen, F.max(TXID).alias("newest"))
         observed.write.mode("overwrite").option("partitionOverwriteMode", "dynamic").partitionBy(TXID).parquet(self.path)

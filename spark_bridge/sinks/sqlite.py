@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, SinkUnavailable, is_new
 from spark_bridge.sinks.sql import BATCHES, check_columns, columns_of, listed, on_conflict, quoted
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 ROWS_AT_ONCE: Final = 10_000
 WAIT_SECS: Final = 60.0
 """For another connection that writes."""
+MAY_PASS: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL")
+"""Errors of SQLite that another try may not meet."""
 Convert = Callable[[Any], Any]
 
 
@@ -43,15 +45,20 @@ class Sqlite(Sink):
         """Write a micro-batch, or skip it where it is there. Raises SinkError."""
         try:
             with closing(sqlite3.connect(self.path, timeout=WAIT_SECS, isolation_level=None)) as connection:
-                if not is_new(self._noted(connection, batch), batch, f"{self.path}: table {self.table!r}", self.replaces):
+                if not self._is_new(connection, batch):
                     return
                 rows = df.toArrow()
                 connection.execute("BEGIN IMMEDIATE")
-                self._write(connection, rows, batch)
+                if self._is_new(connection, batch):  # nobody has written it meanwhile
+                    self._write(connection, rows, batch)
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
             hint = "Make room, correct the rights or the path, or end what holds the file. Nothing of the micro-batch is written."
-            raise SinkError(f"{self.path}: table {self.table!r}: {error}", hint=hint) from error
+            kind = SinkUnavailable if getattr(error, "sqlite_errorname", "").startswith(MAY_PASS) else SinkError
+            raise kind(f"{self.path}: table {self.table!r}: {error}", hint=hint) from error
+
+    def _is_new(self, connection: sqlite3.Connection, batch: SinkBatch) -> bool:
+        return is_new(self._noted(connection, batch), batch, f"{self.path}: table {self.table!r}", self.replaces)
 
     def _write(self, connection: sqlite3.Connection, rows: pa.Table, batch: SinkBatch) -> None:
         self._make_table(connection, rows.schema)

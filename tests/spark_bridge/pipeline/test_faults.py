@@ -3,6 +3,8 @@
 import pytest
 
 from spark_bridge.pipeline.faults import explain, explain_error
+from spark_bridge.sinks import SinkError, SinkUnavailable
+from spark_bridge.sinks.jdbc import Database
 
 STACK = """
 \tat org.apache.spark.api.python.BasePythonRunner$ReaderIterator.handlePythonException(PythonRunner.scala:645)
@@ -104,3 +106,25 @@ def test_an_error_of_this_process_is_told_alike() -> None:
     assert fault.kind == "code"
     assert fault.text.startswith("KeyError: 'wrod'\n    ")
     assert "test_faults.py, line" in fault.text
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Connection to 127.0.0.1:5432 refused. Check that the hostname and port are correct.",
+        "FATAL: terminating connection due to administrator command",
+        "An I/O error occurred while sending to the backend.",
+        "FATAL: the database system is starting up",
+        "This connection has been closed.",
+    ],
+)
+def test_a_database_that_is_away_passes(said: str) -> None:
+    with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+        raise RuntimeError(f"An error occurred while calling o1.save.\n: org.postgresql.util.PSQLException: {said}\n\tat org.x")
+    assert explain_error(raised.value).kind == "passing"
+
+
+def test_a_database_that_refuses_what_it_is_told_does_not() -> None:
+    with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+        raise RuntimeError('org.postgresql.util.PSQLException: ERROR: column "a" is of type integer but expression is of type text')
+    assert explain_error(raised.value).kind == "code"

@@ -1,15 +1,18 @@
 """What every ready-made sink keeps: a micro-batch once, whatever is repeated; another checkpoint is never mistaken for the old one."""
 
 import os
+import sqlite3
 from collections.abc import Callable, Iterable
-from contextlib import suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Barrier
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import StreamingQueryException
 
-from spark_bridge.sinks import Postgres, Sink, SinkBatch, SinkError
+from spark_bridge.sinks import Postgres, Sink, SinkBatch, SinkError, SinkUnavailable, Sqlite
 from spark_bridge.sinks.jdbc import Database
 from spark_bridge.sinks.postgres import ATTEMPT, PART
 from tests.spark_bridge.sinks.kinds import KINDS, place_of, rows_in, sink_of
@@ -104,6 +107,47 @@ def test_a_row_of_an_earlier_txid_is_refused_and_nothing_is_replaced(make: Makes
     with pytest.raises(Exception, match=r"txid 1 is complete since an earlier micro-batch.* write Parquet\(path, by='batch'\)"):
         sink.write(rows([("late", 1, 1), ("a", 3, 3)]), SinkBatch("words", "one", 1))
     assert rows_in(sink, spark) == [("a", 1, 1), ("a", 2, 2)]
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.parametrize("kind", ["parquet by txid"], indirect=True)
+def test_a_row_without_a_txid_is_refused(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    """As an outer join makes them: those of all micro-batches would be at one place, where each replaces the last."""
+    sink = make()
+    sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
+    with pytest.raises(Exception, match=r"a row has no txid.* write Parquet\(path, by='batch'\)"):
+        sink.write(rows([("b", 2, 2), ("nobody's", 2, None)]), SinkBatch("words", "one", 1))
+    assert rows_in(sink, spark) == [("a", 1, 1)]
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
+def test_two_that_write_one_micro_batch_at_once_write_it_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
+    """Both have seen that it is not there, and have fetched its rows, before the first of them writes."""
+    sink, batch = make(), SinkBatch("words", "one", 0)
+    frame, fetched = rows([("a", 1, 1), ("b", 2, 1)]), Barrier(2)
+
+    class Fetched:
+        """A frame whose rows come to both at the same time."""
+
+        def toArrow(self) -> Any:
+            found = frame.toArrow()
+            fetched.wait(60)
+            return found
+
+    with ThreadPoolExecutor(2) as writers:
+        for written in [writers.submit(sink.write, Fetched(), batch) for _ in range(2)]:  # type: ignore[arg-type]
+            written.result()
+    assert rows_in(sink, spark) == [("a", 1, 1), ("b", 2, 1)]
+
+
+def test_a_file_that_another_holds_may_come_free(rows: MakesRows, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_bridge.sinks.sqlite.WAIT_SECS", 0.1)
+    path = tmp_path / "words.db"
+    with closing(sqlite3.connect(path, isolation_level=None)) as holder:
+        holder.execute("BEGIN EXCLUSIVE")
+        with pytest.raises(SinkUnavailable, match="database is locked"):
+            Sqlite(str(path), "words").write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
 
 
 class TaskThatCommitsTwice(Postgres):
