@@ -12,6 +12,16 @@ ROW_GROUP_ROWS: Final = 131_072
 """What waits in memory as Arrow, at most, before it is written."""
 
 
+def with_dictionary(schema: pa.Schema) -> list[str]:
+    """Return the columns that Parquet is to write by dictionary: texts. Numbers and times, which mostly differ from row to row, take twice
+    the time and three times the room so.
+
+    >>> with_dictionary(pa.schema([("host", pa.string()), ("price", pa.float64())]))
+    ['host']
+    """
+    return [field.name for field in schema if pa.types.is_string(field.type) or pa.types.is_large_string(field.type)]
+
+
 class _Abandoned(Exception):
     """The file is not to be finished."""
 
@@ -27,7 +37,7 @@ class PartWriter:
         self._open = ExitStack()
         with storage.telling("write", name):
             self._file = self._open.enter_context(storage.open_output(name))
-            self._writer = pq.ParquetWriter(self._file, schema, compression=compression)
+            self._writer = pq.ParquetWriter(self._file, schema, compression=compression, use_dictionary=with_dictionary(schema))
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows, or have them wait for more."""
