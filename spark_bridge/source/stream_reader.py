@@ -154,7 +154,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._consumer is None:
             hint = 'Add .option("consumer", name): on this version of Spark the bound is counted from what a consumer has planned.'
             raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is given, and no consumer", hint=hint)
-        if position.planned == 0 or self._options.starting is not None:
+        starting = self._options.starting
+        if position.planned == 0 or (isinstance(starting, int) and starting > position.planned):
             return first_offset(self._handover, self._options, position)
         return position.planned
 
