@@ -1,7 +1,8 @@
 """The connection to a Redis server: where it is, a few connections to it, and every call with a time limit and its errors in words."""
 
+import asyncio
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -136,7 +137,7 @@ class RedisLink:
     async def command(self, *args: Arg) -> Any:
         """Return the answer to one command; raise StateError or StateUnavailable."""
         try:
-            return await self._client.execute_command(*args)  # type: ignore[no-untyped-call]
+            return await _with_cancellation(self._client.execute_command(*args))  # type: ignore[no-untyped-call]
         except (exceptions.RedisError, OSError) as error:
             raise await self._told(error, [key for key in args[1:2] if isinstance(key, str)]) from error
 
@@ -144,9 +145,13 @@ class RedisLink:
         """Return what a script gives; it is sent in full where the server does not know it yet."""
         try:
             try:
-                return await self._client.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+                return await _with_cancellation(
+                    self._client.execute_command("EVALSHA", script.sha, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+                )
             except exceptions.NoScriptError:
-                return await self._client.execute_command("EVAL", script.text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+                return await _with_cancellation(
+                    self._client.execute_command("EVAL", script.text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
+                )
         except (exceptions.RedisError, OSError) as error:
             raise await self._told(error, keys) from error
 
@@ -172,7 +177,8 @@ class RedisLink:
             pipeline = self._client.pipeline(transaction=False)
             for command in commands:
                 pipeline.execute_command(*command)
-            return await pipeline.execute()
+            found: list[int] = await _with_cancellation(pipeline.execute())
+            return found
         except (exceptions.RedisError, OSError) as error:
             raise await self._told(error, [str(command[1]) for command in commands]) from error
 
@@ -204,3 +210,14 @@ class RedisLink:
                     f"{self}: {key} holds a {kind}, which the engine did not write (it keeps a {kind_of(key)} there)", hint=told.hint
                 )
         return told
+
+
+async def _with_cancellation(answer: Awaitable[Any]) -> Any:
+    """Wait for an answer; raise CancelledError where the task was cancelled meanwhile. The client sometimes answers all the same."""
+    task = asyncio.current_task()
+    before = 0 if task is None else task.cancelling()
+    try:
+        return await answer
+    finally:
+        if task is not None and task.cancelling() > before:
+            raise asyncio.CancelledError
