@@ -65,12 +65,12 @@ class Consumer:
 
     def read(self) -> Position:
         """Return where it stands: at 0 before it has planned anything."""
-        content = self._storage.read(self._file)
-        return Position() if content is None else read_position(content, f"{self._storage.url}: {self._file!r}")
+        return self.find() or Position()
 
-    def is_there(self) -> bool:
-        """Tell whether it has a file."""
-        return self._storage.exists(self._file)
+    def find(self) -> Position | None:
+        """Return where it stands; None where it has no file."""
+        content = self._storage.read(self._file)
+        return None if content is None else read_position(content, f"{self._storage.url}: {self._file!r}")
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> Position:
         """Note, durably, that it begins to read what is behind `begin` up to `end`; return where it stands.

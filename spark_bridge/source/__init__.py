@@ -1,7 +1,8 @@
 """Committed batches as a streaming DataFrame: `spark.readStream.format("stormcell")` (SP-3). Needs pyspark and no engine.
 
 A query's life, in reading order: `options` (what a user says), `data_source` (what Spark asks first), `starting` (where a new checkpoint
-begins), `stream_reader` (offsets, partitions, commits, on the driver), `admission` (how much a micro-batch takes), `file_partition` (the
+begins), `continuing` (whether one goes on from where its consumer is),
+`stream_reader` (offsets, partitions, commits, on the driver), `admission` (how much a micro-batch takes), `file_partition` (the
 rows, on the executors). `batch_reader` is `spark.read`; `package` makes the zip that executors need.
 """
 

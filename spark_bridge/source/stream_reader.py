@@ -133,7 +133,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def commit(self, end: dict[str, int]) -> None:
         """Note that nothing up to `end` is asked for again."""
         if self._consumer is not None:
-            self._position()
+            self._position()  # raises where the consumer was removed
             self._consumer.commit(end[TXID])
 
     def _see(self, offset: str, position: Position) -> None:
@@ -145,9 +145,10 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _position(self) -> Position:
         if self._consumer is None:
             return Position()
-        if not self._consumer.is_there():
+        position = self._consumer.find()
+        if position is None:
             check_consumer(self._handover, self._consumer.name)  # a command has removed it, and it does not come back by itself
-        return self._consumer.read()
+        return position or Position()
 
     def _begin(self, position: Position) -> int:
         """Where the next micro-batch begins, before Spark 4.2; a new checkpoint begins where `first_offset` says."""

@@ -68,3 +68,12 @@ def test_the_engine_needs_neither(tmp_path: Path) -> None:
     done = said_without("pyspark pyarrow pandas", tmp_path, "-m", "engine", "run", f"{os.getcwd()}/examples/hello.py", "--plain")
     assert done.returncode == 0, done.stderr
     assert "Hello, world!" in done.stdout
+
+
+@pytest.mark.parametrize("option", [(), ("--remove",)])
+def test_what_makes_sessions_start_sooner_says_what_to_install(option: tuple[str, ...], tmp_path: Path) -> None:
+    done = said_without("pyspark", tmp_path, "-m", "spark_bridge", "prepare", *option)
+    assert done.returncode == 2
+    assert "pyspark, which is not installed" in done.stderr
+    assert SPARK in done.stderr
+    assert "Traceback" not in done.stderr

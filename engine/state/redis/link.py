@@ -185,7 +185,7 @@ class RedisLink:
     async def about(self, section: str) -> Mapping[str, Any]:
         """Return what the server says of itself, nothing where it does not tell this user."""
         try:
-            told: Mapping[str, Any] = await self._client.execute_command("INFO", section)  # type: ignore[no-untyped-call]
+            told: Mapping[str, Any] = await _with_cancellation(self._client.execute_command("INFO", section))  # type: ignore[no-untyped-call]
         except (exceptions.RedisError, OSError) as error:
             if code_of(error) in ("NOPERM", "UNKNOWN"):
                 return {}

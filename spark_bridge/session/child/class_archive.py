@@ -12,8 +12,6 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from pyspark.find_spark_home import _find_spark_home
-
 from spark_bridge.session.child.diagnosis import java
 
 if TYPE_CHECKING:
@@ -31,7 +29,12 @@ def archive_path() -> Path:
 
 
 def spark_home() -> str:
-    """Return the folder of Spark that is started here."""
+    """Return the folder of Spark that is started here; raise ModuleNotFoundError, which says what to install."""
+    try:
+        from pyspark.find_spark_home import _find_spark_home
+    except ModuleNotFoundError:
+        fix = "pip install 'stormcell[spark]'"
+        raise ModuleNotFoundError(f"Spark needs pyspark, which is not installed. Install it: {fix}", name="pyspark") from None
     return str(_find_spark_home())  # type: ignore[no-untyped-call]
 
 

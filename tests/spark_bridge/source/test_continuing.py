@@ -1,31 +1,13 @@
 """A checkpoint goes on from what its consumer has planned, or the query is refused: nothing is skipped, and nothing deleted unread."""
 
-from collections.abc import Callable
-from pathlib import Path
-
 import pytest
 
 from spark_bridge.handover import HandoverError
-from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.stream_reader import HandoverStreamReader
-from tests.spark_bridge.source.test_stream_reader import at, position, rows_of
+from tests.spark_bridge.source.makes_reader import MakesReader, at, position, rows_of
 from tests.spark_bridge.writing import Writer
 
 pytestmark = pytest.mark.guarantee("SP-1", "SP-3")
-MakesReader = Callable[..., HandoverStreamReader]
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> Writer:
-    return Writer(tmp_path / "handover", consumers=["c"])
-
-
-@pytest.fixture
-def reader(writer: Writer) -> MakesReader:
-    def make(**options: str) -> HandoverStreamReader:
-        return HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "consumer": "c", **options}))
-
-    return make
 
 
 def started_again(query: HandoverStreamReader, txid: int) -> HandoverStreamReader:

@@ -1,45 +1,16 @@
 """What Spark asks of the reader, in the order in which it asks; without Spark, which is only the caller."""
 
 import pickle
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from spark_bridge.handover import HandoverError, Position, TornFile, TransactionDeleted, TransactionMissing
+from spark_bridge.handover import HandoverError, TornFile, TransactionDeleted, TransactionMissing
 from spark_bridge.source.file_partition import FilePartition
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.stream_reader import HandoverStreamReader
+from tests.spark_bridge.source.makes_reader import MakesReader, at, position, rows_of
 from tests.spark_bridge.writing import TIME_MS, Writer
-
-MakesReader = Callable[..., HandoverStreamReader]
-
-
-@pytest.fixture
-def writer(tmp_path: Path) -> Writer:
-    return Writer(tmp_path / "handover", consumers=["c"])
-
-
-@pytest.fixture
-def reader(writer: Writer) -> MakesReader:
-    def make(**options: str) -> HandoverStreamReader:
-        return HandoverStreamReader(SourceOptions.parse({"path": writer.folder, "consumer": "c", **options}))
-
-    return make
-
-
-def at(txid: int) -> dict[str, int]:
-    return {"txid": txid}
-
-
-def position(writer: Writer) -> Position:
-    return writer.handover.consumer("c").read()
-
-
-def rows_of(reader: HandoverStreamReader, partitions: Any) -> list[tuple[Any, ...]]:
-    batches = [batch for partition in partitions for batch in reader.read(partition)]
-    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.mark.guarantee("SP-3")

@@ -20,11 +20,6 @@ ReadsStream = Callable[..., list[list[Any]]]
 
 
 @pytest.fixture
-def writer(tmp_path: Path) -> Writer:
-    return Writer(tmp_path / "handover", consumers=["c"])
-
-
-@pytest.fixture
 def source(spark: "SparkSession") -> "SparkSession":
     register(spark)
     return spark
