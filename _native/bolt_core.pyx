@@ -244,7 +244,7 @@ cdef class BoltCore(BoltDispatch):
         return 0
 
     cdef int report_settle(self, Tuple tup) except -1:
-        """Tell the spout task that emitted tup that this task has settled it (task_port.on_settled)."""
+        """Tell the spout task that emitted tup that this task has acked it (task_port.on_settled); a fail comes as the verdict."""
         cdef double at = self.now()
         ring = self.settle_rings.get(tup.origin.task_id)
         if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
@@ -260,8 +260,6 @@ cdef class BoltCore(BoltDispatch):
             self.end_sample(tup)
         if self.rare & TRACES and tup.root != 0:
             self.trace("failed", tup.roots, self.task_id)
-        if tup.flags & REPORTS_SETTLE:
-            self.report_settle(tup)
         return self.signal_roots(tup, FAIL, reason)
 
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:

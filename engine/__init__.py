@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
     from engine.cluster.local_cluster import Run, run
     from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+    from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
     from engine.state import KeyValueState, StateProvider
     from engine.transactional import (
         BatchBolt,
@@ -81,6 +82,11 @@ __all__ = [
     "Failure",
     "FatalError",
     "Fields",
+    "FlowControlBolt",
+    "FlowControlSpout",
+    "FlowProducer",
+    "FlowSettings",
+    "FlowSnapshot",
     "Inlet",
     "InletClosed",
     "InletHandle",
@@ -124,6 +130,11 @@ _LOADED_WHEN_USED = {
     "Committer": "engine.transactional",
     "ComponentSnapshot": "engine.cluster.snapshot",
     "FailedBatch": "engine.transactional",
+    "FlowControlBolt": "engine.flow",
+    "FlowControlSpout": "engine.flow",
+    "FlowProducer": "engine.flow",
+    "FlowSettings": "engine.flow",
+    "FlowSnapshot": "engine.flow",
     "KeyValueState": "engine.state",
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
     "OpaqueValue": "engine.transactional.values",
@@ -143,7 +154,7 @@ _LOADED_WHEN_USED = {
 }
 
 
-_PARTS = ("cli", "cluster", "metrics", "testing", "transactional")
+_PARTS = ("cli", "cluster", "flow", "metrics", "testing", "transactional")
 """Modules that `engine.metrics.CONTENT_TYPE` and its like mean without an import of their own."""
 
 

@@ -13,6 +13,7 @@ from engine.clock import Clock
 from engine.cluster.assembly import Assembly, assemble
 from engine.cluster.observe import observe
 from engine.cluster.plan import plan_tasks
+from engine.cluster.position_store import PositionStore
 from engine.cluster.run_port import ClusterRunPort
 from engine.cluster.snapshot import Snapshot
 from engine.cluster.supervisor import RunState, Supervisor
@@ -26,7 +27,7 @@ from engine.kernel import Pulse, Tuple
 from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
-from engine.state import provider_of
+from engine.state import Ledger, provider_of
 from engine.topology import InletHandle, RunPreparation, Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
@@ -57,6 +58,9 @@ class Run:
         self._supervisor: Supervisor | None = None
         self._checkpoints: Checkpoints | None = None
         self._preparation: RunPreparation | None = None
+        self._port: ClusterRunPort | None = None
+        self._ledger_of: Callable[[str], Ledger] | None = None
+        """Of the state provider, where the run has one for its components."""
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
@@ -74,11 +78,17 @@ class Run:
             await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
             return self
         places = state_places(self.topology, self.config)
+        if not places and any(spec.keeps_position for spec in self.topology.spouts):
+            store = PositionStore(self.topology, self.config)
+            self._ledger_of = store.ledger
+            await self._begin_prepared(store, random, loop)
+            return self
         if not places:
             await self._begin(self.topology, random, loop)
             return self
         provider = provider_of(self.config.state_provider)
         checkpoints = self._checkpoints = Checkpoints(self.topology.name, provider, self.config, self._clock, places)
+        self._ledger_of = provider.ledger
         await checkpoints.open()
         try:
             await self._begin(with_checkpoints(self.topology, checkpoints, self.config), random, loop)
@@ -98,7 +108,7 @@ class Run:
 
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
-        port = ClusterRunPort()
+        port = self._port = ClusterRunPort(self._ledger_of)
         around = RunSurroundings(
             topology=topology,
             config=self.config,
@@ -234,6 +244,7 @@ class Run:
             checkpoint=self._checkpoints.snapshot() if self._checkpoints is not None else None,
             errors=tuple(self._errors),
             user_metrics=self._metrics.read(),
+            flow=() if self._port is None else self._port.flow(),
         )
 
     def metrics_text(self) -> str:

@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from engine.checkpoint.status import CheckpointSnapshot
+from engine.flow.status import FlowSnapshot
 from engine.metrics import Distribution, UserMetric
 from engine.names import is_reserved
 
@@ -180,6 +181,8 @@ class Snapshot:
     user_metrics: tuple[UserMetric, ...] = field(default=())
     checkpoint: CheckpointSnapshot | None = None
     """How the checkpoints go, in a run with state."""
+    flow: tuple[FlowSnapshot, ...] = ()
+    """How the flow of each task of a flow-control spout stands."""
 
     @property
     def spouts(self) -> tuple[ComponentSnapshot, ...]:
@@ -196,6 +199,7 @@ class Snapshot:
             "errors": [error_dict(report) for report in self.errors],
             "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
             "checkpoint": None if self.checkpoint is None else asdict(self.checkpoint),
+            "flow": [asdict(each) for each in self.flow],
         }
 
 

@@ -1,10 +1,10 @@
 """The working `SpoutPort`: what the engine's own spouts may ask of their task."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from engine.names import DEFAULT_STREAM
-from engine.topology import Values
+from engine.topology import ComponentSpec, Values
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:
@@ -33,6 +33,10 @@ class ExecutorSpoutPort:
 
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
         self._executor.core.on_reply = listener
+
+    def subscribers(self, stream: str = DEFAULT_STREAM) -> Sequence[ComponentSpec]:
+        executor = self._executor
+        return [spec for spec, _ in executor.around.topology.subscribers(executor.place.component_id, stream)]
 
     def poll_again(self) -> None:
         self._executor.poll_again()

@@ -18,7 +18,7 @@ class FlowTaskSnapshot:
     """Packs that are."""
     in_flight_records: int
     pack_records: int
-    """Records in the next pack for it, at most."""
+    """Records in the last pack that was sent to it."""
     service_ms: float | None
     """Smoothed service time of a record; None before the first ack."""
     service_p99_ms: float | None

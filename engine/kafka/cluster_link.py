@@ -13,10 +13,10 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 from engine.config import setting
+from engine.config.judged import judged
 from engine.errors import FatalError, UsageError
 from engine.kafka import client_errors, reach
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.judged import judged
 from engine.kafka.offset_manager import PartitionId
 from engine.names import did_you_mean, nearest
 

@@ -7,7 +7,7 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.config import setting
-from engine.kafka.judged import judged, keep
+from engine.config.judged import judged, keep
 
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
 """`"host:port"`, several with commas between them, or a sequence of them. They are where to begin: the cluster names the rest."""

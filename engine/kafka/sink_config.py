@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from engine.config import setting
+from engine.config.judged import judged
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.judged import judged
 from engine.topology import Tuple
 
 _C_INT_MAXIMUM: Final = 2**31 - 1

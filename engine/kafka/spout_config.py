@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from engine.config import setting
+from engine.config.judged import judged, keep
 from engine.errors import UsageError
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.judged import judged, keep
 from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
 from engine.topology.stream import OutputFields, declare_streams
 

@@ -12,6 +12,7 @@ try:
     from _native.column_buffers import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
+    from _native.flow_consumer import AdaptiveFlowConsumer, FlowTasks, Sending
     from _native.histogram import LatencyHistogram
     from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
@@ -33,6 +34,7 @@ __all__ = [
     "LIFETIME",
     "AckLedger",
     "AckerCore",
+    "AdaptiveFlowConsumer",
     "BatchEmitter",
     "BatchFeed",
     "BatchPart",
@@ -44,6 +46,7 @@ __all__ = [
     "EdgeIds",
     "Emitter",
     "Entry",
+    "FlowTasks",
     "LatencyHistogram",
     "Layers",
     "Mailbox",
@@ -54,6 +57,7 @@ __all__ = [
     "RecordFeed",
     "RotatingMap",
     "Rotation",
+    "Sending",
     "Signal",
     "SignalRing",
     "Source",

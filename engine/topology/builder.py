@@ -186,6 +186,8 @@ def judge(declaration: Declaration) -> Judged:
         keeps_state=declaration.kind == "bolt" and getattr(declared, "keeps_state", False) is True,
         is_batched=declaration.kind == "bolt" and getattr(declared, "is_batched", False) is True,
         is_committer=declaration.kind == "bolt" and getattr(declared, "is_committer", False) is True,
+        keeps_position=declaration.kind == "spout" and getattr(declared, "keeps_position", False) is True,
+        feeds_one_bolt=declaration.kind == "spout" and getattr(declared, "feeds_one_bolt", False) is True,
     )
     return Judged(spec, faults + setting_faults, streams is not None, declared)
 

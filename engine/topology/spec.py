@@ -62,6 +62,10 @@ class ComponentSpec:
     """True for batch bolts (TX-5)."""
     is_committer: bool = False
     """True for batch bolts that finish in the commit phase (TX-2)."""
+    keeps_position: bool = False
+    """True for spouts that keep their position in the run's state provider (FC-6)."""
+    feeds_one_bolt: bool = False
+    """True for spouts that choose a task of the one bolt behind them (FC-1)."""
     attendant: "MakesAttendant | None" = None
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
 

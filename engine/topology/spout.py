@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
-from typing import Literal, TypeAlias
+from typing import ClassVar, Literal, TypeAlias
 
 from engine.topology.collector import SpoutCollector
 from engine.topology.context import TaskContext
@@ -32,6 +32,11 @@ class Spout(ABC):
     """At most so many open trees for each task; None: as `Config.max_spout_pending` says."""
     on_error: OnError | None = None
     """None: as `Config.on_error` says (`restart`)."""
+
+    keeps_position: ClassVar[bool] = False
+    """True for spouts that keep their position in the run's state provider (FC-6)."""
+    feeds_one_bolt: ClassVar[bool] = False
+    """True for spouts that choose a task of the one bolt behind them (FC-1)."""
 
     context: TaskContext
     """Set before `open`."""

@@ -5,8 +5,8 @@ that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from engine.errors import Failure
 from engine.kernel import BatchFeed
@@ -14,6 +14,9 @@ from engine.names import DEFAULT_STREAM
 from engine.topology.collector import Tuple
 from engine.topology.context import TaskContext
 from engine.topology.values import Values
+
+if TYPE_CHECKING:
+    from engine.topology.spec import ComponentSpec
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
 """What a spout task does: emits; has max_spout_pending open trees or full targets; is exhausted; is paused with no open
@@ -35,6 +38,12 @@ class RunPort(Protocol):
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return what each of the user's spout tasks does, by task id."""
 
+    def show_flow(self, task_id: int, read: Callable[[], Any]) -> None:
+        """Have the run's snapshots show how the flow of this spout task stands, as `read()` says (`engine.flow.FlowSnapshot`)."""
+
+    def ledger(self, name: str) -> Any:
+        """Return the ledger of this name in the run's state provider (`engine.state.Ledger`): for spouts that keep a position."""
+
 
 class SpoutPort(Protocol):
     """The port of a spout task."""
@@ -52,10 +61,16 @@ class SpoutPort(Protocol):
         """
 
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
-        """Have `listener(message_id, task_id, secs)` told of each receiving task's own settle: `secs` after the emit, undeferred."""
+        """Have `listener(message_id, task_id, secs)` told of each receiving task's own ack: `secs` after the emit, undeferred.
+
+        A fail comes as the verdict of the tree, which names the task.
+        """
 
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
         """Have `listener(message_id, task_id, answer)` told of each `reply` to a control tuple, before the verdict of its tree."""
+
+    def subscribers(self, stream: str = DEFAULT_STREAM) -> "Sequence[ComponentSpec]":
+        """Return the components that take in this stream, in the order of declaration."""
 
     def poll_again(self) -> None:
         """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""

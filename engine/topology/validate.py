@@ -46,7 +46,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
-    return [*faults, *_state_graph_faults(topology), *_batch_faults(topology)]
+    return [*faults, *_state_graph_faults(topology), *_batch_faults(topology), *_flow_faults(topology)]
 
 
 def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
@@ -63,11 +63,31 @@ def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
 def run_faults(topology: Topology, config: Config) -> list[str]:
     """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, what state does not go with."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
+    found += _position_faults(topology, config)
     if topology.prepares is not None and config.acker_executors == 0:
         found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
-    if config.standby and topology.prepares is None and not any(spec.keeps_state for spec in topology.bolts):
+    keeps_something = any(spec.keeps_state or spec.keeps_position for spec in topology.components.values())
+    if config.standby and topology.prepares is None and not keeps_something:
         found.append("standby=True waits for the process that has the topology's state, and this topology keeps none. Leave it at False.")
     return found
+
+
+def _position_faults(topology: Topology, config: Config) -> Iterator[str]:
+    """Yield which spouts cannot know how far everything is done (FC-6)."""
+    for spec in topology.spouts:
+        if spec.keeps_position and config.acker_executors == 0:
+            yield f"{_where(spec)}: needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+
+
+def _flow_faults(topology: Topology) -> Iterator[str]:
+    """Yield which spouts that choose a task do not have the one bolt to choose in (FC-1)."""
+    for spec in topology.spouts:
+        takers = [repr(target) for target in topology.targets(spec.component_id)]
+        if spec.feeds_one_bolt and len(takers) != 1:
+            yield (
+                f"{_where(spec)}: sends each record to one task of one bolt, and {' and '.join(takers) or 'nobody'} "
+                f"subscribe{'s' * (not takers)} to it. Subscribe one bolt by direct_grouping(); it may emit to others."
+            )
 
 
 def _batch_faults(topology: Topology) -> Iterator[str]:

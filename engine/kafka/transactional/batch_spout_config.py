@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
 from engine.config import setting
+from engine.config.judged import judged
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.judged import judged
 from engine.kafka.spout_config import output_faults, source_faults, start_faults
 from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
 from engine.topology.stream import OutputFields

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from engine.config import setting
+from engine.config.judged import judged, keep
 from engine.kafka.connection import PLAINTEXT, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.judged import judged, keep
 from engine.kafka.sink_config import REFUSED, Content, Partitioner, is_topic_name, record_faults
 from engine.topology import Tuple
 

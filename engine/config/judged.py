@@ -5,7 +5,8 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from engine.config import SettingFault, settings_of, unknown_key
+from engine.config.config import unknown_key
+from engine.config.setting import SettingFault, settings_of
 from engine.errors import ConfigError
 
 _T = TypeVar("_T")

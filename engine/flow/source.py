@@ -1,0 +1,169 @@
+"""A producer's records on their way to the controller: pulled from a generator, or by background work from an async one."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from engine.errors import UsageError
+from engine.flow.producer import FlowProducer, Yielded
+from engine.topology import CallKind, TaskContext, call_kind
+
+BUFFER_RECORDS: Final = 4096
+"""Records of an async generator that wait at most to be pulled."""
+
+Offer = Callable[[Any, Any, float], None]
+
+
+class Source(ABC):
+    """The records of one producer behind a position."""
+
+    def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
+        self._producer = producer
+        self._context = context
+        self._offer = offer
+        self._after = after
+        """The position of the last record that was offered."""
+        self.has_ended = False
+        self.steps_back = 0
+        """Positions that were less than the one before: allowed, and seldom meant."""
+
+    @abstractmethod
+    def pull(self, most: int) -> None:
+        """Offer what there is, up to so many records; raise what the producer raises, behind what it yielded before."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Close the generator, so that its `with` blocks end."""
+
+    def _note_back(self, position: Any) -> None:
+        try:
+            is_back = self._after is not None and position < self._after
+        except TypeError:  # another kind of position: nothing to compare with
+            return
+        if is_back:
+            self.steps_back += 1
+
+    def _checked(self, item: Any) -> tuple[Any, Any]:
+        if not isinstance(item, (tuple, list)) or len(item) != 2:
+            raise UsageError(
+                f"{type(self._producer).__name__}.records() yielded {item!r}"[:300],
+                hint="Yield (position, record), or None where there is nothing just now.",
+            )
+        if item[0] is None:
+            raise UsageError(
+                f"{type(self._producer).__name__}.records() yielded a record without a position: {item[1]!r}"[:300],
+                hint="Yield (position, record); a restart goes on behind the position.",
+            )
+        return item[0], item[1]
+
+
+class GeneratorSource(Source):
+    """Pulls as much as is wanted, on the spot."""
+
+    _iterator: Iterator[Yielded] | None = None
+
+    def pull(self, most: int) -> None:
+        now, offer = self._context.clock.now(), self._offer
+        if self._iterator is None:
+            self._iterator = iter(self._producer.records(self._after))  # type: ignore[arg-type]
+        try:
+            for _ in range(most):
+                item = next(self._iterator, _END)
+                if item is None:
+                    return
+                if item is _END:
+                    self.has_ended = True
+                    return
+                position, record = self._checked(item)
+                self._note_back(position)
+                offer(position, record, now)
+                self._after = position
+        except BaseException:
+            self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind what was yielded
+            raise
+
+    async def close(self) -> None:
+        close = getattr(self._iterator, "close", None)
+        if close is not None:
+            close()
+
+
+class AsyncGeneratorSource(Source):
+    """Background work fills a bounded buffer; `pull` takes from there, and never waits."""
+
+    def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
+        super().__init__(producer, after, context, offer)
+        self._waiting: deque[tuple[Any, Any, float]] = deque()
+        self._has_room = asyncio.Event()
+        self._error: BaseException | None = None
+        self._is_drawn = False
+        self._last = after
+        self._begin()
+
+    def _begin(self) -> None:
+        self._error = None
+        self._filling = self._context.create_task(self._fill(self._last))
+
+    async def _fill(self, after: Any) -> None:
+        records = aiter(self._producer.records(after))  # type: ignore[arg-type]
+        try:
+            async for item in records:
+                if item is None:
+                    continue
+                self._waiting.append((*self._checked(item), self._context.clock.now()))
+                self._last = item[0]
+                self._context.wake()
+                if len(self._waiting) >= BUFFER_RECORDS:
+                    self._has_room.clear()
+                    await self._has_room.wait()
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:
+            aio_task = asyncio.current_task()
+            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+                raise  # the filling is to end; another CancelledError is the producer's own
+            self._error = error  # `pull` raises it, behind what was yielded before
+        else:
+            self._is_drawn = True
+        finally:
+            aclose = getattr(records, "aclose", None)
+            if aclose is not None:
+                await aclose()
+            self._context.wake()
+
+    def pull(self, most: int) -> None:
+        waiting = self._waiting
+        for _ in range(min(most, len(waiting))):
+            position, record, at = waiting.popleft()
+            self._note_back(position)
+            self._offer(position, record, at)
+            self._after = position
+        if len(waiting) <= BUFFER_RECORDS // 2:
+            self._has_room.set()
+        if waiting:
+            return
+        if self._error is not None:
+            error = self._error
+            self._begin()
+            raise error
+        self.has_ended = self._is_drawn
+
+    async def close(self) -> None:
+        self._filling.cancel()
+        await asyncio.wait([self._filling])
+
+
+_END: Final = object()
+
+
+def source_of(producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> Source:
+    """Return the source for the kind of function that `records` is."""
+    kind = call_kind(producer.records)
+    if kind is CallKind.COROUTINE:
+        raise UsageError(
+            f"{type(producer).__name__}.records() is an `async def` that yields nothing", hint="Yield (position, record) inside it."
+        )
+    made = AsyncGeneratorSource if kind is CallKind.ASYNC_GENERATOR else GeneratorSource
+    return made(producer, after, context, offer)
