@@ -11,7 +11,7 @@ from _native.histogram cimport LatencyHistogram, record
 
 cdef enum:
     PACKS_AHEAD = 2                 # beyond those that it works on: so that a task never waits for its sender
-    SMOOTHING = 8                   # the newest service time counts an eighth, as in TCP's smoothed round trip
+    SMOOTHING = 8                   # for each pack at once: the newest counts an eighth, as in TCP's smoothed round trip
 
 cdef double FIRST_PAUSE_SECS = 0.010
 cdef double LONGEST_PAUSE_SECS = 1.0
@@ -114,8 +114,8 @@ cdef class AdaptiveFlowConsumer:
         self.take_back(sending, now)
         self.settled_packs += 1
         record(self.service, service / sending.records)
-        self.record_secs += (service / sending.records - self.record_secs) / (1 if first else SMOOTHING)
-        self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING)
+        self.record_secs += (service / sending.records - self.record_secs) / (1 if first else SMOOTHING * self.width)
+        self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.width)
         self.failures = 0
         if passed > self.threshold():
             self.code = SLOW

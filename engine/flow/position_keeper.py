@@ -80,6 +80,7 @@ class PositionKeeper:
         if not self.is_due:
             return
         self._writing = asyncio.ensure_future(self._write(self._prefix.done, self._prefix.position))
+        self._writing.add_done_callback(_retrieve)
         await asyncio.shield(self._writing)
 
     async def _write(self, done: int, position: Any) -> None:
@@ -98,6 +99,12 @@ class PositionKeeper:
             ) from error
         self.position, self.recorded = position, done
         self._context.wake()  # it may have been the last thing that the run waited for
+
+
+def _retrieve(writing: "asyncio.Task[None]") -> None:
+    """Its instance may have died meanwhile: asyncio is not to complain of what it raised."""
+    if not writing.cancelled():
+        writing.exception()
 
 
 def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> StoredPosition:

@@ -1,4 +1,5 @@
-"""What hypothesis proves of tuple trees and of offsets of Kafka: a proof takes a random program, and raises where model and engine differ.
+"""What hypothesis proves of tuple trees, offsets of Kafka and flow control: a proof takes a random program, and raises where
+model and engine differ.
 
 The tests run each a few hundred times, `python -m tests.soak` as often as it is told.
 """
@@ -9,7 +10,9 @@ import hypothesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
+from engine.flow.settings import FlowSettings
 from tests.model.core_program import CoreProgram
+from tests.model.flow_program import FlowProgram
 from tests.model.ledger_program import LedgerProgram, Rule
 from tests.model.offset_program import OffsetProgram
 from tests.model.run_program import RunProgram
@@ -43,6 +46,11 @@ def prove_offsets(program: bytes, seed: int, limit: int, most_bytes: int, bulk: 
     OffsetProgram(seed, limit=limit, most_bytes=most_bytes, bulk=bulk).run(program if bulk == 1 else program[:60])
 
 
+def prove_flow(program: bytes, seed: int, tasks: int, width: int, calm: int, settings: FlowSettings) -> None:
+    """The controller of a flow and its tasks."""
+    FlowProgram(seed, tasks=tasks, width=width, calm=calm, settings=settings).run(program)
+
+
 class AllAckersTurn(CoreProgram):
     """Programs whose outcome cannot depend on the number of ackers: these turn together, and none dies."""
 
@@ -69,6 +77,17 @@ def prove_number_of_ackers(program: bytes, seed: int) -> None:
 
 RULES = st.sampled_from(["progress", "emit"])
 NUMBERS = st.sampled_from(ACKERS)
+FLOW_SETTINGS = st.builds(
+    FlowSettings,
+    choice=st.sampled_from(["least_wait", "least_wait", "round_robin"]),
+    threshold_ms=st.sampled_from([None, None, 1.0, 50.0]),
+    initial_window=st.sampled_from([1, 2, 3]),
+    max_window=st.sampled_from([3, 5, 64]),
+    pack_records=st.sampled_from([1, 3, 20]),
+    pack_bytes=st.sampled_from([60, 1 << 20]),
+    max_pending_records=st.sampled_from([20, 40, 1000]),
+    max_retries=st.sampled_from([None, None, 0, 1, 3]),
+)
 
 PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]]]] = {
     "ledgers": (prove_ledgers, {"program": programs(60, 900), "seed": SEEDS, "ackers": NUMBERS, "rule": RULES, "timeouts": st.booleans()}),
@@ -82,6 +101,17 @@ PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]
             "limit": st.sampled_from([1, 3, 10, 40, 100_000]),
             "most_bytes": st.sampled_from([30, 64, 4096]),
             "bulk": st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 1, 300]),
+        },
+    ),
+    "flow": (
+        prove_flow,
+        {
+            "program": programs(300, 3000),
+            "seed": SEEDS,
+            "tasks": st.sampled_from([1, 2, 3, 12]),
+            "width": st.sampled_from([1, 1, 4]),
+            "calm": st.sampled_from([1, 10, 100]),
+            "settings": FLOW_SETTINGS,
         },
     ),
     "number of ackers": (prove_number_of_ackers, {"program": programs(90, 600), "seed": SEEDS}),

@@ -1,0 +1,405 @@
+"""What can be wrong with a producer, its positions, settings, topology and what is stored: one clear error each, and nothing lost."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import (
+    BasicBolt,
+    ComponentError,
+    Config,
+    ConfigError,
+    FlowControlBolt,
+    FlowControlSpout,
+    FlowProducer,
+    FlowSettings,
+    TopologyBuilder,
+    TopologyError,
+    Tuple,
+    UsageError,
+)
+from engine.cluster.local_cluster import Run
+from engine.errors import StateFenced, StateUnavailable
+from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
+from engine.state import Ledger, provider_of
+from engine.state.memory import MemoryProvider
+from engine.testing import run_topology
+from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
+
+
+class Yields(FlowProducer):
+    """Yields what it is given."""
+
+    def __init__(self, *items: Any) -> None:
+        self.items = items
+
+    def records(self, after: Any) -> Iterator[Any]:
+        yield from self.items
+
+
+class Nothing(FlowControlBolt):
+    """Does nothing."""
+
+    def process(self, record: Any) -> None:
+        return None
+
+
+# The producer
+
+
+@pytest.mark.parametrize(
+    ("items", "text"),
+    [
+        ([5], "Yields.records() yielded 5"),
+        ([(1, 2, 3)], "Yields.records() yielded (1, 2, 3)"),
+        (["ab"], "Yields.records() yielded 'ab'"),
+        ([(None, "line")], "yielded a record without a position: 'line'"),
+    ],
+)
+def test_what_is_no_record_with_a_position_is_refused(items: list[Any], text: str) -> None:
+    with pytest.raises(ComponentError) as raised:
+        play(lambda: Yields((1, 1), *items), Nothing)
+    assert text in str(raised.value.error)
+
+
+def test_records_that_is_a_coroutine_function_is_refused() -> None:
+    class Wrong(FlowProducer):
+        async def records(self, after: Any) -> Any:  # type: ignore[override]
+            return None
+
+    with pytest.raises(ComponentError, match="yields nothing"):
+        play(Wrong, Nothing)
+
+
+def test_a_position_that_cannot_be_kept_ends_the_run_and_says_what_can() -> None:
+    with pytest.raises(ComponentError) as raised:
+        play(lambda: Yields((object(), 1)), Nothing)
+    assert "its position <object" in str(raised.value)
+    assert "bool, int, float, str" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("kind", [Numbers, AsyncNumbers])
+@pytest.mark.parametrize("on_error", ["restart", "fail"])
+def test_a_producer_that_raises_goes_on_behind_what_it_has_yielded(kind: type[Numbers], on_error: str) -> None:
+    class Breaks(kind):  # type: ignore[misc, valid-type]
+        def __init__(self) -> None:
+            super().__init__(1000, begun)
+
+        def records(self, after: Any) -> Any:
+            found = super().records(after)
+            return self.broken_async(found) if kind is AsyncNumbers else self.broken(found)
+
+        def broken(self, found: Any) -> Iterator[Any]:
+            for item in found:
+                if item[0] % 300 == 0 and item[0] not in broken_at:
+                    broken_at.add(item[0])
+                    raise OSError("the disk is gone")
+                yield item
+
+        async def broken_async(self, found: Any) -> Any:
+            async for item in found:
+                if item and item[0] % 300 == 0 and item[0] not in broken_at:
+                    broken_at.add(item[0])
+                    raise OSError("the disk is gone")
+                yield item
+
+    if kind is AsyncNumbers:
+        Breaks.records = _async_records(Breaks)  # type: ignore[method-assign]
+    begun: list[Any] = []
+    broken_at: set[int] = set()
+    done: list[tuple[int, int]] = []
+    finished = play(Breaks, lambda: Work(done), config=Config.from_mapping({"on_error": on_error}))
+    assert finished.state == "complete"
+    assert broken_at == {300, 600, 900}
+    assert set(records(done)) == set(range(1, 1001))
+    assert sum("the disk is gone" in report.text for report in finished.errors) == 3
+    if on_error == "fail":
+        assert begun == [None, 299, 599, 899]
+        assert len(done) == 1000, "the instance goes on, and so does what is on its way"
+
+
+def _async_records(breaks: Any) -> Callable[..., Any]:
+    async def records(self: Any, after: Any) -> Any:
+        async for item in self.broken_async(AsyncNumbers.records(self, after)):
+            yield item
+
+    return records
+
+
+def test_a_producer_that_always_raises_ends_the_run_with_its_error() -> None:
+    def missing(number: int) -> Any:
+        raise OSError("no such folder")
+
+    class Raises(FlowProducer):
+        def records(self, after: Any) -> Iterator[Any]:
+            return map(missing, [1])
+
+    with pytest.raises(ComponentError, match="no such folder"):
+        play(Raises, Nothing)
+
+
+def test_a_source_without_records_is_complete_at_once() -> None:
+    finished = play(Yields, Nothing)
+    assert finished.state == "complete"
+    assert finished.snapshot.flow[0].position is None
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_producer_that_has_nothing_for_long_holds_nothing_up(is_async: bool) -> None:
+    class Late(FlowProducer):
+        def records(self, after: Any) -> Iterator[Any]:
+            yield 1, 1
+            while asyncio.get_running_loop().time() < 500:
+                yield None
+            yield 2, 2
+
+    class AsyncLate(FlowProducer):
+        async def records(self, after: Any) -> Any:
+            yield 1, 1
+            await asyncio.sleep(500)
+            yield 2, 2
+
+    done: list[tuple[int, int]] = []
+    finished = play(AsyncLate if is_async else Late, lambda: Work(done))
+    assert records(done) == [1, 2]
+    assert finished.state == "complete"
+    assert finished.errors == ()
+    assert 500 <= finished.secs < 501
+
+
+@pytest.mark.guarantee("FC-6")
+def test_positions_that_go_back_are_told_of_once_and_count_in_their_order() -> None:
+    done: list[tuple[int, int]] = []
+    finished = play(lambda: Yields((5, 1), (3, 2), (9, 3), (1, 4)), lambda: Work(done))
+    assert records(done) == [1, 2, 3, 4]
+    assert finished.snapshot.flow[0].position == "1", "the last that was yielded"
+    [report] = finished.errors
+    assert "yielded a position that is less than the one before it" in report.text
+
+
+def test_positions_that_cannot_be_compared_are_taken_as_they_come() -> None:
+    done: list[tuple[int, int]] = []
+    finished = play(lambda: Yields((5, 1), ("a", 2), ((1, "b"), 3), ({"x": 1}, 4)), lambda: Work(done))
+    assert finished.errors == ()
+    assert finished.snapshot.flow[0].position == "{'x': 1}"
+
+
+# What is given
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"threshold_ms": 0}, "threshold_ms must be"),
+        ({"threshold_ms": float("nan")}, "threshold_ms must be"),
+        ({"initial_window": 0}, "initial_window must be"),
+        ({"initial_window": 10, "max_window": 3}, "initial_window=10 is above max_window=3"),
+        ({"pack_records": 10, "max_pending_records": 5}, "pack_records=10 is above max_pending_records=5"),
+        ({"choice": "fastest"}, "choice must be"),
+        ({"window": 3}, "'window' is not a setting"),
+        ({"checkpoint_interval_ms": -1}, "checkpoint_interval_ms must be"),
+        ({"pack_bytes": "1 MB"}, "pack_bytes must be"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], text: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        FlowSettings(**settings)
+    assert text in str(raised.value)
+
+
+@pytest.mark.parametrize("producer", [Numbers, "logs", None, [1, 2]])
+def test_what_is_no_producer_is_refused(producer: Any) -> None:
+    with pytest.raises(UsageError, match="is no FlowProducer"):
+        FlowControlSpout(producer)
+    with pytest.raises(UsageError, match="as settings"):
+        FlowControlSpout(Numbers(1), {"max_window": 3})  # type: ignore[arg-type]
+
+
+def _faults(declare: Callable[[TopologyBuilder], object], config: Config | None = None) -> str:
+    builder = TopologyBuilder("wrong", config)
+    builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
+    declare(builder)
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    return str(raised.value)
+
+
+@pytest.mark.guarantee("FC-1")
+def test_a_topology_that_does_not_fit_is_refused_by_build() -> None:
+    def two(builder: TopologyBuilder) -> None:
+        builder.set_bolt("a", Nothing).direct_grouping("numbers")
+        builder.set_bolt("b", Nothing).direct_grouping("numbers")
+
+    assert "'a' and 'b' subscribe to it. Subscribe one bolt by direct_grouping()" in _faults(two)
+    assert "nobody subscribes to it" in _faults(lambda builder: None)
+    assert "is direct. Use direct_grouping()" in _faults(lambda builder: builder.set_bolt("a", Nothing).shuffle_grouping("numbers"))
+    without = Config(acker_executors=0)
+    assert "needs tracked tuples" in _faults(lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers"), without)
+
+
+def test_a_flow_control_bolt_behind_something_else_says_so() -> None:
+    class Source(BasicBolt):
+        output_fields = "number"
+
+        def execute(self, tup: Tuple) -> tuple[int]:
+            return (1,)
+
+    class Ticks(Work):
+        tick_tuple_freq_secs = 0.1
+
+    builder = TopologyBuilder("wrong")
+    builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
+    builder.set_bolt("other", Source).direct_grouping("numbers")
+    builder.set_bolt("work", Nothing).shuffle_grouping("other")
+    finished = run_topology(builder.build(), Config(on_error="fail"), until=1.0)
+    assert "got a tuple of 'other', which is no pack of records" in finished.errors[0].text
+    finished = play(lambda: Numbers(10_000), lambda: Ticks([]), config=Config(on_error="fail"), until=1.0)
+    assert "got a tick" in finished.errors[0].text
+
+
+def test_a_flow_control_bolt_with_an_execute_of_its_own_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"Own defines execute\(\)"):
+
+        class Own(Nothing):
+            def execute(self, tup: Tuple) -> None:
+                return None
+
+
+def test_process_that_returns_what_is_no_tuple_says_so() -> None:
+    class Returns(FlowControlBolt):
+        output_fields = "number"
+
+        def process(self, record: int) -> Any:
+            return [record]
+
+    finished = play(lambda: Numbers(1), Returns, config=Config(on_error="fail"), until=1.0)
+    assert "process() returned [1] (list)" in finished.errors[0].text
+
+
+def test_give_up_that_is_not_overridden_reports_the_record() -> None:
+    class Poisoned(FlowControlBolt):
+        def process(self, record: int) -> None:
+            raise ValueError("bad record")
+
+    finished = play(lambda: Yields(("line 7", 1)), Poisoned, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
+    assert finished.state == "complete"
+    assert any("the record at 'line 7' was given up" in report.text for report in finished.errors)
+
+
+# What is stored
+
+
+def _store(path: Path, entries: dict[str, object], topology_name: str = "flowing") -> Config:
+    async def write() -> None:
+        await provider.open(topology_name)
+        ledger = provider.ledger(ledger_name("numbers", 0))
+        await ledger.claim()
+        await ledger.write(entries)
+        await provider.close()
+
+    url = f"sqlite:///{path}/flow.db"
+    provider = provider_of(url)
+    asyncio.run(write())
+    return Config(state_provider=url)
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize(
+    "entry",
+    ["text", 7, [], [FORMAT, 1, 5], [FORMAT + 1, 1, 5, 5], [FORMAT, "1", 5, 5], [FORMAT, 1, 5, -1], [FORMAT, 1, None, 5], {"flow": 1}],
+)
+def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: Path) -> None:
+    config = _store(tmp_path, {"flow": entry})
+    for _ in range(2):
+        with pytest.raises(ComponentError) as raised:
+            play(lambda: Numbers(10), Nothing, config=config)
+        assert "its stored position cannot be read" in str(raised.value)
+        assert "give the spout another id" in str(raised.value.hint)
+
+
+@pytest.mark.guarantee("FC-6")
+def test_the_position_of_a_spout_with_other_tasks_is_refused(tmp_path: Path) -> None:
+    config = _store(tmp_path, {"flow": [FORMAT, 2, 5, 5]})
+    with pytest.raises(ComponentError, match="stored by a spout of 2 tasks, and it has 1 now"):
+        play(lambda: Numbers(10), Nothing, config=config)
+
+
+def test_a_stored_position_is_read_as_it_was() -> None:
+    for position in (0, "x", b"\x00", 1.5, ("a.log", 12), [1, [2]], {"a": 1}, False):
+        assert stored_position({"flow": [FORMAT, 1, position, 3]}, "here", 1) == (position, 3)
+    assert stored_position({}, "here", 1) == (None, 0)
+
+
+def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> None:
+    class Files(FlowProducer):
+        def records(self, after: Any) -> Iterator[Any]:
+            if after is not None:
+                raise LookupError(f"no file {after!r}")
+            yield "a", 1
+
+    config = _store(tmp_path, {"flow": [FORMAT, 1, "gone", 5]})
+    with pytest.raises(ComponentError, match="no file 'gone'"):
+        play(Files, Nothing, config=config)
+
+
+class Overtaken(MemoryProvider):
+    """After two writes another process has claimed the ledger."""
+
+    def ledger(self, name: str) -> Ledger:
+        ledger = super().ledger(name)
+        written, writes = ledger.write, count(1)
+
+        async def write(changes: Mapping[str, object]) -> None:
+            if next(writes) > 2:
+                raise StateFenced("it was claimed")
+            await written(changes)
+
+        ledger.write = write  # type: ignore[method-assign]
+        return ledger
+
+
+@pytest.mark.guarantee("FC-6")
+def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
+    config = Config(state_provider="tests.flow.test_bad_input:Overtaken")
+    with pytest.raises(ComponentError, match="another process has taken its position over"):
+        play(lambda: Numbers(5000), lambda: Work([]), config=config)
+
+
+class Away(MemoryProvider):
+    """Cannot be reached for a while after the first write."""
+
+    def ledger(self, name: str) -> Ledger:
+        ledger = super().ledger(name)
+        written, writes = ledger.write, count(1)
+
+        async def write(changes: Mapping[str, object]) -> None:
+            if 1 < next(writes) < AWAY_FOR:
+                raise StateUnavailable("the store is away")
+            await written(changes)
+
+        ledger.write = write  # type: ignore[method-assign]
+        return ledger
+
+
+AWAY_FOR = 8
+
+
+@pytest.mark.guarantee("FC-6")
+def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
+    seen: set[str | None] = set()
+
+    async def look(run: Run) -> None:
+        while run.state == "running":
+            seen.update(flow.holds for flow in run.snapshot().flow)
+            await asyncio.sleep(0.05)
+
+    config = Config(state_provider="tests.flow.test_bad_input:Away")
+    finished = play(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
+    assert (finished.state, finished.snapshot.flow[0].position) == ("complete", "5000")
+    assert "the store is away" in seen
+    with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
+        play(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))

@@ -1,0 +1,10 @@
+"""The controller against a model built another way, in random schedules (FC-2 to FC-6)."""
+
+import pytest
+
+from tests.model.proofs import prove
+
+
+@pytest.mark.guarantee("FC-2", "FC-3", "FC-4", "FC-5", "FC-6")
+def test_random_schedules_agree_with_sets_of_records_and_a_table() -> None:
+    prove("flow", 1000)

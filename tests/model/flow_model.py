@@ -1,0 +1,154 @@
+"""Flow control built another way: sets of record numbers, and the law of a window as a table that is looked up."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+from typing import Any
+
+from engine.flow.settings import FlowSettings
+
+PAUSES = [min(0.01 * 2**failures, 1.0) for failures in range(30)]
+
+# (state, what came) -> (state, places more or less, what becomes of the acks that count towards the next place)
+LAW: dict[tuple[str, str], tuple[str, int, str]] = {
+    ("NORMAL", "within"): ("NORMAL", 0, "count"),
+    ("NORMAL", "over"): ("SLOW", -1, "none"),
+    ("NORMAL", "failed"): ("BUSY", -1, "none"),
+    ("SLOW", "within"): ("NORMAL", 0, "anew"),
+    ("SLOW", "over"): ("SLOW", -1, "none"),
+    ("SLOW", "failed"): ("BUSY", -1, "none"),
+    ("BUSY", "within"): ("NORMAL", 0, "anew"),
+    ("BUSY", "over"): ("SLOW", -1, "none"),
+    ("BUSY", "failed"): ("BUSY", -1, "none"),
+}
+
+
+@dataclass
+class ModelSending:
+    """A pack on its way."""
+
+    numbers: range
+    task: int
+    at: float
+    filled: bool
+
+
+@dataclass
+class ModelTask:
+    """A task's window."""
+
+    settings: FlowSettings
+    width: int
+    state: str = "NORMAL"
+    window: int = 0
+    counted: int = 0
+    failures: int = 0
+    paused_until: float = 0.0
+    record_secs: float | None = None
+    pack_secs: float = 0.0
+    last_ack: float = 0.0
+    head_began: float = 0.0
+    there: list[ModelSending] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.window = max(self.settings.initial_window, self.width)
+
+    @property
+    def records(self) -> int:
+        """Records that are at the task."""
+        return sum(len(sending.numbers) for sending in self.there)
+
+    def has_room(self, now: float) -> bool:
+        """Whether it may be sent a pack."""
+        return len(self.there) < self.window and not (self.state == "BUSY" and now < self.paused_until)
+
+    def wait(self, now: float) -> float:
+        """How long until it begins with a pack that is sent now, as well as that can be known."""
+        if len(self.there) < self.width:
+            return 0.0
+        secs = self.record_secs or 0.0
+        over = (now - self.head_began) - secs * self.records / len(self.there)
+        return self.records * secs + max(0.0, over)
+
+    def rank(self, now: float) -> tuple[bool, float]:
+        """The less, the sooner it is chosen."""
+        return self.state == "BUSY", self.wait(now)
+
+    def send(self, sending: ModelSending) -> None:
+        """A pack goes there."""
+        if not self.there:
+            self.head_began = sending.at
+        self.there.append(sending)
+        sending.filled = len(self.there) >= self.window
+
+    def acked(self, sending: ModelSending, now: float) -> None:
+        """Its own ack came."""
+        service = max(0.0, now - max(sending.at, self.last_ack))
+        self.last_ack = max(self.last_ack, now)
+        self.leaves(sending, now)
+        of_record = service / len(sending.numbers)
+        if self.record_secs is None:
+            self.record_secs, self.pack_secs = of_record, service
+        else:
+            self.record_secs += (of_record - self.record_secs) / (8 * self.width)
+            self.pack_secs += (service - self.pack_secs) / (8 * self.width)
+        self.failures = 0
+        settings = self.settings
+        threshold = (self.width + 2) * max(settings.pack_ms / 1000, self.pack_secs)
+        if settings.threshold_ms is not None:
+            threshold = settings.threshold_ms / 1000
+        self.follow("over" if now - sending.at > threshold else "within", sending.filled)
+
+    def failed(self, sending: ModelSending, now: float) -> None:
+        """It failed there."""
+        self.leaves(sending, now)
+        self.paused_until = now + PAUSES[min(self.failures, 20)]
+        self.failures += 1
+        self.follow("failed", False)
+
+    def stalled(self, now: float) -> None:
+        """It acks nothing."""
+        self.state, self.paused_until = "BUSY", now + 1.0
+
+    def called_back(self, now: float) -> list[ModelSending]:
+        """All that is there goes elsewhere."""
+        gone, self.there = self.there, []
+        self.head_began = now
+        self.counted = 0
+        self.window = max(1, self.window - len(gone))
+        return gone
+
+    def leaves(self, sending: ModelSending, now: float) -> None:
+        """It is no longer there."""
+        self.there.remove(sending)
+        self.head_began = now
+
+    def follow(self, came: str, filled: bool) -> None:
+        """One row of the law."""
+        self.state, places, counting = LAW[self.state, came]
+        self.window = max(1, self.window + places)
+        if counting != "count":
+            self.counted = 0
+        if counting != "none" and filled:
+            self.counted += 1
+            if self.counted >= self.window:
+                self.counted = 0
+                self.window = min(self.window + 1, max(self.settings.max_window, self.width))
+
+
+class DoneRecords:
+    """Which records are done, and which are on their way, as sets."""
+
+    def __init__(self) -> None:
+        self.done: set[int] = set()
+        self.open: Counter[int] = Counter()
+        """Trees that are open for a record."""
+        self.at_tasks: Counter[int] = Counter()
+        """Tasks that a record is at, as far as their senders count."""
+        self.positions: dict[int, Any] = {}
+        self.prefix = 0
+
+    def advance(self) -> tuple[int, Any]:
+        """The last number below which all are done, and its position."""
+        while self.prefix + 1 in self.done:
+            self.prefix += 1
+        return self.prefix, self.positions.get(self.prefix)

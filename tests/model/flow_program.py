@@ -1,0 +1,264 @@
+"""Random schedules of flow control beside its model: tasks of any speed that ack late, fail, stall, die and come back.
+
+A program is bytes: each three are one step, as in `ledger_program`.
+"""
+
+from random import Random
+
+from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, Failure, FailureReason
+from engine.flow.controller import FlowController
+from engine.flow.settings import FlowSettings
+from engine.kernel import Sending
+from tests.model.flow_model import DoneRecords, ModelSending, ModelTask
+from tests.model.ledger_program import pick
+
+STALL_SECS = 30.0
+DOWNSTREAM = 999
+TOLERANCE = 1e-9
+
+
+class FlowProgram:
+    """One controller and its tasks; every answer is compared with the model's, step by step."""
+
+    STEPS = (
+        *("offer", "offer", "send", "send", "send", "send_all", "settle", "settle", "settle", "settle_all", "ack", "ack", "ack"),
+        *("fail", "time_out", "die", "fail_downstream", "wait", "wait", "wait_long"),
+    )
+
+    def __init__(self, seed: int, *, tasks: int, width: int, calm: int, settings: FlowSettings) -> None:
+        """One in `calm` of the troubles that a program has takes place."""
+        self.random, self.settings, self.calm = Random(seed), settings, calm
+        self.now = self.random.choice([0.0, 1e6])
+        ids = [10 + 3 * index for index in range(tasks)]
+        self.controller = FlowController(settings, ids, width=width, stall_secs=STALL_SECS)
+        self.consumers = {consumer.task_id: consumer for consumer in self.controller.tasks.consumers}
+        self.tasks = {task: ModelTask(settings, width) for task in ids}
+        self.records = DoneRecords()
+        self.offered = self.sent = 0
+        self.given_up: set[int] = set()
+        self.sendings: dict[Sending, ModelSending] = {}
+        """Of all open trees."""
+        self.settled: set[Sending] = set()
+        """Of those, whose task has acked its part."""
+        self.next_stall_look = 0.0
+
+    def run(self, program: bytes) -> None:
+        """Run all steps, then to the end: all that was ever offered is done."""
+        for step in range(0, len(program) - 2, 3):
+            self.now += self.random.choice([0.0, 1e-6, 0.001, 0.003])
+            getattr(self, pick(self.STEPS, program[step]))(program[step + 1], program[step + 2])
+            self.compare()
+        self.finish()
+
+    def finish(self) -> None:
+        """The source ends, the tasks ack everything."""
+        self.controller.is_last = True
+        for _ in range(100_000):
+            if not self.controller.has_work and not self.sendings:
+                break
+            self.now += 0.05
+            self.send_all(0, 0)
+            for sending in list(self.sendings):
+                self.ack_tree(sending)
+            self.compare()
+        assert self.records.done == set(range(1, self.offered + 1)), "no record lost"
+        assert self.controller.prefix.done == self.offered
+        assert self.controller.pending == self.controller.buffered == 0
+
+    # Steps
+
+    def offer(self, first: int, second: int) -> None:
+        """The producer yields, as many as are wanted or a few more."""
+        wanted = self.controller.wanted(self.now)
+        self.look_for_stalls()
+        if self.controller.is_last:
+            return
+        for _ in range(min(wanted, 1 + first) + second % 3):
+            self.offered += 1
+            self.records.positions[self.offered] = position = (self.offered // 7, f"p{self.offered}")
+            self.controller.offer(position, "r" * (second % 50), self.now)
+
+    def send(self, first: int, second: int) -> None:
+        """The next pack, if there is one to send."""
+        self.controller.wanted(self.now)
+        self.look_for_stalls()
+        self.try_send()
+
+    def send_all(self, first: int, second: int) -> None:
+        """All that can be sent."""
+        self.controller.wanted(self.now)
+        self.look_for_stalls()
+        while self.try_send():
+            pass
+
+    def settle(self, first: int, second: int) -> None:
+        """A task acks what has been there longest."""
+        at = self.at_tasks()
+        if at:
+            self.settle_one(at[first % len(at)])
+
+    def settle_all(self, first: int, second: int) -> None:
+        """One task acks all that is there, a little apart."""
+        task = pick(sorted(self.tasks), first)
+        for sending in [each for each in self.at_tasks() if each.consumer.task_id == task]:
+            self.now += 0.0005 * (second % 8)
+            self.settle_one(sending)
+
+    def ack(self, first: int, second: int) -> None:
+        """A whole tree is done; perhaps before its own settle was told."""
+        open_trees = list(self.sendings)
+        if open_trees:
+            self.ack_tree(open_trees[first % len(open_trees)])
+
+    def fail(self, first: int, second: int) -> None:
+        """A record of it raised, or was failed."""
+        self.fail_one(first, ERROR if second % 2 else FAILED)
+
+    def time_out(self, first: int, second: int) -> None:
+        """It timed out at its task; now and then nobody knows where."""
+        self.fail_one(first, TIMEOUT, knows_task=second % 4 > 0)
+
+    def die(self, first: int, second: int) -> None:
+        """Its task died with it."""
+        self.fail_one(first, TASK_DIED)
+
+    def fail_downstream(self, first: int, second: int) -> None:
+        """Another task failed a tuple of its tree."""
+        open_trees = list(self.sendings)
+        if open_trees and self.random.randrange(self.calm) == 0:
+            reason: FailureReason = pick((ERROR, FAILED, TIMEOUT, TASK_DIED), second)
+            self.fail_tree(open_trees[first % len(open_trees)], Failure(reason, "sink", DOWNSTREAM))
+
+    def wait(self, first: int, second: int) -> None:
+        """Time passes."""
+        self.now += first * 0.0005 + second * 0.01
+
+    def wait_long(self, first: int, second: int) -> None:
+        """So much that what stands still is taken to stand still."""
+        self.now += first * 0.2
+
+    # Both sides of one event
+
+    def at_tasks(self) -> list[Sending]:
+        """The sendings that are at their tasks, the oldest first."""
+        return [sending for sending in self.sendings if sending not in self.settled and self.sendings[sending] in self.there(sending)]
+
+    def there(self, sending: Sending) -> list[ModelSending]:
+        """What the model has at the task of a sending."""
+        return self.tasks[sending.consumer.task_id].there
+
+    def look_for_stalls(self) -> None:
+        """The model's look, at the same times: what has acked nothing for long is called back."""
+        if self.now < self.next_stall_look:
+            return
+        self.next_stall_look = self.now + STALL_SECS / 8
+        for task in self.tasks.values():
+            if task.there and self.now - task.head_began >= STALL_SECS:
+                task.stalled(self.now)
+                self.call_back(task)
+
+    def call_back(self, task: ModelTask) -> None:
+        for sending in task.called_back(self.now):
+            self.records.at_tasks.subtract(sending.numbers)
+
+    def try_send(self) -> bool:
+        """Ask for a pack, and judge it."""
+        now, controller = self.now, self.controller
+        due_again = controller._is_resend_due(now)  # which are due is the controller's own; that they go first is judged
+        room = [task for task, model in self.tasks.items() if model.has_room(now)]
+        sending = controller.next_send(now)
+        if sending is None:
+            assert not (due_again and room), "a resend waits only for room"
+            return False
+        task = sending.consumer.task_id
+        numbers = range(sending.pack.first, sending.pack.last + 1)
+        is_new = numbers.start == self.sent + 1
+        assert is_new or numbers.stop <= self.sent + 1, "new ones in order"
+        assert not (due_again and is_new), "what failed goes first"
+        if is_new:
+            assert self.sent + len(numbers) - self.records.prefix <= self.settings.max_pending_records
+            self.sent = numbers[-1]
+        assert len(numbers) <= self.settings.pack_records
+        assert task in room, "only a task with room"
+        if is_new and self.settings.choice == "least_wait":
+            busy, wait = self.tasks[task].rank(now)
+            least_busy, least = min(self.tasks[each].rank(now) for each in room)
+            assert busy == least_busy
+            assert wait <= least + TOLERANCE
+        for number in numbers:
+            assert self.records.at_tasks[number] == 0, "none is handed out while its controller counts it outstanding"
+            assert number not in self.records.done
+        model = ModelSending(numbers, task, now, False)
+        self.tasks[task].send(model)
+        self.sendings[sending] = model
+        self.records.open.update(numbers)
+        self.records.at_tasks.update(numbers)
+        return True
+
+    def settle_one(self, sending: Sending) -> None:
+        self.controller.settled(sending, self.now)
+        self.model_settle(sending)
+
+    def model_settle(self, sending: Sending) -> None:
+        model = self.sendings[sending]
+        if sending not in self.settled and model in self.there(sending):
+            self.tasks[model.task].acked(model, self.now)
+            self.records.at_tasks.subtract(model.numbers)
+        self.settled.add(sending)
+
+    def ack_tree(self, sending: Sending) -> None:
+        grown = self.controller.acked(sending, self.now)
+        self.model_settle(sending)
+        model = self.end(sending)
+        before = self.records.prefix
+        self.records.done.update(model.numbers)
+        self.records.advance()
+        assert grown == (self.records.prefix > before)
+
+    def end(self, sending: Sending) -> ModelSending:
+        """Its tree is closed."""
+        self.settled.discard(sending)
+        model = self.sendings.pop(sending)
+        self.records.open.subtract(model.numbers)
+        return model
+
+    def fail_one(self, first: int, reason: FailureReason, *, knows_task: bool = True) -> None:
+        """A tree fails by its own task: it has not settled it."""
+        open_trees = [sending for sending in self.sendings if sending not in self.settled]
+        if open_trees and self.random.randrange(self.calm) == 0:
+            sending = open_trees[first % len(open_trees)]
+            self.fail_tree(sending, Failure(reason, "work", sending.consumer.task_id if knows_task else None))
+
+    def fail_tree(self, sending: Sending, failure: Failure) -> None:
+        model, task = self.sendings[sending], self.tasks[sending.consumer.task_id]
+        was_there = sending not in self.settled and model in task.there
+        given_up = self.controller.failed(sending, failure, self.now)
+        if was_there:
+            self.records.at_tasks.subtract(model.numbers)
+            if failure.task_id in (None, model.task):
+                task.failed(model, self.now)
+                if failure.reason == TIMEOUT:
+                    self.call_back(task)
+            else:
+                task.leaves(model, self.now)
+        self.end(sending)
+        for entry in given_up:
+            number = next(number for number in model.numbers if self.records.positions[number] == entry.position)
+            assert self.settings.max_retries is not None
+            assert self.records.open[number] == 0
+            self.given_up.add(number)
+            self.records.done.add(number)
+
+    # What holds after every step
+
+    def compare(self) -> None:
+        """Windows, states, what is where, and the position."""
+        assert (self.controller.prefix.done, self.controller.prefix.position) == self.records.advance(), "FC-6"
+        assert self.controller.buffered == self.offered - self.sent
+        for task_id, model in self.tasks.items():
+            consumer = self.consumers[task_id]
+            assert (consumer.state, consumer.window) == (model.state, model.window), "FC-3"
+            assert (consumer.in_flight, consumer.in_flight_records) == (len(model.there), model.records), "FC-2"
+            assert 1 <= consumer.window <= max(self.settings.max_window, model.width)
+            assert consumer.service_secs is None or abs(consumer.service_secs - (model.record_secs or 0)) < TOLERANCE
+            assert abs(consumer.expected_wait(self.now) - model.wait(self.now)) < TOLERANCE * (1 + self.now), "FC-5"
