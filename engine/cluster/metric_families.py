@@ -7,6 +7,7 @@ from typing import Final, NamedTuple, get_args
 
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
+from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.metrics import Distribution, Family, FamilyKind, Sample, UserMetric
 
 RUN_STATES: Final = ("waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed")
@@ -66,10 +67,53 @@ _OF_CHECKPOINTS: Final = (
 )
 
 
+class _OfFlow(NamedTuple):
+    """A family with one sample for each spout task that has flow control."""
+
+    name: str
+    kind: FamilyKind
+    unit: str
+    help: str
+    value: Callable[[FlowSnapshot], float]
+
+
+_OF_FLOW: Final = (
+    _OfFlow("done_records", "counter", "records", "Records below the done prefix.", lambda now: now.done_records),
+    _OfFlow("pending_records", "gauge", "records", "Records yielded and not below the done prefix.", lambda now: now.pending_records),
+    _OfFlow("buffered_records", "gauge", "records", "Records yielded and not sent yet.", lambda now: now.buffered_records),
+    _OfFlow(
+        "records_since_checkpoint", "gauge", "", "Records sent beyond the recorded position.", lambda now: now.records_since_checkpoint
+    ),
+    _OfFlow("held", "gauge", "", "1 while something holds the sending.", lambda now: now.holds is not None),
+)
+
+
+class _PerWindow(NamedTuple):
+    """A family with one sample for each bolt task that a spout task sends to, if it has the value."""
+
+    name: str
+    kind: FamilyKind
+    unit: str
+    help: str
+    value: Callable[[FlowTaskSnapshot], float | None]
+
+
+_PER_WINDOW: Final = (
+    _PerWindow("window_packs", "gauge", "packs", "Packs that may be at the task.", lambda task: task.window),
+    _PerWindow("in_flight_packs", "gauge", "packs", "Packs that are.", lambda task: task.in_flight),
+    _PerWindow("in_flight_records", "gauge", "records", "Records that are.", lambda task: task.in_flight_records),
+    _PerWindow("pack_records", "gauge", "records", "Records in the last pack sent to it.", lambda task: task.pack_records),
+    _PerWindow("service_seconds", "gauge", "seconds", "Smoothed service time of a record.", lambda task: _seconds(task.service_ms)),
+    _PerWindow("service_p99_seconds", "gauge", "seconds", "99th percentile of it.", lambda task: _seconds(task.service_p99_ms)),
+    _PerWindow("settled_packs", "counter", "packs", "Packs that the task acked.", lambda task: task.settled),
+    _PerWindow("resent_packs", "counter", "packs", "Packs that it failed, or that were called back.", lambda task: task.resends),
+)
+
+
 def families(snapshot: Snapshot) -> tuple[Family, ...]:
     """Return the engine's families, each beginning with `stormcell_`, then the users' under the names they gave them."""
     tasks = (_of_tasks(snapshot, spec) for spec in _PER_TASK)
-    return (*_of_run(snapshot), *_of_checkpoints(snapshot), *tasks, _complete(snapshot), *_of_users(snapshot))
+    return (*_of_run(snapshot), *_of_checkpoints(snapshot), *tasks, _complete(snapshot), *_of_flow(snapshot), *_of_users(snapshot))
 
 
 def _of_run(snapshot: Snapshot) -> Iterator[Family]:
@@ -90,14 +134,13 @@ def _of_checkpoints(snapshot: Snapshot) -> Iterator[Family]:
     yield Family(name, "stateset", "What is under way.", steps)
     for spec in _OF_CHECKPOINTS:
         value = spec.value(now)
-        samples = () if value is None else (Sample(labels, float(value), "_total" if spec.kind == "counter" else ""),)
+        samples = () if value is None else (Sample(labels, float(value), _suffix(spec.kind)),)
         yield Family(f"stormcell_checkpoint_{spec.name}", spec.kind, spec.help, samples, spec.unit)
 
 
 def _of_tasks(snapshot: Snapshot, spec: _PerTask) -> Family:
-    suffix = "_total" if spec.kind == "counter" else ""
     samples = tuple(
-        Sample(_labels(snapshot, component.component_id, task.task_id), value, suffix)
+        Sample(_labels(snapshot, component.component_id, task.task_id), value, _suffix(spec.kind))
         for component, task in _tasks(snapshot.components.values())
         if (value := spec.value(task)) is not None
     )
@@ -115,6 +158,22 @@ def _complete(snapshot: Snapshot) -> Family:
     return Family("stormcell_complete_seconds", "summary", "Time from the emit of a tree to its ack.", samples, "seconds")
 
 
+def _of_flow(snapshot: Snapshot) -> Iterator[Family]:
+    """Return the families of the flow control; `bolt_task` is the task that the window is of."""
+    spouts = [(flow, _labels(snapshot, flow.component_id, flow.task_id)) for flow in snapshot.flow]
+    windows = [(task, {**labels, "bolt_task": str(task.task_id)}) for flow, labels in spouts for task in flow.tasks]
+    for spec in _OF_FLOW:
+        samples = tuple(Sample(labels, float(spec.value(flow)), _suffix(spec.kind)) for flow, labels in spouts)
+        yield Family(f"stormcell_flow_{spec.name}", spec.kind, spec.help, samples, spec.unit)
+    name = "stormcell_flow_state"
+    states = tuple(Sample({**labels, name: state}, float(state == task.state)) for task, labels in windows for state in get_args(FlowState))
+    yield Family(name, "stateset", "How the task is sent to.", states)
+    for each in _PER_WINDOW:
+        found = ((each.value(task), labels) for task, labels in windows)
+        samples = tuple(Sample(labels, value, _suffix(each.kind)) for value, labels in found if value is not None)
+        yield Family(f"stormcell_flow_{each.name}", each.kind, each.help, samples, each.unit)
+
+
 def _of_users(snapshot: Snapshot) -> Iterator[Family]:
     """Return one family for each name; `read()` has sorted the metrics by it."""
     for name, group in groupby(snapshot.user_metrics, key=lambda metric: metric.name):
@@ -129,7 +188,7 @@ def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) ->
     """Return the samples of one metric; `edges` are the same for all of its name, so that their buckets can be added up."""
     labels = {**_labels(snapshot, metric.labels.component_id, metric.labels.task_id), **metric.own_labels}
     if not isinstance(metric.value, Distribution):
-        yield Sample(labels, metric.value, "_total" if metric.kind == "counter" else "")
+        yield Sample(labels, metric.value, _suffix(metric.kind))
         return
     at_edge = dict(metric.value.doublings)
     seen = 0
@@ -148,6 +207,10 @@ def _tasks(components: Iterable[ComponentSnapshot]) -> Iterator[tuple[ComponentS
 
 def _labels(snapshot: Snapshot, component_id: str, task_id: int) -> dict[str, str]:
     return {"topology": snapshot.topology_name, "component": component_id, "task": str(task_id)}
+
+
+def _suffix(kind: FamilyKind) -> str:
+    return "_total" if kind == "counter" else ""
 
 
 def _seconds(ms: float | None) -> float | None:

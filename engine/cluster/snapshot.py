@@ -199,7 +199,7 @@ class Snapshot:
             "errors": [error_dict(report) for report in self.errors],
             "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
             "checkpoint": None if self.checkpoint is None else asdict(self.checkpoint),
-            "flow": [asdict(each) for each in self.flow],
+            "flow": [_flow_dict(each) for each in self.flow],
         }
 
 
@@ -256,6 +256,12 @@ def error_dict(report: "ErrorReport") -> dict[str, Any]:
         "traceback": report.traceback,
         "next_step": report.next_step,
     }
+
+
+def _flow_dict(flow: FlowSnapshot) -> dict[str, Any]:
+    shown = asdict(flow)
+    shown["tasks"] = [{name: _number(value) for name, value in task.items()} for task in shown["tasks"]]
+    return shown
 
 
 def _metric_dict(metric: UserMetric) -> dict[str, Any]:

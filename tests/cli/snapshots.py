@@ -2,6 +2,7 @@
 
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.executor.error_report import ErrorReport
+from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 
 REPORT = ErrorReport(
     component_id="count",
@@ -51,3 +52,35 @@ def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running
         "__acker": ComponentSnapshot("__acker", "acker", (TaskSnapshot(4, 0, acked=1_100_000 * times, busy_secs=0.5 * times),)),
     }
     return Snapshot("words", state, uptime_secs, components, (REPORT,))
+
+
+def flow(tasks: int = 12, *, slow: int = 2, busy: int = 1, task_id: int = 1, times: int = 1) -> FlowSnapshot:
+    """Return the flow control of `lines`: the first tasks are BUSY, the next SLOW, the others NORMAL."""
+
+    def task(index: int) -> FlowTaskSnapshot:
+        state: FlowState = "BUSY" if index < busy else "SLOW" if index < busy + slow else "NORMAL"
+        return FlowTaskSnapshot(
+            task_id=10 + index,
+            state=state,
+            window=1 if state == "BUSY" else 2 if state == "SLOW" else 3,
+            in_flight=1 if state == "BUSY" else 2,
+            in_flight_records=40,
+            pack_records=20,
+            service_ms=None if state == "BUSY" else 0.25 * (index + 1),
+            service_p99_ms=None if state == "BUSY" else 1.5 * (index + 1),
+            settled=1000 * index * times,
+            resends=7 if state == "BUSY" else 0,
+        )
+
+    return FlowSnapshot(
+        component_id="lines",
+        task_id=task_id,
+        task_index=0,
+        tasks=tuple(map(task, range(tasks))),
+        buffered_records=300,
+        pending_records=1_500,
+        done_records=50_000 * times,
+        records_since_checkpoint=120,
+        position="'part-7.log:1234'",
+        holds=None,
+    )

@@ -2,12 +2,13 @@
 
 import json
 import math
+from dataclasses import replace
 
 import pytest
 
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
 from engine.metrics import TaskLabels, UserMetrics
-from tests.cli.snapshots import snapshot
+from tests.cli.snapshots import flow, snapshot
 
 
 def test_a_component_is_the_sum_of_its_tasks() -> None:
@@ -56,3 +57,20 @@ def test_a_snapshot_is_json_whatever_its_numbers() -> None:
         ("count", 2, {}),
         ("count", 2, {"of": "word"}),
     ]
+
+
+@pytest.mark.guarantee("FC-7")
+def test_a_snapshot_tells_of_flow_control_as_json() -> None:
+    shown = flow(3)
+    endless = replace(shown, tasks=(replace(shown.tasks[2], service_p99_ms=math.inf),), holds="nothing is acked")
+
+    found = json.loads(json.dumps(replace(snapshot(), flow=(shown, endless)).to_dict(), allow_nan=False))["flow"]
+
+    assert snapshot().to_dict()["flow"] == []
+    assert [(task["task_id"], task["state"], task["window"], task["service_ms"]) for task in found[0]["tasks"]] == [
+        (10, "BUSY", 1, None),
+        (11, "SLOW", 2, 0.5),
+        (12, "SLOW", 2, 0.75),
+    ]
+    assert (found[0]["position"], found[0]["records_since_checkpoint"], found[0]["holds"]) == ("'part-7.log:1234'", 120, None)
+    assert (found[1]["tasks"][0]["service_p99_ms"], found[1]["holds"]) == ("inf", "nothing is acked")

@@ -3,6 +3,7 @@
 import math
 from dataclasses import replace
 
+import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from engine.checkpoint import CheckpointSnapshot
@@ -10,6 +11,7 @@ from engine.cluster.metric_families import families
 from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
 from engine.metrics.openmetrics import number_text
+from tests.cli.snapshots import flow
 
 
 def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -89,6 +91,24 @@ def test_the_checkpoints_of_a_run_with_state_are_there() -> None:
 def test_before_the_first_checkpoint_its_duration_is_left_out() -> None:
     found = parsed(render(families(replace(snapshot(), checkpoint=CheckpointSnapshot("initialise", 0.0, -1, 1)))))
     assert ("stormcell_checkpoint_last_seconds", (("topology", "words"),)) not in found
+
+
+@pytest.mark.guarantee("FC-7")
+def test_the_flow_control_of_a_spout_is_there_by_bolt_task() -> None:
+    assert not [name for name, _ in parsed(render(families(snapshot()))) if "flow" in name]
+    found = parsed(render(families(replace(snapshot(), flow=(flow(), flow(task_id=2))))))
+    spout = (("topology", "words"), ("component", "lines"), ("task", "1"))
+    busy, slow = (*spout, ("bolt_task", "10")), (*spout, ("bolt_task", "12"))
+    per_spout = ("done_records_total", "pending_records", "buffered_records", "records_since_checkpoint", "held")
+    assert [found[f"stormcell_flow_{name}", spout] for name in per_spout] == [50_000, 1_500, 300, 120, 0]
+    per_task = ("window_packs", "in_flight_packs", "in_flight_records", "pack_records", "settled_packs_total", "resent_packs_total")
+    assert [found[f"stormcell_flow_{name}", slow] for name in per_task] == [2, 2, 40, 20, 2000, 0]
+    assert found["stormcell_flow_service_seconds", slow] == 0.00075
+    assert found["stormcell_flow_service_p99_seconds", slow] == 0.0045
+    assert ("stormcell_flow_service_seconds", busy) not in found  # nothing was acked yet
+    states = {state: found["stormcell_flow_state", (*slow, ("stormcell_flow_state", state))] for state in ("NORMAL", "SLOW", "BUSY")}
+    assert states == {"NORMAL": 0, "SLOW": 1, "BUSY": 0}
+    assert ("stormcell_flow_window_packs", (("topology", "words"), ("component", "lines"), ("task", "2"), ("bolt_task", "10"))) in found
 
 
 def test_users_metrics_stand_beside_the_engines() -> None:
