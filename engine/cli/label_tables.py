@@ -12,7 +12,7 @@ from engine.metrics import Distribution, UserMetric
 LEAST_ROWS: Final = 3
 MOST_ROWS: Final = 12
 """More are added up in the last one, in a low terminal fewer than these already."""
-_FRAME_LINES: Final = 5
+FRAME_LINES: Final = 5
 """What a table takes beside its rows: a blank line, the title, two lines of headers, the rule."""
 MOST_LABEL_CHARACTERS: Final = 40
 
@@ -23,7 +23,8 @@ _Values: TypeAlias = Mapping[str, Sequence[Any]]
 class LabelTable(NamedTuple):
     """The metrics of one component that have the same label names: a row for each combination of labels."""
 
-    component_id: str
+    title: str
+    """The component."""
     headers: tuple[str, ...]
     labels: int
     """So many columns are labels; they come first, the others are figures."""
@@ -45,7 +46,7 @@ def label_tables(now: Snapshot, *, compact: bool = False, lines: int | None = No
     for metric in now.user_metrics:
         if metric.own_labels:
             groups[metric.labels.component_id, frozenset(metric.own_labels)].append(metric)
-    fitting = MOST_ROWS if lines is None or not groups else lines // len(groups) - _FRAME_LINES
+    fitting = MOST_ROWS if lines is None or not groups else lines // len(groups) - FRAME_LINES
     most_rows = min(max(fitting, LEAST_ROWS), MOST_ROWS)
     return [
         _table(component_id, metrics, most_rows, compact=compact)

@@ -1,12 +1,13 @@
 """The live table on a terminal: figures in place, errors under them, logs above."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from engine.cli import figures
-from engine.cli.label_tables import LabelTable, label_tables
+from engine.cli.flow_tables import STATE_STYLES, flow_tables, least_lines
+from engine.cli.label_tables import FRAME_LINES, LabelTable, label_tables
 from engine.cli.live_display import FIRST_COLUMN, LiveDisplay, figure_table
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot
@@ -45,7 +46,7 @@ class LiveTable(LiveDisplay):
 
 
 def render(before: Snapshot | None, now: Snapshot, width: int, height: int | None = None) -> "Group":
-    """Return the whole picture: headline, components, spouts, checkpoint or transactions, the latest errors, the users' own metrics.
+    """Return the picture: headline, components, spouts, checkpoint or transactions, latest errors, flow control, the users' own metrics.
 
     It is for a terminal of so many columns and lines; where the lines do not do, its end is cut off. None: it may scroll.
     """
@@ -59,11 +60,22 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
     blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
     told = [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
     state = [line for text in told for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
-    compact = width < WIDE
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
-    tables = label_tables(now, compact=compact, lines=None if height is None else height - above)
-    own = [line for table in tables for line in (blank, *_labels(table, width, compact=compact))]
-    return Group(headline, _components(before, now, compact=compact), blank, _spouts(now), *state, *errors, *own, blank)
+    own = _own_tables(now, width, None if height is None else height - above)
+    return Group(headline, _components(before, now, compact=width < WIDE), blank, _spouts(now), *state, *errors, *own, blank)
+
+
+def _own_tables(now: Snapshot, width: int, lines: int | None) -> "list[Text | Table]":
+    """Return the tables of flow control and of the users' metrics, for so many lines: those of flow control take what the others leave."""
+    from rich.text import Text
+
+    compact = width < WIDE
+    labels = label_tables(now, compact=compact, lines=None if lines is None else lines - least_lines(now))
+    taken = sum(FRAME_LINES + len(table.rows) for table in labels)
+    flows = flow_tables(now, compact=compact, lines=None if lines is None else lines - taken)
+    titled = [_titled(table, width, STATE_STYLES, compact=compact) for table in flows]
+    titled += [_titled(table, width, {}, compact=compact) for table in labels]
+    return [line for table in titled for line in (Text(""), *table)]
 
 
 def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Table":
@@ -90,19 +102,21 @@ def _spouts(now: Snapshot) -> "Table":
     return table
 
 
-def _labels(shown: LabelTable, width: int, *, compact: bool) -> "tuple[Text, Table]":
-    """Return the title and the table of a component's own metrics; figures that the terminal has no room for are named instead."""
+def _titled(shown: LabelTable, width: int, styles: Mapping[str, str], *, compact: bool) -> "tuple[Text, Table]":
+    """Return title and table; figures that the terminal has no room for are named instead. `styles` are of labels, by their text."""
     from rich.text import Text
 
     gap = 0 if compact else 1
     headers = tuple(header.replace(" ", "\n") for header in shown.headers) if compact else shown.headers
     fitting = _fitting([headers, *shown.rows], width, least=shown.labels + 1, gap=gap)
     left_out = shown.headers[fitting:]
-    title = Text(shown.component_id, style="bold", no_wrap=True, overflow="ellipsis")
+    title = Text(shown.title, style="bold", no_wrap=True, overflow="ellipsis")
     title.append(f" · no room for {', '.join(left_out)}" if left_out else "", style="dim")
     table = figure_table(headers[:fitting], text_columns=tuple(range(shown.labels)), gap=gap)
     for row in shown.rows:
-        table.add_row(*map(Text, row[:fitting]))
+        table.add_row(
+            *(Text(cell, style=styles.get(cell, "") if column < shown.labels else "") for column, cell in enumerate(row[:fitting]))
+        )
     return title, table
 
 

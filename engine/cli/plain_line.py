@@ -5,6 +5,7 @@ from typing import Any
 
 from engine.cli import figures
 from engine.cli.figures import amount_text, count_text, known_sum, ms_text, percent_text, rate_text
+from engine.cli.flow_tables import flow_tables, flow_texts
 from engine.cli.label_tables import label_tables
 from engine.cli.output import write_line
 from engine.cli.view import Outcome
@@ -38,8 +39,8 @@ class PlainLines:
         if outcome.snapshot is not None:
             _say(figures.aligned([figures.COMPONENT_COLUMNS, *figures.component_rows(None, outcome.snapshot)]))
             _say(figures.aligned([figures.SPOUT_COLUMNS, *figures.spout_rows(outcome.snapshot)]))
-            for table in label_tables(outcome.snapshot):
-                _say(f"{table.component_id}\n{figures.aligned([table.headers, *table.rows], text_columns=table.labels)}")
+            for table in (*flow_tables(outcome.snapshot), *label_tables(outcome.snapshot)):
+                _say(f"{table.title}\n{figures.aligned([table.headers, *table.rows], text_columns=table.labels)}")
             _say(outcome.summary())
 
 
@@ -61,6 +62,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
     parts += _lags(now)
+    parts += flow_texts(now)
     parts += [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
     errors = figures.errors_of(now)
     return " | ".join([*parts, *([f"errors {count_text(errors)}"] if errors else [])])

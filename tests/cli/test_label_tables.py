@@ -48,7 +48,7 @@ def test_other_labels_and_other_components_make_tables_of_their_own_in_the_order
     metrics.gauge("lag", COUNT_0, partition(1))
     metrics.gauge("lag", LINES, partition(1))
     metrics.gauge("plain", LINES, {})
-    assert [(table.component_id, table.headers) for table in label_tables(shown(metrics))] == [
+    assert [(table.title, table.headers) for table in label_tables(shown(metrics))] == [
         ("lines", ("topic", "partition", "lag")),
         ("count", ("queue", "depth")),
         ("count", ("topic", "partition", "lag")),
