@@ -7,7 +7,8 @@ import click
 from engine.cli import entrance
 from engine.version import __version__
 
-_COMMANDS: Final = {name: f"engine.cli.{name}_command" for name in ("run", "check", "graph", "state", "transactions", "kafka", "bench")}
+_NAMES: Final = ("run", "check", "graph", "state", "transactions", "flow-report", "kafka", "bench")
+_COMMANDS: Final = {name: f"engine.cli.{name.replace('-', '_')}_command" for name in _NAMES}
 
 _HELP: Final = """\
 A stream engine with Storm's guarantees: every tuple tracked to its end.
@@ -19,6 +20,8 @@ A stream engine with Storm's guarantees: every tuple tracked to its end.
   state  look at stored state, export it, delete it
   transactions
          how far transactional topologies are, by what they have stored
+  flow-report
+         draw how flow control went: windows and states over time
   kafka  lag, offsets and dead letters; send dead letters back
   bench  the engine's benchmarks (in a checkout)
 

@@ -54,7 +54,7 @@ def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[st
     [
         (["rnu"], "'rnu' is not a command. Did you mean 'run'?"),
         (["flow.py"], "'flow.py' is not a command. Did you mean"),
-        (["launch"], "The commands are run, check, graph, state, transactions, kafka, bench."),
+        (["launch"], "The commands are run, check, graph, state, transactions, flow-report, kafka, bench."),
         (["run"], "Missing FILE: which topology?"),
         (["check"], "Missing argument 'FILE[:NAME]'"),
         (["run", "flow.py", "--for", "30"], "'30' is a number without a unit. Write 30s"),

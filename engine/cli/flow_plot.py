@@ -1,0 +1,301 @@
+"""Draws courses of flow control as an SVG: a block for each spout task, in it lanes one below the other over one time axis.
+
+The upper two lanes are of the spout; then each bolt task has one: the window as a line, what was in flight below it, the
+state as the background. Sizes are in pixels. A background has a colour and a hatching, so that it is read without colours, too.
+"""
+
+import html
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeVar
+
+from engine.cli.durations import duration_text
+from engine.cli.figures import amount_text, compact_text, count_text, ms_text
+from engine.cli.flow_course import NOT_THERE, STATES, FlowCourse, TaskCourse, course_name, intervals, shares
+from engine.flow.status import FlowState
+
+_Value = TypeVar("_Value")
+
+MARGIN: Final = 24
+LEFT: Final = 140
+"""Where the lanes begin; their names stand before it."""
+PLOT_WIDTH: Final = 800
+COLUMNS: Final = ("service ms", "p99 ms", "packs", "resends")
+COLUMN_WIDTH: Final = 68
+WIDTH: Final = LEFT + PLOT_WIDTH + len(COLUMNS) * COLUMN_WIDTH + MARGIN
+HEADLINE: Final = 26
+LEGEND: Final = 30
+AXIS: Final = 22
+SPOUT_LANE: Final = 46
+GAP: Final = 5
+LANE_HEIGHTS: Final = ((16, 40), (48, 28), (100, 20))
+"""Up to so many bolt tasks, lanes are so high; beyond, `LOWEST_LANE`."""
+LOWEST_LANE: Final = 14
+MOST_RATES: Final = 200
+"""Into so many pieces the time is cut at most for records per second: the done prefix moves by leaps."""
+MOST_TICKS: Final = 10
+TICKS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
+HEADROOM: Final = 1.15
+MOST_NAME_CHARACTERS: Final = 60
+
+_STYLE: Final = """\
+text { font-family: system-ui, sans-serif; font-size: 11px; fill: #44566a; dominant-baseline: central; }
+.headline { font-size: 16px; font-weight: 600; fill: #1b2733; } .id { font-size: 12px; font-weight: 600; fill: #1b2733; }
+.right { text-anchor: end; } .middle { text-anchor: middle; }
+.lane { fill: #ffffff; stroke: #b9c4d0; stroke-width: 1; } .frame { fill: none; stroke: #8494a6; stroke-width: 1; }
+.grid { stroke: #5b6f85; stroke-opacity: 0.25; stroke-width: 1; }
+.SLOW { fill: url(#SLOW); } .BUSY { fill: url(#BUSY); }
+.flight { fill: #2a78b8; fill-opacity: 0.42; } .rate { fill: #2a78b8; fill-opacity: 0.75; } .since { fill: #6b7c8f; fill-opacity: 0.75; }
+.halo { fill: none; stroke: #ffffff; stroke-width: 4; stroke-opacity: 0.85; } .window { fill: none; stroke: #10181f; stroke-width: 1.6; }"""
+
+_HATCHINGS: Final = """\
+<defs>
+<pattern id="SLOW" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">\
+<rect width="6" height="6" fill="#fbe6a2"/><rect width="1.2" height="6" fill="#c08a00"/></pattern>
+<pattern id="BUSY" width="5" height="5" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">\
+<rect width="5" height="5" fill="#e08a74"/>\
+<rect width="1.3" height="5" fill="#7a1f12"/><rect width="5" height="1.3" fill="#7a1f12"/></pattern>
+</defs>"""
+
+
+def flow_plot(courses: Sequence[FlowCourse]) -> str:
+    """Return a complete SVG document."""
+    blocks, top = [], float(MARGIN)
+    for course in courses:
+        block = _Block(course, course_name(course, courses), top)
+        blocks.append("\n".join(block.drawing()))
+        top = block.bottom + 2 * MARGIN
+    height = _number(top - MARGIN)
+    title = f"<title>Flow control of {_text(', '.join(dict.fromkeys(course.component_id for course in courses)))}</title>"
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">'
+    paper = f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
+    return "\n".join([head, title, f"<style>\n{_STYLE}\n</style>", _HATCHINGS, paper, *blocks, "</svg>"]) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lane:
+    """A stretch of the picture; `most` is the value at its upper edge."""
+
+    top: float
+    height: float
+    most: float
+
+    @property
+    def bottom(self) -> float:
+        return self.top + self.height
+
+    def y(self, value: float) -> float:
+        return self.bottom - self.height * min(value / self.most, 1.0)
+
+
+class _Block:
+    """One spout task: where its lanes stand, and what is drawn there."""
+
+    def __init__(self, course: FlowCourse, name: str, top: float) -> None:
+        self._course = course
+        self._name = name
+        self._top = top
+        self._lane_height = next((height for most, height in LANE_HEIGHTS if len(course.tasks) <= most), LOWEST_LANE)
+        self._pieces = intervals(course.secs, PLOT_WIDTH, pieces=PLOT_WIDTH // 2)
+        self._most_packs = max((max(*task.windows, *task.in_flight) for task in course.tasks.values()), default=0.0) or 1.0
+        self._lanes_top = top + HEADLINE + LEGEND + AXIS
+        self._tasks_top = self._lanes_top + 2 * (SPOUT_LANE + GAP) + GAP
+        self._lanes_bottom = self._tasks_top + len(course.tasks) * (self._lane_height + GAP) - GAP
+        self.bottom = self._lanes_bottom + AXIS
+
+    def drawing(self) -> Iterator[str]:
+        """Return the elements: names and legend, the lanes, the time over all of them."""
+        yield _label(MARGIN, self._top + 8, _clipped(self._name, MOST_NAME_CHARACTERS), "headline")
+        yield _label(WIDTH - MARGIN, self._top + 8, self._told(), "right")
+        yield from _legend(self._top + HEADLINE + 10, self._scale())
+        yield from self._spout_lanes()
+        for column, header in enumerate(COLUMNS):
+            yield _label(_column(column), self._tasks_top - 9, header, "right")
+        for row, (task_id, task) in enumerate(self._course.tasks.items()):
+            yield from self._task_lane(task_id, task, self._tasks_top + row * (self._lane_height + GAP))
+        yield from self._time()
+
+    def _told(self) -> str:
+        course = self._course
+        done = f"{count_text(round(course.done_records[-1]))} records in {duration_text(course.span_secs)}"
+        tasks = f"{len(course.tasks)} bolt {'task' if len(course.tasks) == 1 else 'tasks'}"
+        return f"{done} · {tasks} · {count_text(len(course.secs))} snapshots"
+
+    def _scale(self) -> str:
+        """Return what the lanes of tasks have in common."""
+        course, pieces = self._course, len(self._pieces)
+        packs = f"one scale for all tasks, up to {count_text(round(self._most_packs))} packs"
+        if pieces == len(course.secs) - 1:
+            return packs
+        return f"{packs} · pieces of {span_text(_rounded(course.span_secs / pieces))}: means, and the states by their shares"
+
+    # The spout
+
+    def _spout_lanes(self) -> Iterator[str]:
+        course = self._course
+        spans = intervals(course.secs, MOST_RATES, pieces=MOST_RATES)
+        rates = [
+            (course.done_records[last] - course.done_records[first]) / (course.secs[last] - course.secs[first]) for first, last in spans
+        ]
+        since = [max(course.since_checkpoint[first:last]) for first, last in self._pieces]
+        for row, (name, style, pieces, values) in enumerate(
+            (("records/s", "rate", spans, rates), ("since checkpoint", "since", self._pieces, since))
+        ):
+            most = max(values, default=0.0)
+            lane = _Lane(self._lanes_top + row * (SPOUT_LANE + GAP), SPOUT_LANE, most or 1.0)
+            yield _frame(lane, "lane")
+            yield f'<path class="{style}" d="{self._area(lane, pieces, values)}"/>'
+            yield _label(LEFT - 10, lane.top + SPOUT_LANE / 2, name, "id right")
+            yield _label(LEFT + PLOT_WIDTH + 8, lane.top + 7, f"at most {amount_text(_rounded(most), compact=True)}")
+
+    # The bolt tasks
+
+    def _task_lane(self, task_id: int, task: TaskCourse, top: float) -> Iterator[str]:
+        lane = _Lane(top, self._lane_height, self._most_packs * HEADROOM)
+        shown = self._course.shares(task)
+        told = ", ".join(f"{state} {share:.0%}" for state, share in shown.items())
+        yield f"<g><title>task {task_id}: {told}; window {self._course.mean(task.windows):.1f} on average</title>"
+        yield _frame(lane, "lane")
+        yield from (f'<path class="{state}" d="{path}"/>' for state, path in self._states(lane, task) if path)
+        yield f'<path class="flight" d="{self._area(lane, self._pieces, self._means(task.in_flight))}"/>'
+        line = self._line(lane, task)
+        yield f'<path class="halo" d="{line}"/><path class="window" d="{line}"/>'
+        yield f"{_frame(lane, 'frame')}</g>"
+        middle = top + self._lane_height / 2
+        yield _label(LEFT - 10, middle, f"task {task_id}", "id right")
+        figures = (
+            ms_text(task.last.service_ms),
+            ms_text(task.last.service_p99_ms),
+            compact_text(task.last.settled),
+            compact_text(task.last.resends),
+        )
+        for column, text in enumerate(figures):
+            yield _label(_column(column), middle, text, "right")
+
+    def _states(self, lane: _Lane, task: TaskCourse) -> Iterator[tuple[FlowState, str]]:
+        """Return the background of each state but NORMAL, which is the paper's. Where a piece saw several, they hang below each other."""
+        found = [shares(self._course.secs, task.states, first, last) for first, last in self._pieces]
+        above = [0.0] * len(found)
+        for state in ("BUSY", "SLOW"):
+            ends = [share + piece[state] for share, piece in zip(above, found, strict=True)]
+            path = []
+            for first, last, (begin, end) in _merged(zip(self._pieces, zip(above, ends, strict=True), strict=True)):
+                if end > begin:
+                    left, right = _number(self._x(first)), _number(self._x(last))
+                    upper, lower = _number(lane.top + lane.height * begin), _number(lane.top + lane.height * end)
+                    path.append(f"M{left} {upper}H{right}V{lower}H{left}Z")
+            yield state, "".join(path)
+            above = ends
+
+    def _means(self, values: Sequence[float]) -> list[float]:
+        return [self._course.mean(values, first, last) for first, last in self._pieces]
+
+    def _area(self, lane: _Lane, pieces: Sequence[tuple[int, int]], values: Sequence[float]) -> str:
+        """Return the outline of what is below steps."""
+        path = [f"M{_number(self._x(0))} {_number(lane.bottom)}"]
+        for _, last, value in _merged(zip(pieces, values, strict=True)):
+            path.append(f"V{_number(lane.y(value))}H{_number(self._x(last))}")
+        return "".join([*path, f"V{_number(lane.bottom)}Z"])
+
+    def _line(self, lane: _Lane, task: TaskCourse) -> str:
+        """Return the window as steps; broken where the task was not there."""
+        is_there = [any(state != NOT_THERE for state in task.states[first:last]) for first, last in self._pieces]
+        values = [value if there else None for value, there in zip(self._means(task.windows), is_there, strict=True)]
+        path, draws = [], False
+        for first, last, value in _merged(zip(self._pieces, values, strict=True)):
+            if value is not None:
+                y = _number(lane.y(value))
+                path.append(f"{f'V{y}' if draws else f'M{_number(self._x(first))} {y}'}H{_number(self._x(last))}")
+            draws = value is not None
+        return "".join(path)
+
+    # The time
+
+    def _time(self) -> Iterator[str]:
+        begin, span = self._course.secs[0], self._course.span_secs
+        for secs in ticks(begin, begin + span):
+            x = LEFT + PLOT_WIDTH * (secs - begin) / span
+            yield f'<path class="grid" d="M{_number(x)} {_number(self._lanes_top)}V{_number(self._lanes_bottom)}"/>'
+            for y in (self._lanes_top - 10, self._lanes_bottom + 12):
+                yield _label(x, y, span_text(secs), "middle")
+
+    def _x(self, moment: int) -> float:
+        course = self._course
+        return LEFT + PLOT_WIDTH * (course.secs[moment] - course.secs[0]) / course.span_secs
+
+
+def ticks(begin: float, end: float) -> list[float]:
+    """Return the times that an axis names, ten at most: whole steps of what people count in.
+
+    >>> ticks(0, 95), ticks(3.1, 3.4)
+    ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [3.1, 3.15, 3.2, 3.25, 3.3, 3.35, 3.4])
+    """
+    days = 86400 * math.ceil((end - begin) / MOST_TICKS / 86400)
+    step = next((step for step in TICKS if (end - begin) / step < MOST_TICKS), days)
+    return [round(number * step, 2) for number in range(math.ceil(begin / step - 1e-9), math.floor(end / step + 1e-9) + 1)]
+
+
+def span_text(secs: float) -> str:
+    """Return a time as an axis has it: as exact as it is, and no longer.
+
+    >>> [span_text(secs) for secs in (0, 0.25, 5, 90, 3600, 5400)]
+    ['0 s', '0.25 s', '5 s', '1 m 30 s', '1 h', '1 h 30 m']
+    """
+    parts, left = [], round(secs, 2)
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "m")):
+        count, left = divmod(left, size)
+        parts += [f"{count:.0f} {unit}"] if count else []
+    seconds = f"{left:.2f}".rstrip("0").rstrip(".")
+    return " ".join(parts if seconds == "0" and parts else [*parts, f"{seconds} s"])
+
+
+def _legend(y: float, scale: str) -> Iterator[str]:
+    x = float(LEFT)
+    for state in STATES:
+        for style in ("lane", *([] if state == "NORMAL" else [state]), "frame"):
+            yield f'<rect x="{_number(x)}" y="{_number(y - 6)}" width="20" height="12" class="{style}"/>'
+        yield _label(x + 26, y, state)
+        x += 90
+    yield f'<path class="window" d="M{_number(x)} {_number(y + 4)}h8v-8h12"/>{_label(x + 26, y, "window")}'
+    x += 90
+    yield f'<rect x="{_number(x)}" y="{_number(y - 4)}" width="20" height="10" class="flight"/>{_label(x + 26, y, "in flight")}'
+    yield _label(x + 100, y, scale)
+
+
+def _merged(pieces: Iterable[tuple[tuple[int, int], _Value]]) -> Iterator[tuple[int, int, _Value]]:
+    """Return (first, last, value), where neighbours of the same value are one."""
+    for value, group in groupby(pieces, key=lambda piece: piece[1]):
+        spans = [span for span, _ in group]
+        yield spans[0][0], spans[-1][1], value
+
+
+def _frame(lane: _Lane, style: str) -> str:
+    return f'<rect x="{LEFT}" y="{_number(lane.top)}" width="{PLOT_WIDTH}" height="{_number(lane.height)}" class="{style}"/>'
+
+
+def _column(number: int) -> float:
+    return LEFT + PLOT_WIDTH + (number + 1) * COLUMN_WIDTH
+
+
+def _label(x: float, y: float, text: str, style: str = "") -> str:
+    classes = f' class="{style}"' if style else ""
+    return f'<text x="{_number(x)}" y="{_number(y)}"{classes}>{_text(text)}</text>'
+
+
+def _rounded(value: float) -> float:
+    return round(value) if value >= 10 else round(value, 1)
+
+
+def _clipped(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most - 1]}…"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")
+
+
+def _text(text: str) -> str:
+    """Return the text for XML; what XML cannot hold becomes `?`."""
+    return html.escape("".join(character if character.isprintable() else "?" for character in text))

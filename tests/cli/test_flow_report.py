@@ -1,0 +1,287 @@
+"""`flow-report`: from the JSON lines of a run to a picture and a table of its flow control (FC-7)."""
+
+import io
+import json
+import sys
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+from engine.cli.flow_course import FlowCourse, FlowMoment, TaskMoment, courses_of
+from engine.cli.flow_plot import flow_plot, span_text, ticks
+from engine.cli.main import run_command_line
+from engine.flow.status import FlowSnapshot, FlowState
+from tests.cli.snapshots import flow, snapshot
+
+SVG = "{http://www.w3.org/2000/svg}"
+START = json.dumps({"event": "start", "topology": "words"})
+NO_FLOW = json.dumps({"event": "snapshot", **snapshot().to_dict()})
+
+
+def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
+    """Return a line of `run --json`."""
+    figures = replace(snapshot(secs), flow=flows).to_dict()
+    return json.dumps({"event": event, **figures} if event == "snapshot" else {"event": event, "exit_status": 0, "snapshot": figures})
+
+
+def a_run(seconds: int = 4) -> list[str]:
+    """Return a run of so many seconds: task 10 is BUSY, 11 SLOW, 12 NORMAL, all the time; then its end, half a second later."""
+    told = [line(number, flow(3, slow=1, times=number)) for number in range(seconds + 1)]
+    return [START, *told, line(seconds + 0.5, flow(3, slow=1, times=seconds), event="end")]
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(a_run()) + "\n", encoding="utf-8")
+    return path
+
+
+def written(path: Path, lines: Iterable[str]) -> str:
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return str(path)
+
+
+def texts(svg: str) -> list[str]:
+    return [element.text or "" for element in ElementTree.fromstring(svg).iter(f"{SVG}text")]
+
+
+def lanes(svg: str) -> dict[str, dict[str, str]]:
+    """Return the paths of each bolt task's lane by their class, by what the lane says of itself."""
+    groups = ElementTree.fromstring(svg).iter(f"{SVG}g")
+    return {
+        group.findtext(f"{SVG}title", ""): {path.get("class", ""): path.get("d", "") for path in group.iter(f"{SVG}path")}
+        for group in groups
+    }
+
+
+def course(*states: FlowState, windows: Iterable[float] = (), every_secs: float = 1.0) -> FlowCourse:
+    """Return the course of one bolt task; its window is 2 where nothing is said."""
+    wide = list(windows) or [2.0] * len(states)
+    (found,) = courses_of(
+        (1, number * every_secs, FlowMoment("lines", 1, 10.0 * number, 5.0, [TaskMoment(10, state, window, 1.0, 0.5, 2.0, 7, 0)]))
+        for number, (state, window) in enumerate(zip(states, wide, strict=True))
+    )
+    return found
+
+
+@pytest.mark.guarantee("FC-7")
+def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["flow-report", str(log)]) == 0
+    out, err = capsys.readouterr()
+    assert out.splitlines() == [
+        "lines: 4.5 s in 6 snapshots, 200,000 records done (44,444/s), at most 120 since the checkpoint",
+        "task  NORMAL  SLOW  BUSY  window  in flight  service ms  p99 ms  packs  resends",
+        "10        0%    0%  100%     1.0        1.0           –       –      0        7",
+        "11        0%  100%    0%     2.0        2.0       0.500    3.00  4,000        0",
+        "12      100%    0%    0%     3.0        2.0       0.750    4.50  8,000        0",
+    ]
+    assert err == f"{log.with_suffix('.svg')} is written\n"
+    svg = log.with_suffix(".svg").read_text(encoding="utf-8")
+    assert list(lanes(svg)) == [
+        "task 10: NORMAL 0%, SLOW 0%, BUSY 100%; window 1.0 on average",
+        "task 11: NORMAL 0%, SLOW 100%, BUSY 0%; window 2.0 on average",
+        "task 12: NORMAL 100%, SLOW 0%, BUSY 0%; window 3.0 on average",
+    ]
+    shown = texts(svg)
+    assert shown[:5] == ["lines", "200,000 records in 4.5 s · 3 bolt tasks · 6 snapshots", "NORMAL", "SLOW", "BUSY"]
+    assert {"records/s", "since checkpoint", "task 12", "0 s", "4.5 s"} <= set(shown)
+
+
+@pytest.mark.guarantee("FC-7")
+def test_windows_and_states_are_drawn_over_time() -> None:
+    (lane,) = lanes(flow_plot([course("NORMAL", "SLOW", "BUSY", "NORMAL", "NORMAL", windows=(1, 2, 1, 1, 1))])).values()
+    bottom = 249.0
+    height = 40 / 1.15 / 2  # of one pack: the greatest window is 2
+    assert lane["window"] == f"M140 {bottom - height:.1f}H340V{bottom - 2 * height:.1f}H540V{bottom - height:.1f}H940"
+    assert lane["SLOW"] == f"M340 209H540V{bottom:.0f}H340Z"
+    assert lane["BUSY"] == f"M540 209H740V{bottom:.0f}H540Z"
+    assert lane["flight"] == f"M140 {bottom:.0f}V{bottom - height:.1f}H940V{bottom:.0f}Z"
+
+
+def test_more_snapshots_than_there_is_room_for_are_drawn_by_their_shares() -> None:
+    found = course(*(("BUSY", "SLOW", "NORMAL", "NORMAL") * 1000), windows=[1.0, 3.0] * 2000, every_secs=0.25)
+    svg = flow_plot([found])
+    (lane,) = lanes(svg).values()
+    assert lane["BUSY"].count("M") <= 400
+    assert lane["BUSY"].startswith("M140 209H")
+    assert len(svg) < 100_000
+    assert any("pieces of 2.5 s: means, and the states by their shares" in text for text in texts(svg))
+    assert found.mean(found.tasks[10].windows) == pytest.approx(2.0, abs=0.01)
+
+
+def test_a_task_that_comes_later_has_no_window_before() -> None:
+    late = [TaskMoment(11, "NORMAL", 1.0, 1.0, None, None, 0, 0)]
+    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
+    (lane,) = lanes(flow_plot([found])).values()
+    assert lane["window"].startswith("M540 ")
+    assert lane["window"].endswith("H940")
+    assert found.shares(found.tasks[11])["NORMAL"] == 0.5
+
+
+def test_records_are_counted_on_when_a_spouts_instance_was_replaced() -> None:
+    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, done, 0.0, [])) for secs, done in enumerate((100.0, 150.0, 10.0, 30.0)))
+    assert list(found.done_records) == [0, 50, 60, 80]
+
+
+def test_spouts_tasks_and_runs_have_blocks_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    clicks = replace(flow(2), component_id="clicks", task_id=9)
+    told = [line(secs, flow(2), replace(flow(2), task_id=2), clicks) for secs in range(3)]
+    spec = written(tmp_path / "run.jsonl", [START, *told, START, *told[:2]])
+    assert run_command_line(["flow-report", spec]) == 0
+    names = [each.split(":")[0] for each in capsys.readouterr().out.splitlines() if "snapshots" in each]
+    assert names == [
+        *("lines (task 1, run 1)", "lines (task 2, run 1)", "clicks (run 1)"),
+        *("lines (task 1, run 2)", "lines (task 2, run 2)", "clicks (run 2)"),
+    ]
+    shown = texts((tmp_path / "run.svg").read_text(encoding="utf-8"))
+    assert [name for name in shown if name in names] == names
+
+    assert run_command_line(["flow-report", spec, "--spout", "clicks", "-o", str(tmp_path / "clicks.svg")]) == 0
+    assert "lines" not in capsys.readouterr().out
+    assert run_command_line(["flow-report", spec, "--spout", "click"]) == 2
+    assert "no spout 'click' has flow control there\nFix: Did you mean 'clicks'?" in capsys.readouterr().err
+
+
+def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(a_run()).encode())))
+    assert run_command_line(["flow-report", "-"]) == 0
+    assert (tmp_path / "flow.svg").read_text(encoding="utf-8").startswith("<svg")
+    assert capsys.readouterr().err == "flow.svg is written\n"
+
+
+def test_a_last_line_that_is_cut_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(a_run())[:-40], encoding="utf-8")
+    assert run_command_line(["flow-report", str(path)]) == 0
+    out, err = capsys.readouterr()
+    assert err.startswith(f"Note: {path}, line 7 is cut, and left out: the run was writing it, or was killed meanwhile.\n")
+    assert out.startswith("lines: 4.0 s in 5 snapshots")
+
+
+def test_a_last_line_without_its_newline_is_whole_where_it_is_json(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text("\n".join(a_run()), encoding="utf-8")
+    assert run_command_line(["flow-report", str(path)]) == 0
+    assert "Note" not in capsys.readouterr().err
+
+
+def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
+    """Return a snapshot whose flow control has other values; None takes one out."""
+    event = json.loads(line(2.0, flow(1)))
+    target = event["flow"][0]["tasks"][0] if of_task else event["flow"][0]
+    for name, value in change.items():
+        if value is None:
+            del target[name]
+        else:
+            target[name] = value
+    return json.dumps(event)
+
+
+@pytest.mark.parametrize(
+    ("content", "why", "fix"),
+    [
+        ("", "run.jsonl is empty", "Write it by python -m engine run topology.py --json"),
+        ("\n\n", "run.jsonl: none of its 2 lines is a snapshot", "every stats_interval_secs"),
+        (START + "\n", "run.jsonl: none of its 1 lines is a snapshot", "every stats_interval_secs"),
+        (f"{START}\n{NO_FLOW}\n", "run.jsonl: none of its 1 snapshots has flow control in it", "FlowControlSpout"),
+        (f"{START}\n{line(1, flow(1))}\n", "one snapshot alone is no course of time", "-c stats_interval_secs=0.25"),
+        (f"{START}\nhello, world\n{line(1, flow(1))}\n", "run.jsonl, line 2 is not JSON: 'hello, world'", "print to standard error"),
+        (f'{START}\n{{"word": 1}}\n', "run.jsonl, line 2 is JSON, but no event of a run: it has no 'event'", "run --json"),
+        (f"{START}\n[1, 2]\n", "line 2 is JSON, but no event of a run", "run --json"),
+        ('{"event": 3}\n', "line 1 is JSON, but no event of a run", "run --json"),
+        ("[" * 100_000 + "\n", "line 1 is not JSON: '[[[", "run --json"),
+        ('{"event": "snapshot"}\n', "line 1 is no snapshot as this version writes it: there is no 'uptime_secs'", "Write the file anew"),
+        ('{"event": "snapshot", "uptime_secs": NaN}\n', "uptime_secs is nan", "Write the file anew"),
+        ('{"event": "snapshot", "uptime_secs": 1, "flow": 7}\n', "line 1 is no snapshot as this version", "Write the file anew"),
+        ('{"event": "end", "snapshot": "none"}\n', "line 1 is no snapshot as this version", "Write the file anew"),
+        (damaged({"done_records": -1}) + "\n", "done_records is -1", "Write the file anew"),
+        (damaged({"tasks": None}) + "\n", "there is no 'tasks'", "Write the file anew"),
+        (damaged({"state": "LAZY"}, of_task=True) + "\n", "state is 'LAZY', not NORMAL, SLOW, BUSY", "Write the file anew"),
+        (damaged({"window": None}, of_task=True) + "\n", "there is no 'window'", "Write the file anew"),
+        (damaged({"window": 10**400}, of_task=True) + "\n", "window is 1000", "Write the file anew"),
+        (damaged({"window": True}, of_task=True) + "\n", "window is True", "Write the file anew"),
+        (damaged({"settled": 1.5}, of_task=True) + "\n", "settled is 1.5", "Write the file anew"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_file_line_and_fix(
+    content: str, why: str, fix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "run.jsonl"
+    path.write_text(content, encoding="utf-8")
+    assert run_command_line(["flow-report", str(path)]) == 2
+    out, err = capsys.readouterr()
+    error, hint = err.split("\nFix: ")
+    assert why in error
+    assert str(path) in error
+    assert fix in hint
+    assert len(err) < 1000
+    assert (out, path.with_suffix(".svg").exists()) == ("", False)
+
+
+def test_bytes_that_are_no_text_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "run.jsonl.gz"
+    path.write_bytes(b"\x1f\x8b\x08\x00\n")
+    assert run_command_line(["flow-report", str(path)]) == 2
+    assert "line 1 is not JSON" in (err := capsys.readouterr().err)
+    assert "It is not even UTF-8." in err
+
+
+def test_a_time_that_json_has_no_number_for_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = [damaged({"service_p99_ms": "inf"}, of_task=True), line(1, flow(1))]
+    assert run_command_line(["flow-report", written(tmp_path / "run.jsonl", reversed(told))]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[-3] == "–"
+
+
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [("rnu.jsonl", "Did you mean"), ("none/run.jsonl", "nor does its folder"), (".", "is a folder"), ("run", "does not exist")],
+)
+def test_a_file_that_is_not_there_is_told(name: str, why: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["flow-report", str(log.parent / name)]) == 2
+    assert why in capsys.readouterr().err
+
+
+def test_a_picture_that_cannot_be_written_is_told(log: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["flow-report", str(log), "-o", str(log.parent / "none" / "flow.svg")]) == 2
+    assert "cannot be written: No such file or directory. Name another file with -o." in capsys.readouterr().err
+
+
+def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["flow-report", "--help"]) == 0
+    out = capsys.readouterr().out
+    assert "  run topology.py --json -c stats_interval_secs=0.25 > run.jsonl" in out
+    assert "  flow-report run.jsonl " in out
+
+
+def test_names_are_text_and_not_markup() -> None:
+    found = course("NORMAL", "NORMAL")
+    found.component_id = '<b> & "co"\x1b[2J' + "x" * 200
+    svg = flow_plot([found])
+    assert texts(svg)[0].startswith('\'<b> & "co"\\x1b[2Jxxx')
+    assert len(texts(svg)[0]) == 60
+
+
+@pytest.mark.parametrize("tasks", [0, 1, 12, 40, 300])
+def test_any_number_of_tasks_has_its_lanes(tasks: int) -> None:
+    told = [TaskMoment(number, "SLOW", 1.0, 1.0, 0.5, 2.0, 1, 0) for number in range(tasks)]
+    courses = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, told)) for secs in range(3))
+    svg = flow_plot(courses)
+    assert len(lanes(svg)) == tasks
+    root = ElementTree.fromstring(svg)
+    below = [float(rect.get("y", "0")) + float(rect.get("height", "0")) for rect in root.iter(f"{SVG}rect") if rect.get("y")]
+    assert max(below) < float(root.get("height", "0"))
+
+
+@pytest.mark.parametrize("span", [0.04, 0.3, 1, 7, 10, 45, 95, 600, 3600, 86_400, 10_000_000])
+@pytest.mark.parametrize("begin", [0.0, 3.7, 5000.0])
+def test_an_axis_has_some_ticks_but_not_many_and_each_says_something_else(begin: float, span: float) -> None:
+    found = ticks(begin, begin + span)
+    assert 2 <= len(found) <= 10
+    assert all(begin - 1e-6 <= secs <= begin + span + 1e-6 for secs in found)
+    assert len({span_text(secs) for secs in found}) == len(found)
