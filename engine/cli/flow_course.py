@@ -34,6 +34,8 @@ class FlowMoment(NamedTuple):
     component_id: str
     task_id: int
     done_records: float
+    settled_records: float
+    """Sent, and at no task any more: what is done, though there be gaps, and what waits to be sent again."""
     since_checkpoint: float
     tasks: Sequence[TaskMoment]
 
@@ -59,16 +61,23 @@ class FlowCourse:
     secs: "array[float]" = field(default_factory=lambda: array("d"))
     done_records: "array[float]" = field(default_factory=lambda: array("d"))
     """Since the first moment, through restarts of the spout's instance, which counts anew."""
+    settled_records: "array[float]" = field(default_factory=lambda: array("d"))
+    """Likewise. They grow steadily, where the done ones wait for the slowest record and then leap."""
     since_checkpoint: "array[float]" = field(default_factory=lambda: array("d"))
     tasks: dict[int, TaskCourse] = field(default_factory=dict)
-    _counted: float | None = None
+    _before: FlowMoment | None = None
 
     def add(self, secs: float, moment: FlowMoment) -> None:
         """Take the next moment."""
-        before = self.done_records[-1] if self.done_records else 0.0
-        counted, self._counted = self._counted, moment.done_records
-        grown = 0.0 if counted is None else moment.done_records - counted
-        self.done_records.append(before + (grown if grown >= 0 else moment.done_records))
+        before, self._before = self._before, moment
+        if before is None:
+            done = settled = 0.0
+        elif moment.done_records < before.done_records:  # another instance
+            done, settled = moment.done_records, moment.settled_records
+        else:
+            done, settled = moment.done_records - before.done_records, moment.settled_records - before.settled_records
+        self.done_records.append(done + (self.done_records[-1] if before else 0.0))
+        self.settled_records.append(settled + (self.settled_records[-1] if before else 0.0))
         self.since_checkpoint.append(moment.since_checkpoint)
         here = {task.task_id: task for task in moment.tasks}
         for task_id, task in here.items():

@@ -125,10 +125,13 @@ class _LogReader:
 
 def _moment(flow: Mapping[str, Any]) -> FlowMoment:
     tasks = [_task(task) for task in flow["tasks"]]
+    done, pending = _amount(flow, "done_records"), _amount(flow, "pending_records")
+    at_tasks = sum(_amount(task, "in_flight_records") for task in flow["tasks"])
     return FlowMoment(
         _typed(flow, "component_id", str),
         _typed(flow, "task_id", int),
-        _amount(flow, "done_records"),
+        done,
+        done + pending - at_tasks,
         _amount(flow, "records_since_checkpoint"),
         tasks,
     )

@@ -34,7 +34,7 @@ LANE_HEIGHTS: Final = ((16, 40), (48, 28), (100, 20))
 """Up to so many bolt tasks, lanes are so high; beyond, `LOWEST_LANE`."""
 LOWEST_LANE: Final = 14
 MOST_RATES: Final = 200
-"""Into so many pieces the time is cut at most for records per second: the done prefix moves by leaps."""
+"""Into so many pieces the time is cut at most for records per second."""
 MOST_TICKS: Final = 10
 TICKS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 HEADROOM: Final = 1.15
@@ -136,9 +136,8 @@ class _Block:
     def _spout_lanes(self) -> Iterator[str]:
         course = self._course
         spans = intervals(course.secs, MOST_RATES, pieces=MOST_RATES)
-        rates = [
-            (course.done_records[last] - course.done_records[first]) / (course.secs[last] - course.secs[first]) for first, last in spans
-        ]
+        settled, secs = course.settled_records, course.secs
+        rates = [max(settled[last] - settled[first], 0.0) / (secs[last] - secs[first]) for first, last in spans]
         since = [max(course.since_checkpoint[first:last]) for first, last in self._pieces]
         for row, (name, style, pieces, values) in enumerate(
             (("records/s", "rate", spans, rates), ("since checkpoint", "since", self._pieces, since))

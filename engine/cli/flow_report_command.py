@@ -30,7 +30,7 @@ def command(path: Path, output: Path | None, spout: str | None) -> int:
 
     \b
     The picture has, for each spout task with flow control,
-      records/s            records below the done prefix that are new
+      records/s            that the tasks did, in whatever order
       since checkpoint     what a crash would have repeated
       a lane a bolt task   its window as a line, what was in flight below it,
                            the background by its state: NORMAL, SLOW, BUSY

@@ -63,7 +63,11 @@ def course(*states: FlowState, windows: Iterable[float] = (), every_secs: float 
     """Return the course of one bolt task; its window is 2 where nothing is said."""
     wide = list(windows) or [2.0] * len(states)
     (found,) = courses_of(
-        (1, number * every_secs, FlowMoment("lines", 1, 10.0 * number, 5.0, [TaskMoment(10, state, window, 1.0, 0.5, 2.0, 7, 0)]))
+        (
+            1,
+            number * every_secs,
+            FlowMoment("lines", 1, 10.0 * number, 10.0 * number, 5.0, [TaskMoment(10, state, window, 1.0, 0.5, 2.0, 7, 0)]),
+        )
         for number, (state, window) in enumerate(zip(states, wide, strict=True))
     )
     return found
@@ -116,7 +120,7 @@ def test_more_snapshots_than_there_is_room_for_are_drawn_by_their_shares() -> No
 
 def test_a_task_that_comes_later_has_no_window_before() -> None:
     late = [TaskMoment(11, "NORMAL", 1.0, 1.0, None, None, 0, 0)]
-    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
+    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
     (lane,) = lanes(flow_plot([found])).values()
     assert lane["window"].startswith("M540 ")
     assert lane["window"].endswith("H940")
@@ -124,8 +128,23 @@ def test_a_task_that_comes_later_has_no_window_before() -> None:
 
 
 def test_records_are_counted_on_when_a_spouts_instance_was_replaced() -> None:
-    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, done, 0.0, [])) for secs, done in enumerate((100.0, 150.0, 10.0, 30.0)))
-    assert list(found.done_records) == [0, 50, 60, 80]
+    told = ((100.0, 120.0), (150.0, 150.0), (150.0, 140.0), (10.0, 20.0), (30.0, 60.0))
+    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, done, settled, 0.0, [])) for secs, (done, settled) in enumerate(told))
+    assert list(found.done_records) == [0, 50, 50, 60, 80]
+    assert list(found.settled_records) == [0, 30, 20, 40, 80]
+
+
+@pytest.mark.guarantee("FC-7")
+def test_records_per_second_are_those_that_the_tasks_did_though_one_is_missing(tmp_path: Path) -> None:
+    """The done prefix leaps when the slowest record is done; what the tasks do goes on meanwhile."""
+    held = [replace(flow(1), done_records=0, pending_records=140 + 100 * secs) for secs in range(4)]
+    leapt = replace(flow(1), done_records=500, pending_records=40)
+    told = [line(secs, shown) for secs, shown in enumerate([*held, leapt])]
+    assert run_command_line(["flow-report", written(tmp_path / "run.jsonl", told)]) == 0
+    root = ElementTree.fromstring((tmp_path / "run.svg").read_text(encoding="utf-8"))
+    (rate,) = [path.get("d", "") for path in root.iter(f"{SVG}path") if path.get("class") == "rate"]
+    assert rate == "M140 148V102H940V148Z"
+    assert "at most 100" in texts((tmp_path / "run.svg").read_text(encoding="utf-8"))
 
 
 def test_spouts_tasks_and_runs_have_blocks_of_their_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -270,7 +289,7 @@ def test_names_are_text_and_not_markup() -> None:
 @pytest.mark.parametrize("tasks", [0, 1, 12, 40, 300])
 def test_any_number_of_tasks_has_its_lanes(tasks: int) -> None:
     told = [TaskMoment(number, "SLOW", 1.0, 1.0, 0.5, 2.0, 1, 0) for number in range(tasks)]
-    courses = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, told)) for secs in range(3))
+    courses = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, 0.0, told)) for secs in range(3))
     svg = flow_plot(courses)
     assert len(lanes(svg)) == tasks
     root = ElementTree.fromstring(svg)
