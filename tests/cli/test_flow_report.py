@@ -16,6 +16,7 @@ from engine.cli.flow_plot import flow_plot, span_text, ticks
 from engine.cli.main import run_command_line
 from engine.flow.status import FlowSnapshot, FlowState
 from tests.cli.snapshots import flow, snapshot
+from tests.cli.topology_files import Write
 
 SVG = "{http://www.w3.org/2000/svg}"
 START = json.dumps({"event": "start", "topology": "words"})
@@ -304,3 +305,36 @@ def test_an_axis_has_some_ticks_but_not_many_and_each_says_something_else(begin:
     assert 2 <= len(found) <= 10
     assert all(begin - 1e-6 <= secs <= begin + span + 1e-6 for secs in found)
     assert len({span_text(secs) for secs in found}) == len(found)
+
+
+RUNS = """
+import asyncio
+from engine import TopologyBuilder
+from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings
+
+class Lines(FlowProducer):
+    def records(self, after):
+        for number in range(300):
+            yield number, f"line {number}"
+
+class Parse(FlowControlBolt):
+    async def process(self, line):
+        await asyncio.sleep(0.003)
+
+builder = TopologyBuilder("logs")
+builder.set_spout("lines", lambda: FlowControlSpout(Lines(), FlowSettings(pack_records=5)))
+builder.set_bolt("parse", Parse, parallelism=3).direct_grouping("lines")
+"""
+
+
+@pytest.mark.guarantee("FC-7")
+def test_what_a_run_writes_is_what_the_report_reads(write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run_command_line(["run", write(RUNS, head=""), "--json", "-c", "stats_interval_secs=0.05"]) == 0
+    told = capsys.readouterr().out.splitlines()
+    (ended,) = json.loads(told[-1])["snapshot"]["flow"]
+    assert (ended["component_id"], ended["done_records"], ended["records_since_checkpoint"], ended["position"]) == ("lines", 300, 0, "299")
+    assert sum(task["settled"] for task in ended["tasks"]) >= 60
+
+    assert run_command_line(["flow-report", written(tmp_path / "run.jsonl", told)]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 5
+    assert len(lanes((tmp_path / "run.svg").read_text(encoding="utf-8"))) == 3
