@@ -1,9 +1,7 @@
 """What can be wrong with a producer, its positions, settings, topology and what is stored: one clear error each, and nothing lost."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping
-from itertools import count
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,11 +20,6 @@ from engine import (
     Tuple,
     UsageError,
 )
-from engine.cluster.local_cluster import Run
-from engine.errors import StateFenced, StateUnavailable
-from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
-from engine.state import Ledger, provider_of
-from engine.state.memory import MemoryProvider
 from engine.testing import run_topology
 from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
 
@@ -288,118 +281,3 @@ def test_give_up_that_is_not_overridden_reports_the_record() -> None:
     finished = play(lambda: Yields(("line 7", 1)), Poisoned, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
     assert finished.state == "complete"
     assert any("the record at 'line 7' was given up" in report.text for report in finished.errors)
-
-
-# What is stored
-
-
-def _store(path: Path, entries: dict[str, object], topology_name: str = "flowing") -> Config:
-    async def write() -> None:
-        await provider.open(topology_name)
-        ledger = provider.ledger(ledger_name("numbers", 0))
-        await ledger.claim()
-        await ledger.write(entries)
-        await provider.close()
-
-    url = f"sqlite:///{path}/flow.db"
-    provider = provider_of(url)
-    asyncio.run(write())
-    return Config(state_provider=url)
-
-
-@pytest.mark.guarantee("FC-6")
-@pytest.mark.parametrize(
-    "entry",
-    ["text", 7, [], [FORMAT, 1, 5], [FORMAT + 1, 1, 5, 5], [FORMAT, "1", 5, 5], [FORMAT, 1, 5, -1], [FORMAT, 1, None, 5], {"flow": 1}],
-)
-def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: Path) -> None:
-    config = _store(tmp_path, {"flow": entry})
-    for _ in range(2):
-        with pytest.raises(ComponentError) as raised:
-            play(lambda: Numbers(10), Nothing, config=config)
-        assert "its stored position cannot be read" in str(raised.value)
-        assert "give the spout another id" in str(raised.value.hint)
-
-
-@pytest.mark.guarantee("FC-6")
-def test_the_position_of_a_spout_with_other_tasks_is_refused(tmp_path: Path) -> None:
-    config = _store(tmp_path, {"flow": [FORMAT, 2, 5, 5]})
-    with pytest.raises(ComponentError, match="stored by a spout of 2 tasks, and it has 1 now"):
-        play(lambda: Numbers(10), Nothing, config=config)
-
-
-def test_a_stored_position_is_read_as_it_was() -> None:
-    for position in (0, "x", b"\x00", 1.5, ("a.log", 12), [1, [2]], {"a": 1}, False):
-        assert stored_position({"flow": [FORMAT, 1, position, 3]}, "here", 1) == (position, 3)
-    assert stored_position({}, "here", 1) == (None, 0)
-
-
-def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> None:
-    class Files(FlowProducer):
-        def records(self, after: Any) -> Iterator[Any]:
-            if after is not None:
-                raise LookupError(f"no file {after!r}")
-            yield "a", 1
-
-    config = _store(tmp_path, {"flow": [FORMAT, 1, "gone", 5]})
-    with pytest.raises(ComponentError, match="no file 'gone'"):
-        play(Files, Nothing, config=config)
-
-
-class Overtaken(MemoryProvider):
-    """After two writes another process has claimed the ledger."""
-
-    def ledger(self, name: str) -> Ledger:
-        ledger = super().ledger(name)
-        written, writes = ledger.write, count(1)
-
-        async def write(changes: Mapping[str, object]) -> None:
-            if next(writes) > 2:
-                raise StateFenced("it was claimed")
-            await written(changes)
-
-        ledger.write = write  # type: ignore[method-assign]
-        return ledger
-
-
-@pytest.mark.guarantee("FC-6")
-def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
-    config = Config(state_provider="tests.flow.test_bad_input:Overtaken")
-    with pytest.raises(ComponentError, match="another process has taken its position over"):
-        play(lambda: Numbers(5000), lambda: Work([]), config=config)
-
-
-class Away(MemoryProvider):
-    """Cannot be reached for a while after the first write."""
-
-    def ledger(self, name: str) -> Ledger:
-        ledger = super().ledger(name)
-        written, writes = ledger.write, count(1)
-
-        async def write(changes: Mapping[str, object]) -> None:
-            if 1 < next(writes) < AWAY_FOR:
-                raise StateUnavailable("the store is away")
-            await written(changes)
-
-        ledger.write = write  # type: ignore[method-assign]
-        return ledger
-
-
-AWAY_FOR = 8
-
-
-@pytest.mark.guarantee("FC-6")
-def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
-    seen: set[str | None] = set()
-
-    async def look(run: Run) -> None:
-        while run.state == "running":
-            seen.update(flow.holds for flow in run.snapshot().flow)
-            await asyncio.sleep(0.05)
-
-    config = Config(state_provider="tests.flow.test_bad_input:Away")
-    finished = play(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
-    assert (finished.state, finished.snapshot.flow[0].position) == ("complete", "5000")
-    assert "the store is away" in seen
-    with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
-        play(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
