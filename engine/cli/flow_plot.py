@@ -99,7 +99,10 @@ class _Block:
         self._top = top
         self._lane_height = next((height for most, height in LANE_HEIGHTS if len(course.tasks) <= most), LOWEST_LANE)
         self._pieces = intervals(course.secs, PLOT_WIDTH, pieces=PLOT_WIDTH // 2)
-        self._most_packs = max((max(*task.windows, *task.in_flight) for task in course.tasks.values()), default=0.0) or 1.0
+        self._windows = {task_id: self._means(task.windows) for task_id, task in course.tasks.items()}
+        self._in_flight = {task_id: self._means(task.in_flight) for task_id, task in course.tasks.items()}
+        drawn = (*self._windows.values(), *self._in_flight.values())
+        self._most_packs = max((max(values) for values in drawn), default=0.0) or 1.0
         self._lanes_top = top + HEADLINE + LEGEND + AXIS
         self._tasks_top = self._lanes_top + 2 * (SPOUT_LANE + GAP) + GAP
         self._lanes_bottom = self._tasks_top + len(course.tasks) * (self._lane_height + GAP) - GAP
@@ -126,7 +129,7 @@ class _Block:
     def _scale(self) -> str:
         """Return what the lanes of tasks have in common."""
         course, pieces = self._course, len(self._pieces)
-        packs = f"one scale for all tasks, up to {count_text(round(self._most_packs))} packs"
+        packs = f"one scale for all tasks, up to {amount_text(_rounded(self._most_packs))} packs"
         if pieces == len(course.secs) - 1:
             return packs
         return f"{packs} · pieces of {span_text(_rounded(course.span_secs / pieces))}: means, and the states by their shares"
@@ -158,8 +161,8 @@ class _Block:
         yield f"<g><title>task {task_id}: {told}; window {self._course.mean(task.windows):.1f} on average</title>"
         yield _frame(lane, "lane")
         yield from (f'<path class="{state}" d="{path}"/>' for state, path in self._states(lane, task) if path)
-        yield f'<path class="flight" d="{self._area(lane, self._pieces, self._means(task.in_flight))}"/>'
-        line = self._line(lane, task)
+        yield f'<path class="flight" d="{self._area(lane, self._pieces, self._in_flight[task_id])}"/>'
+        line = self._line(lane, task, self._windows[task_id])
         yield f'<path class="halo" d="{line}"/><path class="window" d="{line}"/>'
         yield f"{_frame(lane, 'frame')}</g>"
         middle = top + self._lane_height / 2
@@ -198,10 +201,10 @@ class _Block:
             path.append(f"V{_number(lane.y(value))}H{_number(self._x(last))}")
         return "".join([*path, f"V{_number(lane.bottom)}Z"])
 
-    def _line(self, lane: _Lane, task: TaskCourse) -> str:
+    def _line(self, lane: _Lane, task: TaskCourse, windows: Sequence[float]) -> str:
         """Return the window as steps; broken where the task was not there."""
         is_there = [any(state != NOT_THERE for state in task.states[first:last]) for first, last in self._pieces]
-        values = [value if there else None for value, there in zip(self._means(task.windows), is_there, strict=True)]
+        values = [value if there else None for value, there in zip(windows, is_there, strict=True)]
         path, draws = [], False
         for first, last, value in _merged(zip(self._pieces, values, strict=True)):
             if value is not None:

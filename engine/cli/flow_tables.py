@@ -56,13 +56,13 @@ def flow_texts(now: Snapshot) -> list[str]:
 
 def _text(component_id: str, flows: Sequence[FlowSnapshot]) -> str:
     tasks = [task for flow in flows for task in flow.tasks]
+    holds = next((flow.holds for flow in flows if flow.holds is not None), None)
     parts = [
         f"flow {name_text(component_id)}: {_states(tasks)} of {count_text(len(tasks))}",
         f"window {count_text(sum(task.window for task in tasks))}",
         f"{count_text(sum(flow.records_since_checkpoint for flow in flows))} since checkpoint",
-        *(f"holds: {name_text(flow.holds)}" for flow in flows[:1] if flow.holds is not None),
     ]
-    return ", ".join(parts)
+    return ", ".join(parts if holds is None else [*parts, f"holds: {name_text(holds)}"])
 
 
 def _rows(tasks: Sequence[FlowTaskSnapshot], most_rows: int | None, *, compact: bool) -> list[tuple[str, ...]]:

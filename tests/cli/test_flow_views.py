@@ -101,8 +101,8 @@ def test_a_plain_line_has_one_short_part_for_each_spout() -> None:
     line = plain_line(None, with_flow(flow(12), replace(flow(2, slow=0, busy=0), component_id="clicks", holds="max_pending_records")))
     assert "flow lines: 2 SLOW, 1 BUSY of 12, window 32, 120 since checkpoint" in line.split(" | ")
     assert "flow clicks: 2 NORMAL of 2, window 6, 120 since checkpoint, holds: max_pending_records" in line.split(" | ")
-    assert flow_texts(with_flow(flow(12), replace(flow(12), task_id=2))) == [
-        "flow lines: 4 SLOW, 2 BUSY of 24, window 64, 240 since checkpoint"
+    assert flow_texts(with_flow(flow(12), replace(flow(12), task_id=2, holds="the store is away"))) == [
+        "flow lines: 4 SLOW, 2 BUSY of 24, window 64, 240 since checkpoint, holds: the store is away"
     ]
     assert "flow" not in plain_line(None, snapshot())
 
