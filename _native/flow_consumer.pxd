@@ -25,7 +25,7 @@ cdef class AdaptiveFlowConsumer:
     cdef readonly Py_ssize_t width       # packs that it works on at once
     cdef readonly Py_ssize_t in_flight, in_flight_records
     cdef readonly Py_ssize_t last_records   # of the last pack that was sent to it
-    cdef readonly Py_ssize_t settled_packs, resends
+    cdef readonly Py_ssize_t settled_packs, settled_records, resends
     cdef readonly double head_began     # since when its oldest pack is worked on, as far as can be known
     cdef readonly double paused_until   # of a BUSY one: no pack before
     cdef readonly LatencyHistogram service

@@ -10,7 +10,7 @@ cimport cython
 from _native.histogram cimport LatencyHistogram, record
 
 cdef enum:
-    PACKS_AHEAD = 2                 # beyond those that it works on: so that a task never waits for its sender
+    PACKS_AHEAD = 1                 # beyond those that it works on: so that a task never waits for its sender
     SMOOTHING = 8                   # for each pack at once: the newest counts an eighth, as in TCP's smoothed round trip
 
 cdef double FIRST_PAUSE_SECS = 0.010
@@ -31,7 +31,7 @@ cdef class Sending:
 cdef class AdaptiveFlowConsumer:
     """A bolt task's window: `window` packs may be there at once, of which it works on `width` at a time.
 
-    `threshold_secs` 0: the time of `width` + 2 packs. `pack_secs`: the service time that a pack aims at.
+    `threshold_secs` 0: the time of `width` + 1 packs. `pack_secs`: the service time that a pack aims at.
     """
 
     def __init__(self, int32_t task_id, *, Py_ssize_t initial_window, Py_ssize_t max_window, double threshold_secs, double pack_secs,
@@ -113,6 +113,7 @@ cdef class AdaptiveFlowConsumer:
         self.last_settle = max(self.last_settle, now)
         self.take_back(sending, now)
         self.settled_packs += 1
+        self.settled_records += sending.records
         record(self.service, service / sending.records)
         self.record_secs += (service / sending.records - self.record_secs) / (1 if first else SMOOTHING * self.width)
         self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.width)

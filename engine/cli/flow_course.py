@@ -24,7 +24,7 @@ class TaskMoment(NamedTuple):
     in_flight: float
     service_ms: float | None
     service_p99_ms: float | None
-    settled: int
+    records: int
     resends: int
 
 

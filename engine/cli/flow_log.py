@@ -148,7 +148,7 @@ def _task(task: Mapping[str, Any]) -> TaskMoment:
         _amount(task, "in_flight"),
         _measured(task, "service_ms"),
         _measured(task, "service_p99_ms"),
-        _typed(task, "settled", int),
+        _typed(task, "records", int),
         _typed(task, "resends", int),
     )
 

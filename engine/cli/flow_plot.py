@@ -22,7 +22,7 @@ MARGIN: Final = 24
 LEFT: Final = 140
 """Where the lanes begin; their names stand before it."""
 PLOT_WIDTH: Final = 800
-COLUMNS: Final = ("service ms", "p99 ms", "packs", "resends")
+COLUMNS: Final = ("service ms", "p99 ms", "records", "resends")
 COLUMN_WIDTH: Final = 68
 WIDTH: Final = LEFT + PLOT_WIDTH + len(COLUMNS) * COLUMN_WIDTH + MARGIN
 HEADLINE: Final = 26
@@ -170,7 +170,7 @@ class _Block:
         figures = (
             ms_text(task.last.service_ms),
             ms_text(task.last.service_p99_ms),
-            compact_text(task.last.settled),
+            compact_text(task.last.records),
             compact_text(task.last.resends),
         )
         for column, text in enumerate(figures):

@@ -11,7 +11,7 @@ from engine.cli.flow_course import FlowCourse, course_name
 from engine.cli.show_error import show_error
 from engine.errors import UsageError
 
-COLUMNS: Final = ("task", "NORMAL", "SLOW", "BUSY", "window", "in flight", "service ms", "p99 ms", "packs", "resends")
+COLUMNS: Final = ("task", "NORMAL", "SLOW", "BUSY", "window", "in flight", "service ms", "p99 ms", "records", "resends")
 WRONG: Final = 2
 
 
@@ -75,7 +75,7 @@ def report_text(course: FlowCourse, courses: Sequence[FlowCourse]) -> str:
                 *means,
                 ms_text(last.service_ms),
                 ms_text(last.service_p99_ms),
-                count_text(last.settled),
+                count_text(last.records),
                 count_text(last.resends),
             )
         )

@@ -9,7 +9,7 @@ from engine.cli.label_tables import FRAME_LINES, LEAST_ROWS, MOST_LABEL_CHARACTE
 from engine.cluster.snapshot import Snapshot, weighted_mean
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 
-COLUMNS: Final = ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "packs", "resends")
+COLUMNS: Final = ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "records", "resends")
 TEXT_COLUMNS: Final = 2
 STATE_STYLES: Final[Mapping[str, str]] = {"SLOW": "yellow", "BUSY": "red"}
 
@@ -83,7 +83,7 @@ def _row(task: FlowTaskSnapshot, *, compact: bool) -> tuple[str, ...]:
         written(task.pack_records),
         ms_text(task.service_ms),
         ms_text(task.service_p99_ms),
-        written(task.settled),
+        written(task.records),
         written(task.resends),
     )
 
@@ -99,7 +99,7 @@ def _row_of_rest(tasks: Sequence[FlowTaskSnapshot], *, compact: bool) -> tuple[s
         NONE,
         ms_text(weighted_mean((task.service_ms, task.settled) for task in tasks)),
         ms_text(max((task.service_p99_ms for task in tasks if task.service_p99_ms is not None), default=None)),
-        written(sum(task.settled for task in tasks)),
+        written(sum(task.records for task in tasks)),
         written(sum(task.resends for task in tasks)),
     )
 

@@ -98,7 +98,7 @@ class FlowController:
         if self.has_work and (probe := self.tasks.next_probe()) is not None:
             times.append(probe)
         if self._buffer and not self.is_full:
-            times.append(self._buffer[0].at + self._settings.pack_age_ms / 1000)
+            times.append(self._buffer[0][2] + self._settings.pack_age_ms / 1000)
         times += [each.head_began + self._stall_secs for each in self.tasks.consumers if each.in_flight]
         later = [at for at in times if at > now]
         return min(later, default=None)
@@ -117,7 +117,7 @@ class FlowController:
     def offer(self, position: Any, record: Any, now: float) -> None:
         """Take a record in, behind those that were taken before."""
         self._yielded += 1
-        self._buffer.append(Entry(position, record, now))
+        self._buffer.append((position, record, now))
 
     def next_send(self, now: float) -> Sending | None:
         """Return the next pack on its way to its task; None where nothing can be sent, or a pack waits to be filled."""
@@ -140,15 +140,16 @@ class FlowController:
         """True while a pack had better grow: the task has work, and no record of it is old."""
         if self.is_last or consumer.in_flight == 0 or len(self._buffer) >= self._most_records(consumer):
             return False
-        return now < self._buffer[0].at + self._settings.pack_age_ms / 1000
+        return now < self._buffer[0][2] + self._settings.pack_age_ms / 1000
 
     def _take_entries(self, most: int) -> list[Entry]:
-        buffer, left = self._buffer, self._settings.pack_bytes
+        buffer, size_of = self._buffer, self._size_of
         taken = [buffer.popleft()]
-        if most > 1:
-            left -= self._size_of(taken[0].record)
-        while buffer and len(taken) < most:
-            left -= self._size_of(buffer[0].record)
+        if most == 1 or not buffer:
+            return taken
+        left = self._settings.pack_bytes - size_of(taken[0][1])
+        for _ in range(min(most - 1, len(buffer))):
+            left -= size_of(buffer[0][1])
             if left < 0:
                 break
             taken.append(buffer.popleft())

@@ -1,16 +1,10 @@
 """What travels: several records in one tuple."""
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, TypeAlias
 
-
-class Entry(NamedTuple):
-    """One record in the hands of the spout."""
-
-    position: Any
-    record: Any
-    at: float
-    """When it was yielded."""
+Entry: TypeAlias = tuple[Any, Any, float]
+"""One record in the hands of the spout: its position, the record, and when it was yielded. A plain tuple: there is one for each."""
 
 
 class Records(tuple[Any, ...]):
@@ -43,11 +37,11 @@ class Pack:
     @property
     def position(self) -> Any:
         """The position of its last record."""
-        return self.entries[-1].position
+        return self.entries[-1][0]
 
     def records(self) -> Records:
         """Return what goes into the tuple."""
-        return Records([entry.record for entry in self.entries])
+        return Records([record for _, record, _ in self.entries])
 
     def singles(self) -> "Iterable[Pack]":
         """Return each record as a pack of its own, tried as often as this one."""

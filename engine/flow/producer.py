@@ -58,6 +58,11 @@ def record_bytes(record: Any) -> int:
     >>> record_bytes(("GET", b"/index"))
     9
     """
+    kind = type(record)
+    if kind is str or kind is bytes:
+        return len(record)
+    if kind is int or kind is float:
+        return _BYTES_OF_OTHERS
     if isinstance(record, (str, bytes, bytearray, memoryview)):
         return len(record)
     if isinstance(record, (list, tuple, set, frozenset)):

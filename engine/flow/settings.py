@@ -23,7 +23,7 @@ class FlowSettings:
         "least_wait", help="Which task with room gets the next pack: the one that begins with it first, or the next in turn."
     )
     threshold_ms: float | None = setting(
-        None, above=0, help="Milliseconds from a pack's emit to its task's ack above which the task is SLOW; none is three packs' time."
+        None, above=0, help="Milliseconds from a pack's emit to its task's ack above which the task is SLOW; none is two packs' time."
     )
     initial_window: int = setting(2, minimum=1, maximum=100_000, help="Packs that may be at a task at first.")
     max_window: int = setting(64, minimum=1, maximum=100_000, help="Packs that may ever be at a task.")

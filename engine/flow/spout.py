@@ -150,10 +150,10 @@ class FlowControlSpout(Spout, SpoutPortUser):
         assert self._controller is not None
         assert self._keeper is not None
         failure = self.context.failure or Failure(FAILED)
-        for entry in self._controller.failed(message_id, failure, self.context.clock.now()):
+        for position, record, _ in self._controller.failed(message_id, failure, self.context.clock.now()):
             self._keeper.note_moved()
             try:
-                self.producer.give_up(entry.position, entry.record, failure)
+                self.producer.give_up(position, record, failure)
             except Exception as error:  # noqa: BLE001 - reported; the others of the pack go on
                 self.collector.report_error(error)
 
@@ -203,5 +203,6 @@ def _task(consumer: AdaptiveFlowConsumer) -> FlowTaskSnapshot:
         service_ms=None if service is None else service * 1000,
         service_p99_ms=None if p99 is None else p99 * 1000,
         settled=consumer.settled_packs,
+        records=consumer.settled_records,
         resends=consumer.resends,
     )

@@ -25,6 +25,8 @@ class FlowTaskSnapshot:
     """The 99th percentile of it, as measured per pack."""
     settled: int
     """Packs that it acked."""
+    records: int
+    """The records in them."""
     resends: int
     """Packs that it failed, or that were called back, and went out again."""
 
@@ -40,7 +42,7 @@ class FlowSnapshot:
     buffered_records: int
     """Yielded, and not sent yet."""
     pending_records: int
-    """Yielded, and not below the done prefix."""
+    """Sent, and not below the done prefix."""
     done_records: int
     """Records below the done prefix, since the run began."""
     records_since_checkpoint: int

@@ -68,7 +68,8 @@ def flow(tasks: int = 12, *, slow: int = 2, busy: int = 1, task_id: int = 1, tim
             pack_records=20,
             service_ms=None if state == "BUSY" else 0.25 * (index + 1),
             service_p99_ms=None if state == "BUSY" else 1.5 * (index + 1),
-            settled=1000 * index * times,
+            settled=50 * index * times,
+            records=1000 * index * times,
             resends=7 if state == "BUSY" else 0,
         )
 

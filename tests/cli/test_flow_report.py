@@ -80,10 +80,10 @@ def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys:
     out, err = capsys.readouterr()
     assert out.splitlines() == [
         "lines: 4.5 s in 6 snapshots, 200,000 records done (44,444/s), at most 120 since the checkpoint",
-        "task  NORMAL  SLOW  BUSY  window  in flight  service ms  p99 ms  packs  resends",
-        "10        0%    0%  100%     1.0        1.0           –       –      0        7",
-        "11        0%  100%    0%     2.0        2.0       0.500    3.00  4,000        0",
-        "12      100%    0%    0%     3.0        2.0       0.750    4.50  8,000        0",
+        "task  NORMAL  SLOW  BUSY  window  in flight  service ms  p99 ms  records  resends",
+        "10        0%    0%  100%     1.0        1.0           –       –        0        7",
+        "11        0%  100%    0%     2.0        2.0       0.500    3.00    4,000        0",
+        "12      100%    0%    0%     3.0        2.0       0.750    4.50    8,000        0",
     ]
     assert err == f"{log.with_suffix('.svg')} is written\n"
     svg = log.with_suffix(".svg").read_text(encoding="utf-8")
@@ -226,7 +226,7 @@ def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
         (damaged({"window": None}, of_task=True) + "\n", "there is no 'window'", "Write the file anew"),
         (damaged({"window": 10**400}, of_task=True) + "\n", "window is 1000", "Write the file anew"),
         (damaged({"window": True}, of_task=True) + "\n", "window is True", "Write the file anew"),
-        (damaged({"settled": 1.5}, of_task=True) + "\n", "settled is 1.5", "Write the file anew"),
+        (damaged({"records": 1.5}, of_task=True) + "\n", "records is 1.5", "Write the file anew"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_file_line_and_fix(

@@ -43,7 +43,7 @@ def test_the_headline_tells_where_the_spout_is_and_what_holds_it() -> None:
 def test_a_table_has_a_row_for_each_bolt_task() -> None:
     (table,) = flow_tables(with_flow(flow(4)))
     assert [table.headers, *table.rows] == [
-        ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "packs", "resends"),
+        ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "records", "resends"),
         ("10", "BUSY", "1", "1", "20", "–", "–", "0", "7"),
         ("11", "SLOW", "2", "2", "20", "0.500", "3.00", "1,000", "0"),
         ("12", "SLOW", "2", "2", "20", "0.750", "4.50", "2,000", "0"),

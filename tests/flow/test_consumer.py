@@ -72,12 +72,12 @@ def test_the_window_stays_within_its_bounds() -> None:
 
 
 @pytest.mark.guarantee("FC-3")
-def test_without_a_threshold_of_its_own_it_is_the_time_of_three_packs() -> None:
+def test_without_a_threshold_of_its_own_it_is_the_time_of_two_packs() -> None:
     task = consumer(threshold_secs=0)
-    assert task.threshold_secs == pytest.approx(0.015), "three times what a pack aims at, while that is more"
+    assert task.threshold_secs == pytest.approx(0.010), "twice what a pack aims at, while that is more"
     ack(task, task.send("pack", 1, 0), 1.0)
-    assert task.threshold_secs == pytest.approx(3.0)
-    assert consumer(threshold_secs=0, width=8).threshold_secs == pytest.approx(0.05), "and two more than it works on at once"
+    assert task.threshold_secs == pytest.approx(2.0)
+    assert consumer(threshold_secs=0, width=8).threshold_secs == pytest.approx(0.045), "and one more than it works on at once"
 
 
 @pytest.mark.guarantee("FC-3", "FC-5")

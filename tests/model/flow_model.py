@@ -93,7 +93,7 @@ class ModelTask:
             self.pack_secs += (service - self.pack_secs) / (8 * self.width)
         self.failures = 0
         settings = self.settings
-        threshold = (self.width + 2) * max(settings.pack_ms / 1000, self.pack_secs)
+        threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
         if settings.threshold_ms is not None:
             threshold = settings.threshold_ms / 1000
         self.follow("over" if now - sending.at > threshold else "within", sending.filled)

@@ -242,8 +242,8 @@ class FlowProgram:
             else:
                 task.leaves(model, self.now)
         self.end(sending)
-        for entry in given_up:
-            number = next(number for number in model.numbers if self.records.positions[number] == entry.position)
+        for position, _, _ in given_up:
+            number = next(number for number in model.numbers if self.records.positions[number] == position)
             assert self.settings.max_retries is not None
             assert self.records.open[number] == 0
             self.given_up.add(number)

@@ -1,0 +1,1 @@
+"""What flow control reaches, beside fixed windows and other groupings."""
