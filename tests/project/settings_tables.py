@@ -1,4 +1,4 @@
-"""Writes the tables of Kafka's settings into docs/KAFKA.md, from the dataclasses: `python -m tests.project.settings_tables`."""
+"""Writes the tables of settings into the guides, from the dataclasses: `python -m tests.project.settings_tables`."""
 
 import ast
 import dataclasses
@@ -7,11 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from engine.config import settings_of
+from engine.flow import FlowSettings
 from engine.kafka import KafkaSecurity, KafkaSinkConfig, KafkaSpoutConfig
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaCommitterConfig
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "KAFKA.md"
-TABLES: tuple[type[Any], ...] = (KafkaSpoutConfig, KafkaSinkConfig, KafkaBatchSpoutConfig, KafkaCommitterConfig, KafkaSecurity)
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+TABLES: dict[Path, tuple[type[Any], ...]] = {
+    DOCS / "KAFKA.md": (KafkaSpoutConfig, KafkaSinkConfig, KafkaBatchSpoutConfig, KafkaCommitterConfig, KafkaSecurity),
+    DOCS / "FLOW.md": (FlowSettings,),
+}
 NEEDED = "needed"
 
 
@@ -60,9 +64,10 @@ def _cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-def with_tables(text: str) -> str:
-    """Return the page with each table between its marks."""
-    for settings_class in TABLES:
+def with_tables(page: Path) -> str:
+    """Return a page with each of its tables between its marks."""
+    text = page.read_text(encoding="utf-8")
+    for settings_class in TABLES[page]:
         begin, end = (f"<!-- {settings_class.__name__}:{mark} -->\n" for mark in ("begin", "end"))
         head, _, rest = text.partition(begin)
         _, _, tail = rest.partition(end)
@@ -71,4 +76,5 @@ def with_tables(text: str) -> str:
 
 
 if __name__ == "__main__":
-    PAGE.write_text(with_tables(PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    for each in TABLES:
+        each.write_text(with_tables(each), encoding="utf-8")
