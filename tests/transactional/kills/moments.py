@@ -2,6 +2,7 @@
 
 import asyncio
 import functools
+import importlib
 import inspect
 import os
 import signal
@@ -43,6 +44,16 @@ class Death:
         """Die."""
         os.kill(os.getpid(), signal.SIGKILL)
         raise AssertionError("not dead")
+
+
+def put_deadly_call(target: str, moment: Moment, death: Death) -> None:
+    """Have this process die at the call `module:Class.method`."""
+    module, _, path = target.partition(":")
+    owner: Any = importlib.import_module(module)
+    *outer, name = path.split(".")
+    for each in outer:
+        owner = getattr(owner, each)
+    setattr(owner, name, moment(death, getattr(owner, name)))
 
 
 def before(death: Death, call: Call) -> Call:

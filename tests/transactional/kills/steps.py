@@ -1,13 +1,23 @@
 """Where a process dies by kill -9: the steps of both phases, as data. `arm` makes it die there; the product knows nothing of it."""
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from tests.transactional.kills.combinations import STORES, Combination
-from tests.transactional.kills.moments import Death, Moment, after, before, between, half_way, in_flight, in_transaction, when_done
+from tests.transactional.kills.moments import (
+    Death,
+    Moment,
+    after,
+    before,
+    between,
+    half_way,
+    in_flight,
+    in_transaction,
+    put_deadly_call,
+    when_done,
+)
 
 # Which calls
 
@@ -222,9 +232,4 @@ def steps_of(combination: Combination) -> list[Step]:
 
 def arm(step: Step, number: int, flight_secs: float) -> None:
     """Have this process die when it comes to a step for the n-th time."""
-    module, _, path = step.target.partition(":")
-    owner: Any = importlib.import_module(module)
-    *outer, name = path.split(".")
-    for each in outer:
-        owner = getattr(owner, each)
-    setattr(owner, name, step.moment(Death(step.counts, number, flight_secs), getattr(owner, name)))
+    put_deadly_call(step.target, step.moment, Death(step.counts, number, flight_secs))
