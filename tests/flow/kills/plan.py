@@ -1,0 +1,28 @@
+"""Which process of which combination dies where: each step once, and all combinations."""
+
+import random
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from tests.flow.kills.combinations import Combination
+from tests.flow.kills.rounds import Death, death_at, death_at_an_instant
+from tests.flow.kills.steps import STEPS, Step
+
+INSTANT_SECS: Final = 0.05
+
+
+def spread(combinations: Iterable[Combination]) -> Mapping[Combination, list[Step]]:
+    """Give each step to one combination: those at the end to one each, for behind one of them no process may come to another."""
+    having: dict[Combination, list[Step]] = {combination: [] for combination in combinations}
+    for step in sorted(STEPS.values(), key=lambda step: not step.is_at_the_end):
+        having[min(having, key=lambda combination: len(having[combination]))].append(step)
+    return having
+
+
+def chain(steps: Iterable[Step], instants: int, draws: random.Random, most_secs: float = INSTANT_SECS) -> list[Death]:
+    """Return deaths at these steps, in an order in which each is come to, and at so many instants between them."""
+    early = [step for step in steps if not step.is_at_the_end]
+    deaths = [death_at(step, draws) for step in early]
+    for _ in range(instants):
+        deaths.insert(draws.randrange(len(deaths) + 1), death_at_an_instant(draws, most_secs))
+    return [*deaths, *(death_at(step, draws) for step in steps if step.is_at_the_end)]
