@@ -38,7 +38,7 @@ class PositionKeeper:
         self._interval_secs = interval_secs
         self._patience = patience
         self._moved = asyncio.Event()
-        self._writing: asyncio.Task[None] | None = None
+        self._writing = asyncio.Lock()
         self._before = 0
         self.position: Any = None
         """The recorded one."""
@@ -74,14 +74,13 @@ class PositionKeeper:
             await asyncio.sleep(self._interval_secs)
 
     async def write(self) -> None:
-        """Record how far everything is done, where that has changed; raise FatalError where it cannot be."""
-        while self._writing is not None and not self._writing.done():
-            await asyncio.wait([self._writing])
-        if not self.is_due:
-            return
-        self._writing = asyncio.ensure_future(self._write(self._prefix.done, self._prefix.position))
-        self._writing.add_done_callback(_retrieve)
-        await asyncio.shield(self._writing)
+        """Record how far everything is done, where that has changed; raise FatalError where it cannot be.
+
+        Cancelled, it is not tried again: a task's next instance shares the ledger, and would have its own position overwritten.
+        """
+        async with self._writing:
+            if self.is_due:
+                await self._write(self._prefix.done, self._prefix.position)
 
     async def _write(self, done: int, position: Any) -> None:
         entries = {ENTRY: [FORMAT, self._context.tasks, position, self._before + done]}
@@ -99,12 +98,6 @@ class PositionKeeper:
             ) from error
         self.position, self.recorded = position, done
         self._context.wake()  # it may have been the last thing that the run waited for
-
-
-def _retrieve(writing: "asyncio.Task[None]") -> None:
-    """Its instance may have died meanwhile: asyncio is not to complain of what it raised."""
-    if not writing.cancelled():
-        writing.exception()
 
 
 def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> StoredPosition:
