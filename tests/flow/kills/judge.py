@@ -7,6 +7,7 @@ A start goes on behind what is stored; what it repeats lies beyond that, and was
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import Final
 
 from tests.flow.kills.journal import Note
 
@@ -17,7 +18,8 @@ class Task:
 
     index: int
     count: int
-    done: Counter[int] = field(default_factory=Counter)
+    done: dict[int, int] = field(default_factory=dict)
+    """By number, the life that did the record first."""
     prefix: int = 0
     """All up to this record are done."""
     sent: int = 0
@@ -32,7 +34,7 @@ class Task:
     beyond: int = 0
     """How many records were sent beyond that, by the lives before."""
     repeated: set[int] = field(default_factory=set)
-    """Records that this life did again."""
+    """Records that this life did, and one before it, too."""
 
     def take(self, note: Note) -> Iterator[str]:
         """Take the next line, and yield what is wrong with it."""
@@ -52,9 +54,8 @@ class Task:
     def _done(self, note: Note) -> Iterator[str]:
         if not self.opened < note.number <= min(self.sent, self.count):
             yield f"{note}: not between {self.opened}, where the life began, and {self.sent}, the last that was sent"
-        if note.number in self.done:
+        if self.done.setdefault(note.number, note.life) != note.life:
             self.repeated.add(note.number)
-        self.done[note.number] += 1
         while self.prefix + 1 in self.done:
             self.prefix += 1
 
@@ -113,7 +114,7 @@ class Judged:
     """Of one task in one life."""
 
 
-MOST_VIOLATIONS = 20
+MOST_VIOLATIONS: Final = 20
 
 
 def judge(notes: Iterable[Note], tasks: int, count: int) -> Judged:
