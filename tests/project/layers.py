@@ -52,6 +52,7 @@ DECIDING = (
     "engine.checkpoint.machine",
     "engine.transactional.machine",
     "engine.flow.window",
+    "engine.flow.spout_window",
     "engine.kafka.offset_manager",
     "engine.kafka.retry",
 )

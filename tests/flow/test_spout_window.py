@@ -1,0 +1,153 @@
+"""`max_spout_pending="auto"` as a pure object, against pipelines whose best window is known (FC-8)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MOST, SpoutWindow
+from tests.flow.pipelines import Cpu, Pool, best_of
+
+pytestmark = pytest.mark.guarantee("FC-8")
+
+PIPELINES = {
+    "turns of 1 ms": Cpu(1e-3),
+    "turns of 0.1 ms": Cpu(1e-4),
+    "turns of 10 µs": Cpu(1e-5),
+    "12 workers": Pool(),
+    "1 worker": Pool(lambda now: 1),
+    "40 workers": Pool(lambda now: 40),
+}
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.1])
+@pytest.mark.parametrize("name", PIPELINES)
+def test_nearly_all_of_the_best_rate_at_no_more_than_twice_its_latency(name: str, noise: float) -> None:
+    pipeline = PIPELINES[name]
+    best = best_of(pipeline, 2)
+    pipeline.noise = noise
+    for seed in range(3):
+        seen = pipeline.run(SpoutWindow(), 30, 10, seed)
+        assert seen.rate >= 0.95 * best.rate, seed
+        assert seen.latency <= 2 * best.latency, seed
+
+
+def test_it_begins_small_and_doubles_while_that_brings_much() -> None:
+    windows = Pool(lambda now: 1000, noise=0.1).run(SpoutWindow(), 3, 0).windows
+    steps = [window for window, before in zip(windows[1:], windows, strict=False) if window > before]
+    assert windows[0] == FIRST_WINDOW
+    assert max(windows) >= 1024
+    assert steps[:8] == [FIRST_WINDOW * 2**power for power in range(1, 9)]
+
+
+@pytest.mark.parametrize(("before", "after"), [(12, 100), (100, 12), (20, 1)])
+def test_it_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> None:
+    pipeline = Pool(lambda now: before if now < 10 else after, noise=0.1)
+    best = best_of(Pool(lambda now: after), 2)
+    seen = pipeline.run(SpoutWindow(), 60, 40)
+    assert seen.rate >= 0.95 * best.rate
+    assert seen.latency <= 2 * best.latency
+
+
+def test_a_machine_that_is_slow_for_a_while_changes_nothing() -> None:
+    pipeline = Cpu(1e-4, noise=0.1, slower=lambda now: 3.0 if now % 16 >= 12 else 1.0)
+    steady, shaken = Cpu(1e-4, noise=0.1).run(SpoutWindow(), 40, 10), pipeline.run(SpoutWindow(), 40, 10)
+    assert max(shaken.windows[len(shaken.windows) // 2 :]) <= 8 * max(steady.windows[len(steady.windows) // 2 :])
+
+
+def test_a_source_that_is_the_limit_leaves_the_window_as_it_is() -> None:
+    window = SpoutWindow()
+    for step in range(100_000):
+        assert window.after_burst(0, step / 1000, step * 3, 0, 2, limited=False) == FIRST_WINDOW
+
+
+def test_a_trial_that_is_not_used_up_ends() -> None:
+    """The mailboxes are full before twice the window is: the spout stands at the window, or below it, never above."""
+    window, acked = SpoutWindow(), 0
+    shown = set()
+    for step in range(20_000):
+        acked += 4
+        limited = window.max_pending <= FIRST_WINDOW
+        shown.add(window.after_burst(0, step / 1000, acked, 0, min(window.max_pending, FIRST_WINDOW), limited=limited))
+    assert shown <= {FIRST_WINDOW, FIRST_WINDOW * 2, FIRST_WINDOW // 2, 1}
+    assert window.max_pending <= FIRST_WINDOW * 2
+
+
+def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> None:
+    window, now, acked, failed = SpoutWindow(), 0.0, 0, 0
+
+    def turns(number: int, *, fail: bool) -> None:
+        """A pool without end: each window comes back after 5 ms."""
+        nonlocal now, acked, failed
+        for _ in range(number):
+            now, size = now + 0.005, window.max_pending
+            acked, failed = (acked, failed + size) if fail else (acked + size, failed)
+            window.after_burst(0, now, acked, failed, size, limited=True)
+
+    turns(1000, fail=False)
+    assert window.max_pending >= 1024
+    failed += CHANCE_FAILURES
+    turns(1, fail=False)
+    assert window.state != "BUSY"
+    turns(12, fail=True)
+    assert (window.state, window.max_pending) == ("BUSY", 1)
+    turns(2000, fail=False)
+    assert window.state != "BUSY"
+    assert window.max_pending >= 1024
+
+
+def test_what_fails_for_what_it_holds_costs_no_room() -> None:
+    window = SpoutWindow()
+    acked = failed = 0
+    for step in range(1000):
+        acked += window.max_pending - window.max_pending // 4
+        failed += window.max_pending // 4
+        window.after_burst(0, step * 0.005, acked, failed, window.max_pending, limited=True)
+        assert window.state != "BUSY"
+    assert window.max_pending >= 1024
+
+
+def test_the_tasks_of_a_spout_do_not_outbid_each_other() -> None:
+    """Three tasks share a loop that is used up: each alone would gain by a greater window."""
+    window, now, acked = SpoutWindow(3), 0.0, [0, 0, 0]
+    sizes = [window.max_pending] * 3
+    largest = 0
+    while now < 60:
+        now += 1e-4 + sum(sizes) * 6e-6
+        for task in range(3):
+            acked[task] += sizes[task]
+            sizes[task] = window.after_burst(task, now, acked[task], 0, sizes[task], limited=True)
+        if now > 20:
+            largest = max(largest, *sizes)
+    assert 16 <= largest <= 1024
+
+
+BURSTS = st.lists(
+    st.tuples(
+        st.integers(0, 1),
+        st.floats(0, 3) | st.just(0.0),
+        st.integers(0, 5000) | st.just(0),
+        st.integers(0, 5000) | st.just(0),
+        st.integers(0, 10**6),
+        st.sampled_from([True, True, False, None]),
+    ),
+    max_size=300,
+)
+
+
+@given(BURSTS)
+def test_the_window_stays_within_its_bounds_whatever_comes(bursts: list[tuple[int, float, int, int, int, bool | None]]) -> None:
+    window, now, acked, failed = SpoutWindow(2), 0.0, [0, 0], [0, 0]
+    for task, secs, acks, fails, open_trees, limited in bursts:
+        now, acked[task], failed[task] = now + secs, acked[task] + acks, failed[task] + fails
+        size = window.after_burst(task, now, acked[task], failed[task], open_trees, limited)
+        assert size == window.max_pending
+        assert 1 <= size <= MOST
+        assert window.state in ("NORMAL", "SLOW", "BUSY")
+
+
+def test_it_never_grows_beyond_its_greatest() -> None:
+    window, acked = SpoutWindow(), 0
+    for step in range(4000):
+        acked += window.max_pending
+        window.after_burst(0, step * 0.02, acked, 0, window.max_pending, limited=True)
+    assert window.max_pending in (MOST, MOST // 2)
