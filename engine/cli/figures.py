@@ -41,11 +41,17 @@ def spout_rows(now: Snapshot) -> list[tuple[str, ...]]:
             spout.component_id,
             ms_text(spout.complete_p50_ms),
             ms_text(spout.complete_p99_ms),
-            count_text(spout.pending),
+            _pending_text(spout),
             spout.status or NONE,
         )
         for spout in now.spouts
     ]
+
+
+def _pending_text(spout: ComponentSnapshot) -> str:
+    """Return `1,234`, or `120 of 256` where there is a bound."""
+    bound = spout.max_pending
+    return count_text(spout.pending) if bound is None else f"{count_text(spout.pending)} of {count_text(bound)}"
 
 
 def headline(before: Snapshot | None, now: Snapshot) -> str:

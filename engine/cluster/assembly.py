@@ -12,8 +12,10 @@ from engine.executor.spout_executor import SpoutExecutor
 from engine.executor.surroundings import RunSurroundings
 from engine.executor.ticks import Ticker
 from engine.executor.wiring import wire_task
+from engine.flow.spout_window import SpoutWindow
 from engine.kernel import SignalRing
 from engine.names import ACKER_COMPONENT, is_reserved
+from engine.topology import ComponentSpec
 
 
 @dataclass(slots=True)
@@ -48,9 +50,7 @@ def assemble(plan: Plan, around: RunSurroundings) -> Assembly:
     """Make and wire the actors that a plan asks for."""
     acker_places = plan.places[ACKER_COMPONENT]
     inboxes = [SignalRing() for _ in acker_places]
-    spouts = tuple(
-        SpoutExecutor(place, spec, around, inboxes) for spec in around.topology.spouts for place in plan.places[spec.component_id]
-    )
+    spouts = tuple(spout for spec in around.topology.spouts for spout in _spouts(spec, plan, around, inboxes))
     bolts = tuple(BoltExecutor(place, spec, around, inboxes) for spec in around.topology.bolts for place in plan.places[spec.component_id])
     explainer = Explainer(bolts)
     ackers = tuple(AckerExecutor(place, around, inbox, explainer) for place, inbox in zip(acker_places, inboxes, strict=True))
@@ -59,6 +59,15 @@ def assemble(plan: Plan, around: RunSurroundings) -> Assembly:
         wire_task(task.core, task.place, task.spec, around, mailboxes)
     _connect(spouts, bolts, ackers, around)
     return Assembly(spouts, bolts, ackers, _tickers(bolts), explainer, plan)
+
+
+def _spouts(spec: ComponentSpec, plan: Plan, around: RunSurroundings, inboxes: list[SignalRing]) -> list[SpoutExecutor]:
+    """Make the tasks of one spout; with max_spout_pending="auto" they share a window."""
+    places = plan.places[spec.component_id]
+    has_own_bound = is_reserved(spec.component_id) or spec.feeds_one_bolt
+    adapts = spec.pending_bound(around.config) == "auto" and not has_own_bound
+    window = SpoutWindow(len(places)) if adapts else None
+    return [SpoutExecutor(place, spec, around, inboxes, window) for place in places]
 
 
 def _connect(

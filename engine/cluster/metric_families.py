@@ -34,6 +34,7 @@ _PER_TASK: Final = (
     _PerTask("waiting_tuples", "gauge", "tuples", "Tuples in the mailbox.", lambda task: task.waiting),
     _PerTask("mailbox_capacity_tuples", "gauge", "tuples", "Tuples that the mailbox holds.", lambda task: task.mailbox_capacity),
     _PerTask("pending_trees", "gauge", "trees", "Open trees of a spout task.", lambda task: task.pending),
+    _PerTask("max_pending_trees", "gauge", "trees", "Open trees that a spout task may have just now.", lambda task: task.max_pending),
     _PerTask("busy_seconds", "counter", "seconds", "Time spent in the component's code.", lambda task: task.busy_secs),
     _PerTask("execute_seconds", "gauge", "seconds", "Mean time of execute.", lambda task: _seconds(task.execute_ms)),
     _PerTask("process_seconds", "gauge", "seconds", "Mean time from execute to ack or fail.", lambda task: _seconds(task.process_ms)),

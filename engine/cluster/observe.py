@@ -50,6 +50,7 @@ def _spout(spout: SpoutExecutor) -> TaskSnapshot:
         restarts=spout.policy.restarts,
         errors=spout.reporter.errors,
         pending=core.pending,
+        max_pending=core.max_pending or None,
         complete_p50_ms=_ms(core.complete_latency.percentile(50)),
         complete_p99_ms=_ms(core.complete_latency.percentile(99)),
         status=CLOSED if core.closing and not spout.exhausted else spout.status,

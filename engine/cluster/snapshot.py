@@ -54,6 +54,8 @@ class TaskSnapshot:
     """Acks and fails of what was settled before (ACK-5)."""
     pending: int | None = None
     """A spout's open trees; None for a bolt."""
+    max_pending: int | None = None
+    """How many it may have just now; None where there is no bound."""
     complete_p50_ms: float | None = None
     """From the emit of a tree to its ack, for half of all trees."""
     complete_p99_ms: float | None = None
@@ -158,6 +160,12 @@ class ComponentSnapshot:
         return sum(known) if known else None
 
     @property
+    def max_pending(self) -> int | None:
+        """Open trees that the tasks may have together; None where there is no bound."""
+        bounds = [task.max_pending for task in self.tasks if task.max_pending is not None]
+        return sum(bounds) if bounds else None
+
+    @property
     def status(self) -> str:
         """Return the status of the tasks, with their number where it differs: `polling 3, full 1`."""
         numbers: dict[str, int] = {}
@@ -233,7 +241,7 @@ def weighted_mean(values: Iterable[tuple[float | None, int]]) -> float | None:
 
 
 _SHOWN_OF_COMPONENTS = (
-    *("emitted", "transferred", "executed", "acked", "failed", "pending", "waiting", "mailbox_capacity", "queue_fill"),
+    *("emitted", "transferred", "executed", "acked", "failed", "pending", "max_pending", "waiting", "mailbox_capacity", "queue_fill"),
     *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "restarts", "errors"),
     *("forgotten", "settled_twice", "status"),
 )

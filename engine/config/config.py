@@ -51,8 +51,11 @@ class Config:
     timeout_from: Literal["progress", "emit"] = setting(
         "progress", help="What message_timeout_secs counts from: a tree's last progress, or (as in Storm) its emit."
     )
-    max_spout_pending: int | None = setting(
-        None, minimum=1, maximum=_C_INT_MAXIMUM, help="Open trees that one spout task may have; none is no limit."
+    max_spout_pending: int | Literal["auto"] | None = setting(
+        None,
+        minimum=1,
+        maximum=_C_INT_MAXIMUM,
+        help="Open trees that one spout task may have; none is no limit, auto the fewest that bring full speed.",
     )
     executor_receive_buffer_size: int = setting(
         32768, minimum=2, maximum=2**30, help="Tuples that the mailbox of a task holds before those who send to it stop."

@@ -33,6 +33,8 @@ class Setting:
     kind: type[bool] | type[int] | type[float] | type[str]
     optional: bool
     choices: tuple[str, ...]
+    words: tuple[str, ...]
+    """What it may be beside a number: `auto`."""
     default: object
     help: str
     minimum: float | None
@@ -46,6 +48,8 @@ class Setting:
         """
         if value is None and self.optional:
             return None
+        if isinstance(value, str) and value in self.words:
+            return next(word for word in self.words if word == value)
         if self.choices:
             fits = isinstance(value, str) and value in self.choices
         elif self.kind is bool:
@@ -66,7 +70,7 @@ class Setting:
         folded = stripped.casefold()
         if self.optional and folded == "none":
             return None
-        if self.choices:
+        if self.choices or folded in self.words:
             return self.check(folded)
         if self.kind is bool:
             if folded in _TRUE or folded in _FALSE:
@@ -89,7 +93,8 @@ class Setting:
         elif self.kind is str:
             words = "a text"
         else:
-            words = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
+            number = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
+            words = ", ".join((number, *map(repr, self.words)))
         return f"{words}, or none" if self.optional else words
 
     def _range(self) -> str:
@@ -134,10 +139,11 @@ def settings_of(config_class: type) -> Mapping[str, Setting]:
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """Return what an annotation says: `int | None`, `Literal["a", "b"]`, `float`."""
-    optional = get_origin(hint) in (Union, types.UnionType)
-    if optional:
-        (hint,) = (part for part in get_args(hint) if part is not types.NoneType)
-    if get_origin(hint) is Literal:
-        return {"kind": str, "optional": optional, "choices": get_args(hint)}
-    return {"kind": hint, "optional": optional, "choices": ()}
+    """Return what an annotation says: `int | None`, `Literal["a", "b"]`, `float`, `int | Literal["auto"]`."""
+    parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
+    optional = types.NoneType in parts
+    texts = tuple(text for part in parts if get_origin(part) is Literal for text in get_args(part))
+    kinds = [part for part in parts if part is not types.NoneType and get_origin(part) is not Literal]
+    if kinds:
+        return {"kind": kinds[0], "optional": optional, "choices": (), "words": texts}
+    return {"kind": str, "optional": optional, "choices": texts, "words": ()}

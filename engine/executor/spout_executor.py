@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.executor.ending import is_cancelled_from_outside
@@ -22,19 +22,32 @@ FIRST_PAUSE_SECS: Final = 0.001
 LONGEST_PAUSE_SECS: Final = 0.064
 
 
+class PendingWindow(Protocol):
+    """Says, after each burst, how many trees the tasks of a spout may have open: `max_spout_pending="auto"` (FC-8)."""
+
+    @property
+    def max_pending(self) -> int:
+        """The bound of the moment."""
+
+    def after_burst(self, task_index: int, now: float, acked: int, failed: int, open_trees: int, limited: bool | None) -> int:
+        """Return the bound from here; `limited`: whether it keeps the task from being polled, None where nothing does."""
+
+
 class SpoutExecutor(Executor):
     """The actor of one spout task."""
 
     core: SpoutCore
 
-    def __init__(self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing]) -> None:
+    def __init__(
+        self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing], window: PendingWindow | None = None
+    ) -> None:
         super().__init__(place, spec, around)
-        config = around.config
+        config, bound = around.config, spec.pending_bound(around.config)
         self.verdicts = SignalRing(self.doorbell.ring)
         self.core = SpoutCore(
             place.task_id,
             verdicts=self.verdicts,
-            max_pending=spec.settings.max_spout_pending or config.max_spout_pending or 0,
+            max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
             acker_failure=Failure(TASK_DIED, "__acker", None, "the acker of the tree died"),
             mailbox=Mailbox(2),
             ids=EdgeIds(around.random.uint64("edges", place.task_id)),
@@ -51,6 +64,7 @@ class SpoutExecutor(Executor):
         self.active = False
         self.broken: ComponentError | None = None
         """Set when a generator broke: the run drains and ends with it (ACK-13)."""
+        self._window = window
         self._pause_secs = FIRST_PAUSE_SECS
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
@@ -176,6 +190,8 @@ class SpoutExecutor(Executor):
     async def _turn(self) -> None:
         core = self.core
         outcome = core.run_burst(self.around.config.burst)
+        if self._window is not None:
+            self._adapt(self._window, outcome)
         if core.slowest_call:
             self.warn_if_slow()
         if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
@@ -187,6 +203,15 @@ class SpoutExecutor(Executor):
             await self._pause()
         else:
             await self._park(None)
+
+    def _adapt(self, window: PendingWindow, outcome: int) -> None:
+        core, limited = self.core, None
+        if core.polling and core.pending >= core.max_pending:
+            limited = True
+        elif outcome not in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
+            limited = False
+        now = self.around.clock.now()
+        core.max_pending = window.after_burst(self.place.task_index, now, core.acked, core.failed, core.pending, limited)
 
     async def _await_call(self, returned: object) -> None:
         """Wait for an async method; warn of one that takes long, since verdicts wait too."""

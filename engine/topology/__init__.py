@@ -26,7 +26,7 @@ from engine.topology.grouping import (
 )
 from engine.topology.inlet import Inlet, InletClosed, InletHandle
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
-from engine.topology.spout import OnError, Spout, SpoutExhausted
+from engine.topology.spout import MaxSpoutPending, OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
 from engine.topology.validate import config_of_run, validate_run
 from engine.topology.values import Values, wrong_values
@@ -64,6 +64,7 @@ __all__ = [
     "InstanceFactory",
     "LoadAware",
     "LocalOrShuffle",
+    "MaxSpoutPending",
     "NoneGrouping",
     "OnError",
     "OutputCollector",

@@ -43,7 +43,8 @@ def _is_tick_time(value: object) -> bool:
 
 
 _ON_ERROR: Final = _Setting(lambda value: value in ("restart", "fail"), "'restart' or 'fail'")
-_SPOUT_SETTINGS: Final = {"max_spout_pending": _count(1), "on_error": _ON_ERROR}
+_PENDING: Final = _Setting(lambda value: value == "auto" or is_count(value, 1), "an integer of at least 1, or 'auto'")
+_SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR}
 _BOLT_SETTINGS: Final = {
     "concurrency": _count(1),
     "threads": _count(0),

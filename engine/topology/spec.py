@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from engine.topology.grouping import Grouping
-from engine.topology.spout import OnError
+from engine.topology.spout import MaxSpoutPending, OnError
 from engine.topology.stream import Streams
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ class ComponentSettings:
     threads: int = 0
     on_error: OnError | None = None
     tick_tuple_freq_secs: float | None = None
-    max_spout_pending: int | None = None
+    max_spout_pending: MaxSpoutPending = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -68,6 +68,11 @@ class ComponentSpec:
     """True for spouts that choose a task of the one bolt behind them (FC-1)."""
     attendant: "MakesAttendant | None" = None
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
+
+    def pending_bound(self, config: "Config") -> MaxSpoutPending:
+        """Return what bounds the open trees of a spout's task in a run with this config."""
+        own = self.settings.max_spout_pending
+        return config.max_spout_pending if own is None else own
 
 
 class RunPreparation(Protocol):

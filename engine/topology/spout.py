@@ -12,6 +12,10 @@ OnError: TypeAlias = Literal["restart", "fail"]
 """After an exception: replace the instance by a fresh one, or keep it and fail the input alone (ACK-12)."""
 
 
+MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
+"""So many open trees for each task; the fewest that bring full speed; no limit."""
+
+
 class SpoutExhausted(Exception):
     """Raised by `next_tuple` of a finite source: nothing is left.
 
@@ -28,8 +32,8 @@ class Spout(ABC):
     """
 
     output_fields: OutputFields = None
-    max_spout_pending: int | None = None
-    """At most so many open trees for each task; None: as `Config.max_spout_pending` says."""
+    max_spout_pending: MaxSpoutPending = None
+    """At most so many open trees for each task, or "auto"; None: as `Config.max_spout_pending` says."""
     on_error: OnError | None = None
     """None: as `Config.on_error` says (`restart`)."""
 

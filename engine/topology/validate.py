@@ -46,6 +46,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
+    faults.extend(_adapted_batches(spec) for spec in topology.spouts if topology.prepares and spec.settings.max_spout_pending == "auto")
     return [*faults, *_state_graph_faults(topology), *_batch_faults(topology), *_flow_faults(topology)]
 
 
@@ -63,7 +64,7 @@ def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
 def run_faults(topology: Topology, config: Config) -> list[str]:
     """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, what state does not go with."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
-    found += _position_faults(topology, config)
+    found += [*_position_faults(topology, config), *_adapted_faults(topology, config)]
     if topology.prepares is not None and config.acker_executors == 0:
         found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
     keeps_something = any(spec.keeps_state or spec.keeps_position for spec in topology.components.values())
@@ -88,6 +89,26 @@ def _flow_faults(topology: Topology) -> Iterator[str]:
                 f"{_where(spec)}: sends each record to one task of one bolt, and {' and '.join(takers) or 'nobody'} "
                 f"subscribe{'s' * (not takers)} to it. Subscribe one bolt by direct_grouping(); it may emit to others."
             )
+
+
+def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:
+    """Yield where max_spout_pending="auto" cannot work with this config (FC-8)."""
+    adapted = [spec for spec in topology.spouts if spec.pending_bound(config) == "auto"]
+    if adapted and config.acker_executors == 0:
+        yield (
+            f"{_where(adapted[0])}: max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
+            "Set Config(acker_executors=1), or leave max_spout_pending out."
+        )
+    if topology.prepares is not None:
+        yield from (_adapted_batches(spec) for spec in adapted if spec.settings.max_spout_pending is None)
+
+
+def _adapted_batches(spec: ComponentSpec) -> str:
+    """Return why a transactional spout cannot have max_spout_pending="auto"."""
+    return (
+        f"{_where(spec)}: max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
+        "Give a number, or leave it out (1)."
+    )
 
 
 def _batch_faults(topology: Topology) -> Iterator[str]:
@@ -219,7 +240,7 @@ def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
         )
         return
     for spec in topology.spouts:
-        if spec.settings.max_spout_pending is not None or config.max_spout_pending is not None:
+        if spec.pending_bound(config) is not None:
             continue
         fed = next((path for source, path in cycles if _path(topology, spec.component_id, source)), None)
         if fed is not None:

@@ -53,7 +53,8 @@ class TransactionalRun:
         """Return the topology that runs."""
         described = self._topology.components
         [source] = [spec for spec in described.values() if spec.kind == "spout"]
-        most_open = source.settings.max_spout_pending or self._config.max_spout_pending or 1
+        bound = source.pending_bound(self._config)
+        most_open = bound if isinstance(bound, int) else 1
         late = self._topology.late_components()
         coordinator = coordinator_id(source.component_id)
         components: dict[str, ComponentSpec] = {coordinator: self._coordinator(coordinator, source, most_open)}

@@ -1,6 +1,7 @@
 """Figures as text."""
 
 import math
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -62,6 +63,15 @@ def test_rows_say_what_happened_and_how_busy_each_was_since() -> None:
     assert count == ("count", "2", "0", "0", "2,000,000", "0", "0.0020", "0.500", "96%", "60%")
     assert acker[0] == "__acker"
     assert spout_rows(snapshot()) == [("lines", "1.25", "38.1", "99,998", "full")]
+
+
+@pytest.mark.guarantee("FC-8")
+def test_open_trees_stand_beside_their_bound() -> None:
+    now = snapshot()
+    lines = now.components["lines"]
+    tasks = (replace(lines.tasks[0], pending=1_200, max_pending=2_048), replace(lines.tasks[0], pending=3, max_pending=2_048))
+    now = replace(now, components={**now.components, "lines": replace(lines, tasks=tasks)})
+    assert spout_rows(now)[0][3] == "1,203 of 4,096"
 
 
 def test_the_headline_has_speeds_since_the_last_one() -> None:

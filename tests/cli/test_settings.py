@@ -76,6 +76,21 @@ def test_none_takes_a_limit_away_in_every_source(toml: Path) -> None:
     assert read_settings(file_config=limited, flags=["max_spout_pending=none"]).config.max_spout_pending is None
 
 
+@pytest.mark.guarantee("FC-8")
+def test_auto_may_stand_in_every_source(toml: Path) -> None:
+    toml.write_text('[engine]\nmax_spout_pending = "auto"\n', encoding="utf-8")
+    limited = {"max_spout_pending": 5}
+
+    assert read_settings(file_config={"max_spout_pending": "auto"}).config.max_spout_pending == "auto"
+    assert read_settings(file_config=limited, config_file=toml).config.max_spout_pending == "auto"
+    assert read_settings(file_config=limited, environ={"ENGINE_MAX_SPOUT_PENDING": "AUTO"}).config.max_spout_pending == "auto"
+    assert read_settings(file_config=limited, flags=["max_spout_pending=auto"]).config.max_spout_pending == "auto"
+    with pytest.raises(
+        ConfigError, match="-c max_spout_pending must be an integer from 1 to 2_147_483_647, 'auto', or none, not 'automatic'"
+    ):
+        read_settings(flags=["max_spout_pending=automatic"])
+
+
 def test_all_faults_of_all_sources_come_at_once_each_with_its_place(toml: Path) -> None:
     toml.write_text("[engine]\nburst = 0\nkey_group = 1\n", encoding="utf-8")
 

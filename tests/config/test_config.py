@@ -5,7 +5,7 @@ import dataclasses
 import enum
 import inspect
 import pickle
-from typing import Any, get_type_hints
+from typing import Any, Literal, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -55,7 +55,7 @@ def test_an_integer_is_a_number_too() -> None:
         ({"burst": 2.0}, "burst must be an integer from 1 to 1_048_576, not 2.0."),
         ({"burst": "2"}, "burst must be an integer from 1 to 1_048_576, not '2'."),
         ({"burst": None}, "burst must be an integer from 1 to 1_048_576, not None."),
-        ({"max_spout_pending": 0}, "max_spout_pending must be an integer from 1 to 2_147_483_647, or none, not 0."),
+        ({"max_spout_pending": 0}, "max_spout_pending must be an integer from 1 to 2_147_483_647, 'auto', or none, not 0."),
         ({"message_timeout_secs": 0}, "message_timeout_secs must be a number above 0, not 0."),
         ({"message_timeout_secs": False}, "message_timeout_secs must be a number above 0, not False."),
         ({"message_timeout_secs": float("inf")}, "message_timeout_secs must be a number above 0, not inf."),
@@ -134,7 +134,7 @@ def test_every_setting_is_described_and_its_default_is_valid() -> None:
 
 def test_the_constructor_keeps_its_signature() -> None:
     assert list(inspect.signature(Config).parameters) == list(SETTINGS)
-    assert get_type_hints(Config)["max_spout_pending"] == int | None
+    assert get_type_hints(Config)["max_spout_pending"] == int | Literal["auto"] | None
 
 
 @pytest.mark.parametrize(

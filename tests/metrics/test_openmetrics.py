@@ -24,7 +24,7 @@ def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
 
 def snapshot(metrics: UserMetrics | None = None) -> Snapshot:
     spout = TaskSnapshot(
-        1, 0, emitted=10, transferred=20, acked=9, failed=1, pending=3, complete_p50_ms=1.5, complete_p99_ms=20, busy_secs=2
+        1, 0, emitted=10, transferred=20, acked=9, failed=1, pending=3, max_pending=8, complete_p50_ms=1.5, complete_p99_ms=20, busy_secs=2
     )
     bolt = TaskSnapshot(2, 0, executed=20, acked=20, waiting=5, mailbox_capacity=100, execute_ms=0.5, process_ms=0.75, restarts=1)
     components = {
@@ -63,11 +63,13 @@ def test_a_snapshot_is_readable_text() -> None:
     count = (("topology", "words"), ("component", "count"), ("task", "2"))
     assert found["stormcell_emitted_tuples_total", lines] == 10
     assert found["stormcell_pending_trees", lines] == 3
+    assert found["stormcell_max_pending_trees", lines] == 8
     assert found["stormcell_busy_seconds_total", lines] == 2
     assert found["stormcell_complete_seconds", (*lines, ("quantile", "0.99"))] == 0.02
     assert found["stormcell_execute_seconds", count] == 0.0005
     assert found["stormcell_task_restarts_total", count] == 1
     assert ("stormcell_pending_trees", count) not in found
+    assert ("stormcell_max_pending_trees", count) not in found
     assert found["stormcell_run_state", (("topology", "words"), ("stormcell_run_state", "running"))] == 1
     assert found["stormcell_uptime_seconds", (("topology", "words"),)] == 4
 

@@ -1,0 +1,188 @@
+"""`max_spout_pending="auto"` in runs, in virtual time: each way to set it, what it reaches, and where it is refused (FC-8)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Bolt, Config, Spout, Topology, TopologyBuilder, Tuple, run
+from engine.errors import ConfigError, TopologyError
+from engine.flow.spout_window import FIRST_WINDOW
+from engine.testing import Capture, Feeder, run_topology, run_virtual
+from engine.topology import validate_run
+from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
+from tests.executor.stage import Sink
+
+pytestmark = pytest.mark.guarantee("FC-8")
+
+WORKERS, WORK_SECS = 12, 0.005
+
+
+class Endless(Spout):
+    """Emits 1, 2, 3, … as fast as it is polled."""
+
+    output_fields = "number"
+
+    def open(self) -> None:
+        self.number = 0
+
+    def next_tuple(self) -> None:
+        self.number += 1
+        self.collector.emit((self.number,), self.number)
+
+
+class Adapted(Endless):
+    """Says it itself."""
+
+    max_spout_pending = "auto"
+
+
+class Works(Bolt):
+    """Waits 5 ms for each tuple, as for a call of a service."""
+
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(WORK_SECS)
+        self.collector.ack(tup)
+
+
+def pool(spout: Any = Endless, tasks: int = 1, **settings: Any) -> Topology:
+    builder = TopologyBuilder("pool")
+    builder.set_spout("numbers", spout, tasks, **settings)
+    builder.set_bolt("works", Works, WORKERS).shuffle_grouping("numbers")
+    return builder.build()
+
+
+def figures(topology: Topology, config: Config, secs: float = 10) -> tuple[float, float, int]:
+    """Return trees acked per second in the second half of a run, the latency by Little's law, and the window at its end."""
+
+    async def main() -> tuple[float, float, int]:
+        async with run(topology, config) as running:
+            await asyncio.sleep(secs / 2)
+            before, open_trees = running.snapshot().components["numbers"].acked, []
+            for _ in range(50):
+                await asyncio.sleep(secs / 100)
+                open_trees.append(running.snapshot().components["numbers"].pending or 0)
+            spout = running.snapshot().components["numbers"]
+            await running.stop()
+        rate = (spout.acked - before) / (secs / 2)
+        assert spout.max_pending is not None
+        return rate, sum(open_trees) / len(open_trees) / rate, spout.max_pending
+
+    return run_virtual(main, limit_secs=3600)  # type: ignore[no-any-return]
+
+
+WAYS: dict[str, tuple[Topology, Config]] = {
+    "config": (pool(), Config(max_spout_pending="auto", seed=1)),
+    "mapping": (pool(), Config.from_mapping({"max_spout_pending": "auto", "seed": 1})),
+    "set_spout": (pool(max_spout_pending="auto"), Config(seed=1)),
+    "class": (pool(Adapted), Config(seed=1)),
+    "set_spout beside a number": (pool(max_spout_pending="auto"), Config(max_spout_pending=1, seed=1)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_full_rate_at_a_small_queue(way: str) -> None:
+    rate, latency_secs, window = figures(*WAYS[way])
+    assert rate >= 0.95 * WORKERS / WORK_SECS
+    assert latency_secs <= 2 * WORK_SECS
+    assert WORKERS // 2 <= window <= 4 * WORKERS
+
+
+def test_a_number_of_the_spout_wins_over_auto() -> None:
+    rate, _, window = figures(pool(max_spout_pending=3), Config(max_spout_pending="auto", seed=1))
+    assert window == 3
+    assert rate == pytest.approx(3 / WORK_SECS, rel=0.02)
+
+
+def test_the_tasks_of_a_spout_share_one_window() -> None:
+    """Alone, each of them would gain by a greater one, at the cost of the others."""
+    rate, _, together = figures(pool(tasks=3), Config(max_spout_pending="auto", seed=1), secs=20)
+    assert rate >= 0.95 * WORKERS / WORK_SECS
+    assert together in (3 * 4, 3 * 8, 3 * 16, 3 * 32)
+
+
+def test_every_tuple_of_a_finite_source_is_processed() -> None:
+    numbers, sink = Feeder("number"), Capture()
+    numbers.feed_all([(number,) for number in range(5000)])
+    numbers.close()
+    builder = TopologyBuilder("finite")
+    builder.set_spout("numbers", numbers)
+    builder.set_bolt("sink", sink, 3).shuffle_grouping("numbers")
+    finished = run_topology(builder.build(), Config(max_spout_pending="auto"))
+    assert sorted(values[0] for values in sink.values) == list(range(5000))
+    assert finished.snapshot.components["numbers"].max_pending is not None
+
+
+def test_the_snapshot_shows_the_window_of_the_moment_and_none_where_there_is_no_bound() -> None:
+    async def bounds(pending: Any) -> tuple[int | None, ...]:
+        async with run(pool(), Config(max_spout_pending=pending)) as running:
+            now = running.snapshot()
+            await running.stop()
+        spout = now.components["numbers"]
+        assert now.components["works"].max_pending is None
+        return spout.max_pending, spout.tasks[0].max_pending, now.to_dict()["components"]["numbers"]["max_pending"]
+
+    assert run_virtual(lambda: bounds("auto")) == (FIRST_WINDOW,) * 3
+    assert run_virtual(lambda: bounds(5)) == (5, 5, 5)
+    assert run_virtual(lambda: bounds(None)) == (None, None, None)
+
+
+NO_ACKS = (
+    "spout 'numbers': max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
+    "Set Config(acker_executors=1), or leave max_spout_pending out."
+)
+BATCHES = (
+    "spout 'numbers': max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
+    "Give a number, or leave it out (1)."
+)
+
+
+@pytest.mark.parametrize(("topology", "pending"), [(pool(), "auto"), (pool(Adapted), None)])
+def test_without_ackers_it_is_refused(topology: Topology, pending: Any) -> None:
+    with pytest.raises(TopologyError) as raised:
+        validate_run(topology, Config(acker_executors=0, max_spout_pending=pending))
+    assert raised.value.faults == (NO_ACKS,)
+
+
+def transactional(config: Config | None = None, **settings: Any) -> TransactionalTopologyBuilder:
+    spout = MemoryTransactionalSpout([[(1,)]], "number", 10)
+    return TransactionalTopologyBuilder("batches", "numbers", spout, config=config, **settings)
+
+
+@pytest.mark.parametrize(
+    "builder", [transactional(max_spout_pending="auto"), transactional(Config(max_spout_pending="auto"))], ids=["spout", "config"]
+)
+def test_a_transactional_topology_refuses_it_when_it_is_built(builder: TransactionalTopologyBuilder) -> None:
+    with pytest.raises(TopologyError) as raised:
+        builder.build()
+    assert raised.value.faults == (BATCHES,)
+
+
+def test_a_transactional_topology_refuses_it_when_it_is_run() -> None:
+    topology = transactional().build()
+    with pytest.raises(TopologyError) as raised:
+        run(topology, Config(max_spout_pending="auto"))
+    assert raised.value.faults == (BATCHES,)
+    validate_run(transactional(max_spout_pending=2).build(), Config(max_spout_pending="auto"))
+
+
+def test_it_bounds_a_cycle() -> None:
+    class Again(Bolt):
+        output_fields = "number"
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.ack(tup)
+
+    builder = TopologyBuilder("cycle")
+    builder.set_spout("numbers", Endless)
+    builder.set_bolt("again", Again).shuffle_grouping("numbers").shuffle_grouping("again")
+    builder.set_bolt("sink", Sink).shuffle_grouping("again")
+    validate_run(builder.build(), Config(max_spout_pending="auto"))
+
+
+@pytest.mark.parametrize("value", ["AUTO", "automatic", "", 0, True, ["auto"]])
+def test_what_is_neither_a_count_nor_auto_is_refused(value: Any) -> None:
+    with pytest.raises(ConfigError, match="max_spout_pending must be an integer from 1 to 2_147_483_647, 'auto', or none, not "):
+        Config(max_spout_pending=value)
+    with pytest.raises(TopologyError, match=r"spout 'numbers': max_spout_pending must be an integer of at least 1, or 'auto', not "):
+        pool(max_spout_pending=value)
