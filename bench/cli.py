@@ -1,4 +1,4 @@
-"""The command line of the benchmarks: list, micro, macro, state, kafka, transactions, spark, compare, report, install-peers."""
+"""The command line of the benchmarks: list, micro, macro, state, kafka, transactions, spark, flow, compare, report, install-peers."""
 
 import argparse
 import datetime
@@ -10,6 +10,7 @@ from pathlib import Path
 from bench.benchmark import Benchmark
 from bench.compare import contest
 from bench.compare.work import WORKS
+from bench.flow import auto_pending
 from bench.kafka import contest as kafka_contest
 from bench.kafka.catalog import ALONE as KAFKA_ALONE
 from bench.kafka.catalog import WORKS as KAFKA_WORKS
@@ -32,7 +33,7 @@ from bench.transactions.catalog import PAIRED as TRANSACTIONS_PAIRED
 
 ROUNDS, QUICK_ROUNDS = 5, 2
 GROUPS: Mapping[str, tuple[Benchmark, ...]] = {"micro": MICRO, "macro": MACRO, "state": STATE}
-REPORTED = ("compare", "macro", "state", "kafka", "transactions", "spark")
+REPORTED = ("compare", "macro", "state", "kafka", "transactions", "spark", "flow")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -68,6 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
         ("transactions", "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic"),
         ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process, and how late the loop is"),
+        ("flow", "max_spout_pending=auto beside the best of a sweep, and the size of bursts"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -108,6 +110,8 @@ def _names_of(command: str) -> tuple[str, ...]:
         return TRANSACTIONS_NAMES
     if command == "spark":
         return spark_contest.NAMES
+    if command == "flow":
+        return auto_pending.NAMES
     if command == "install-peers":
         return tuple(ENVIRONMENTS)
     if command == "report":
@@ -124,6 +128,8 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
         return transactions_contest.measure(names, rounds, say, quick=quick)
     if group == "spark":
         return spark_contest.measure(names, rounds, say, quick=quick)
+    if group == "flow":
+        return auto_pending.measure(names, rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -165,6 +171,7 @@ def show_list() -> None:
     rows += [["transactions", name, summary] for name, summary in TRANSACTIONS_PAIRED]
     rows.append([spark_contest.GROUP, spark_contest.NAME, spark_contest.SUMMARY])
     rows += [[benchmark.group, benchmark.name, benchmark.summary] for benchmark in SPARK_ALONE]
+    rows += [[auto_pending.GROUP, name, summary] for name, summary in auto_pending.SUMMARIES]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]

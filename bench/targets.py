@@ -93,6 +93,11 @@ TARGETS = (
     Target("pipelining", "4 batches at once, to one at a time", "speed-ratio", "one-at-a-time", 3.5, " ×"),
     *(Target(f"kafka-words-{store}", "speed, to quixstreams", "speed-ratio", "quixstreams", 5.0, " ×") for store in ("postgres", "redis")),
     Target("hand-over", "rows to Spark, speed, to pyarrow alone", "speed-ratio", "pyarrow", 0.8, " ×"),
+    Target("auto-pending-word-count", 'max_spout_pending="auto", to the best fixed value', "rate", "rate_ratio", 0.95, " ×"),
+    *(
+        Target("auto-pending-word-count", f"emit to ack {share}, to that of the best fixed value", "figure", f"{share}_ratio", 2.0, " ×")
+        for share in ("p50", "p99")
+    ),
     Target("state-large", "memory while 5,000,000 keys are put", "figure", "put_mb", 500, " MB"),
 )
 

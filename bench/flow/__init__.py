@@ -1,1 +1,1 @@
-"""What flow control reaches, beside fixed windows and other groupings."""
+"""What flow control reaches beside fixed windows and other groupings, and `max_spout_pending="auto"` beside fixed values."""
