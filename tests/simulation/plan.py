@@ -6,7 +6,7 @@ from typing import Literal
 
 from engine import Config
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
-from engine.topology import OnError
+from engine.topology import MaxSpoutPending, OnError
 
 SpoutKind = Literal["plain", "async", "generator", "async generator", "inlet"]
 SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")
@@ -40,7 +40,7 @@ class SpoutPlan:
     error: float
     """Chance that a call raises after it emitted, or after it noted a verdict."""
     on_error: OnError
-    max_pending: int | None
+    max_pending: MaxSpoutPending
 
     @property
     def is_in_order(self) -> bool:
@@ -97,7 +97,7 @@ def draw_plan(seed: int) -> Plan:
     calm = random.random() < 0.1
     """Nothing is kept, dropped or forgotten, so timeouts may be off."""
     has_cycle = random.random() < 0.2
-    pending = random.choice([None, None, 1, 3, 20]) if not has_cycle else random.choice([1, 2, 10])
+    pending: MaxSpoutPending = random.choice([None, "auto", 1, 3, 20]) if not has_cycle else random.choice([1, 2, 10])
     spouts = tuple(_spout(random, f"spout{number}", pending) for number in range(random.randint(1, 3)))
     bolts: list[BoltPlan] = []
     for number in range(random.randint(1, 5)):
@@ -105,6 +105,8 @@ def draw_plan(seed: int) -> Plan:
     if has_cycle:
         bolts[0] = _with_back_edge(random, bolts[0], bolts[-1])
     config = _config(random, has_cycle=has_cycle, calm=calm)
+    if pending == "auto" and config.acker_executors == 0:
+        spouts = tuple(replace(spout, max_pending=None) for spout in spouts)
     horizon = max(spout.pause_secs * spout.tuples / spout.batch for spout in spouts) + 2
     count = random.choice([0, 2, 3, 5, 8, 12])
     faults = [_fault(random, (*spouts, *bolts), config.acker_executors, horizon, calm=calm) for _ in range(count)]
@@ -113,7 +115,7 @@ def draw_plan(seed: int) -> Plan:
     return Plan(seed, spouts, tuple(bolts), config, struck, ending, random.uniform(0, horizon), hops=random.randint(1, 6))
 
 
-def _spout(random: Random, component_id: str, pending: int | None) -> SpoutPlan:
+def _spout(random: Random, component_id: str, pending: MaxSpoutPending) -> SpoutPlan:
     return SpoutPlan(
         component_id,
         tasks=random.randint(1, 3),
