@@ -1,8 +1,9 @@
 """Random faults for minutes or hours. Every seed comes from the operating system and is printed; status 1 on a violation.
 
 python -m tests.soak --minutes 10     as many as fit
-python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 1,000 runs, 2,000 with state, 5,000 with
-                                      transactions, kills, Kafka, kills of transactions and around Spark, once
+python -m tests.soak --full           12,000 random DAGs, 5,000 Kafka partitions, 10,000 schedules of a flow, 1,000 runs, 2,000 with
+                                      state, 5,000 with transactions, kills, Kafka, kills of transactions, of flows and around
+                                      Spark, once
 python -m tests.soak --full --only kills
 python -m tests.soak --seed 42 ...    the same again
 """
@@ -20,8 +21,8 @@ from concurrent.futures import ThreadPoolExecutor
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak import kafka, spark, transactions
-from tests.soak.figures import OFFSETS, Figures
+from tests.soak import flow, kafka, spark, transactions
+from tests.soak.figures import FLOW, OFFSETS, Figures
 from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
@@ -29,6 +30,8 @@ FULL_SIMULATIONS = 1000
 FULL_PROGRAMS = {"ledgers": 5000, "cores": 5000, "runs": 1500, "number of ackers": 500}
 FULL_OFFSETS = 5000
 ROUND_OFFSETS = 200
+FULL_SCHEDULES = 10_000
+ROUND_SCHEDULES = 200
 ROUND_SIMULATIONS = 40
 ROUND_PROGRAMS = {"ledgers": 200, "cores": 200, "runs": 40, "number of ackers": 20}
 FULL_STATE_SIMULATIONS = 2000
@@ -36,7 +39,7 @@ ROUND_STATE_SIMULATIONS = 80
 FULL_TRANSACTIONS = 5000
 ROUND_TRANSACTIONS = 100
 FULL_KILLS = 1000
-PARTS = ("dags", "offsets", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "spark")
+PARTS = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
 BATCH = 250
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
@@ -63,18 +66,22 @@ class Soak:
     def run_full(self) -> None:
         """The full counts, once."""
         self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
+        self.prove_flow(FULL_SCHEDULES)
         self.simulate_transactions(FULL_TRANSACTIONS)
         self.torture_kafka(kafka.FULL)
         self.kill_transactions(transactions.FULL)
+        self.kill_flows(flow.FULL)
         self.kill_around_spark(spark.FULL, spark.FROZEN_SECS)
 
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
             self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+            self.prove_flow(ROUND_SCHEDULES)
             self.simulate_transactions(ROUND_TRANSACTIONS)
             self.torture_kafka(kafka.ROUND)
             self.kill_transactions(transactions.ROUND)
+            self.kill_flows(flow.ROUND)
             self.kill_around_spark(spark.ROUND, spark.ROUND_FROZEN_SECS)
 
     def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
@@ -150,6 +157,14 @@ class Soak:
         self.told = len(self.figures.violations)  # they have been printed
         self.tell()
 
+    def kill_flows(self, kills: int) -> None:
+        """Kill so many processes of topologies under flow control."""
+        if "flow-kills" not in self.parts or self.is_over:
+            return
+        self.figures.add_killed_flows(flow.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
+        self.told = len(self.figures.violations)  # they have been printed
+        self.tell()
+
     def kill_around_spark(self, kills: int, frozen_secs: float) -> None:
         """Kill so many processes of an engine and a pipeline, then have Spark stand still."""
         if "spark" not in self.parts or self.is_over or spark.why_no():
@@ -157,6 +172,11 @@ class Soak:
         self.figures.add_spark(spark.play(kills, self.draws.getrandbits(40), frozen_secs, lambda: self.is_over))
         self.told = len(self.figures.violations)  # they have been printed
         self.tell()
+
+    def prove_flow(self, schedules: int) -> None:
+        """Run the proof of the flow controller with so many schedules."""
+        if "flow" in self.parts:
+            self.prove({FLOW: schedules})
 
     def prove(self, counts: dict[str, int]) -> None:
         """Run each proof with so many programs, in batches of their own seeds."""
@@ -193,16 +213,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.soak", description="Long random faults.")
     parser.add_argument("--minutes", type=float, default=10.0, help="for how long (default 10)")
     counts = (
-        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, {FULL_SIMULATIONS:,} runs, "
+        f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, "
+        f"{FULL_SCHEDULES:,} schedules of a flow, {FULL_SIMULATIONS:,} runs, "
         f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {FULL_KILLS:,} kills"
         f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {transactions.FULL:,} kills of transactions"
+        f", {flow.FULL:,} of flows"
         f", {spark.FULL:,} kills around Spark"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
     parser.add_argument("--seed", type=int, help="of all draws; default: from the operating system")
     parser.add_argument("--only", choices=PARTS, help="one of its parts")
     arguments = parser.parse_args()
-    assert set(PROOFS) - {OFFSETS} == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
+    assert set(PROOFS) - {OFFSETS, FLOW} == set(FULL_PROGRAMS) == set(ROUND_PROGRAMS)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().getrandbits(48)
     span = counts if arguments.full else f"{arguments.minutes:g} minutes"
     print(f"seed {seed}: {span}, Python {sys.version.split()[0]}", flush=True)

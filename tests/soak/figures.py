@@ -9,6 +9,7 @@ from typing import Final
 from tests.checkpoint.killing import STEPS
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
+from tests.soak.flow import Played as PlayedFlows
 from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
 from tests.soak.spark import Played as PlayedSpark
@@ -17,6 +18,9 @@ from tests.transactional.model.simulate import Simulated as TransactionsSimulate
 
 OFFSETS: Final = "offsets"
 """The proof of the offsets of Kafka partitions, counted apart from those of tuple DAGs."""
+
+FLOW: Final = "flow"
+"""The proof of the flow controller."""
 
 KINDS: Final = ("at an instant", "at a step")
 
@@ -45,6 +49,8 @@ class Figures:
     """Of groups on a Kafka broker: what was counted, by scenario."""
     killed_transactions: Counter[str] = field(default_factory=Counter)
     """Of real processes of transactional topologies: how many were killed, by combination and by step."""
+    killed_flows: Counter[str] = field(default_factory=Counter)
+    """Of real processes of topologies under flow control: how many were killed, by combination and by step, and what was repeated."""
     spark: Counter[str] = field(default_factory=Counter)
     """Of an engine and a pipeline on Spark: how many were killed, by victim, and what was judged."""
     frozen: list[str] = field(default_factory=list)
@@ -109,6 +115,15 @@ class Figures:
         counts.update({f"died {place}": count for place, count in played.deaths.items()})
         self.violations += played.violations
 
+    def add_killed_flows(self, played: PlayedFlows) -> None:
+        """Count rounds of kills of topologies under flow control."""
+        counts = self.killed_flows
+        counts.update(rounds=played.rounds, kills=played.kills, records=played.records, repeats=played.repeats)
+        counts["most repeats"] = max(counts["most repeats"], played.most_repeats)
+        counts.update({f"of {combination}": count for combination, count in played.by_combination.items()})
+        counts.update({f"died {place}": count for place, count in played.deaths.items()})
+        self.violations += played.violations
+
     def add_spark(self, played: PlayedSpark) -> None:
         """Count rounds of kills of an engine and a pipeline."""
         self.spark.update(rounds=played.rounds, kills=played.kills, numbers=played.numbers, batches=played.txids)
@@ -119,7 +134,7 @@ class Figures:
     @property
     def dags(self) -> Counter[str]:
         """Of `programs`, those of tuple DAGs."""
-        return Counter({name: count for name, count in self.programs.items() if name != OFFSETS})
+        return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, FLOW)})
 
     @property
     def processes_killed(self) -> int:
@@ -130,7 +145,7 @@ class Figures:
         """One line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
-            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; "
+            f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; {self.programs[FLOW]:,} schedules; "
             f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.processes_killed:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
@@ -144,6 +159,7 @@ class Figures:
         lines = [
             f"random tuple DAGs against the tree model: {self.dags.total():,} ({programs or 'none'})",
             f"lives of Kafka partitions against sets of offsets: {self.programs[OFFSETS]:,}",
+            f"schedules of a flow against sets of records and a table: {self.programs[FLOW]:,}",
             f"simulated runs: {self.simulations:,} ({states or 'none'}), {self.virtual_secs / 3600:.1f} h of virtual time",
             f"  {self.roots:,} roots, {self.faults:,} injected faults, {self.replaced:,} instances replaced",
             f"  killed: {deaths}",
@@ -152,6 +168,7 @@ class Figures:
             *self.kill_lines(),
             *self.kafka_lines(),
             *self.killed_transactions_lines(),
+            *self.killed_flows_lines(),
             *self.spark_lines(),
             f"violations: {len(self.violations)}",
             *self.violations,
@@ -195,6 +212,16 @@ class Figures:
         counts = self.killed_transactions
         return [
             f"kill -9 of transactional topologies: {counts['kills']:,}, in {counts['rounds']:,} rounds",
+            f"  by combination: {listed(counts, 'of ')}",
+            f"  by step: {listed(counts, 'died ')}",
+        ]
+
+    def killed_flows_lines(self) -> list[str]:
+        """What the kills of topologies under flow control came to."""
+        counts = self.killed_flows
+        return [
+            f"kill -9 of topologies under flow control: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
+            f"{counts['records']:,} records, {counts['repeats']:,} repeats, {counts['most repeats']:,} of one task at once",
             f"  by combination: {listed(counts, 'of ')}",
             f"  by step: {listed(counts, 'died ')}",
         ]
