@@ -10,7 +10,7 @@ from pathlib import Path
 from bench.benchmark import Benchmark
 from bench.compare import contest
 from bench.compare.work import WORKS
-from bench.flow import auto_pending
+from bench.flow import contest as flow_contest
 from bench.kafka import contest as kafka_contest
 from bench.kafka.catalog import ALONE as KAFKA_ALONE
 from bench.kafka.catalog import WORKS as KAFKA_WORKS
@@ -69,7 +69,7 @@ def _parser() -> argparse.ArgumentParser:
         ("kafka", "a source and a sink beside other clients and engines; names are works, peers, or what is measured alone"),
         ("transactions", "batches beside single tuples, small batches, pipelining, exactly-once word counts of a topic"),
         ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process, and how late the loop is"),
-        ("flow", "max_spout_pending=auto beside the best of a sweep, and the size of bursts"),
+        ("flow", "unlike tasks beside groupings with their best windows, max_spout_pending=auto beside a sweep, what the controller costs"),
         ("compare", "the same work on peers; names are works, peers, or both"),
         ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
     ):
@@ -111,7 +111,7 @@ def _names_of(command: str) -> tuple[str, ...]:
     if command == "spark":
         return spark_contest.NAMES
     if command == "flow":
-        return auto_pending.NAMES
+        return flow_contest.NAMES
     if command == "install-peers":
         return tuple(ENVIRONMENTS)
     if command == "report":
@@ -129,7 +129,7 @@ def _measure(group: str, names: list[str], rounds: int, *, quick: bool) -> Resul
     if group == "spark":
         return spark_contest.measure(names, rounds, say, quick=quick)
     if group == "flow":
-        return auto_pending.measure(names, rounds, say, quick=quick)
+        return flow_contest.measure(names, rounds, say, quick=quick)
     results = Results()
     if group == "state" and (not names or set(names) & set(PAIR_NAMES)):
         results += word_counts([name for name in names if name in PAIR_NAMES], rounds, say, quick=quick)
@@ -171,7 +171,7 @@ def show_list() -> None:
     rows += [["transactions", name, summary] for name, summary in TRANSACTIONS_PAIRED]
     rows.append([spark_contest.GROUP, spark_contest.NAME, spark_contest.SUMMARY])
     rows += [[benchmark.group, benchmark.name, benchmark.summary] for benchmark in SPARK_ALONE]
-    rows += [[auto_pending.GROUP, name, summary] for name, summary in auto_pending.SUMMARIES]
+    rows += [[flow_contest.GROUP, name, summary] for name, summary in flow_contest.SUMMARIES]
     rows += [["compare", work.name, f"{work.summary}; per {work.unit}"] for work in WORKS]
     show_table("Benchmarks", ["group", "name", "what"], rows, left=3)
     peers = [[peer.name, peer.note, peer.unavailable() or "ready"] for peer in contest.PEERS]
