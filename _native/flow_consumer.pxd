@@ -36,8 +36,12 @@ cdef class AdaptiveFlowConsumer:
     cdef Py_ssize_t credit              # acks that count towards the next place of the window
     cdef int failures                   # in a row
     cdef Py_ssize_t place               # among the tasks to choose from
+    cdef dict there                     # the sendings that are at the task, the oldest first
 
     cdef double wait(self, double now) noexcept
+    cdef Py_ssize_t records_in(self, double secs) noexcept
+    cpdef Sending send(self, object pack, Py_ssize_t records, double now)
+    cdef bint settle(self, Sending sending, double now) except -1
     cdef bint has_room(self, double now) noexcept
     cdef int take_back(self, Sending sending, double now) except -1
     cdef double threshold(self) noexcept
@@ -48,3 +52,5 @@ cdef class FlowTasks:
     cdef readonly tuple consumers
     cdef Py_ssize_t turn
     cdef bint by_turns
+
+    cpdef AdaptiveFlowConsumer choose(self, double now, AdaptiveFlowConsumer other_than=*)

@@ -40,6 +40,7 @@ cdef class AdaptiveFlowConsumer:
         self.window, self.max_window = initial_window, max_window
         self.fixed_threshold, self.pack_secs = threshold_secs, pack_secs
         self.service = LatencyHistogram()
+        self.there = {}
 
     # What it says
 
@@ -71,9 +72,16 @@ cdef class AdaptiveFlowConsumer:
 
     def records_for(self, double secs):
         """How many records it does in so many seconds; 1 before its first ack, for a BUSY one, and at least."""
-        if not self.settled_packs or self.code == BUSY:
+        return self.records_in(secs)
+
+    cdef Py_ssize_t records_in(self, double secs) noexcept:
+        if self.settled_packs == 0 or self.code == BUSY or self.record_secs >= secs:
             return 1
-        return 1 if self.record_secs >= secs else <Py_ssize_t>min(secs / max(self.record_secs, 1e-9), 1e9)
+        return <Py_ssize_t>min(secs / max(self.record_secs, 1e-9), 1e9)
+
+    def sendings(self):
+        """Those that are at the task, the oldest first."""
+        return list(self.there)
 
     cdef double wait(self, double now) noexcept:
         """The queued work, and what its head has taken over its expected time: what has lasted long will last."""
@@ -88,7 +96,7 @@ cdef class AdaptiveFlowConsumer:
 
     # What happens to it
 
-    def send(self, object pack, Py_ssize_t records, double now):
+    cpdef Sending send(self, object pack, Py_ssize_t records, double now):
         """A pack of so many records goes to the task; return its Sending."""
         cdef Sending sending = Sending.__new__(Sending)
         if self.in_flight == 0:
@@ -99,10 +107,14 @@ cdef class AdaptiveFlowConsumer:
         sending.consumer, sending.pack, sending.records, sending.sent_at = self, pack, records, now
         sending.is_outstanding = True
         sending.filled = self.in_flight >= self.window
+        self.there[sending] = None
         return sending
 
     def settled(self, Sending sending not None, double now):
         """The task has acked it; False where it was called back before."""
+        return self.settle(sending, now)
+
+    cdef bint settle(self, Sending sending, double now) except -1:
         cdef double service, passed = now - sending.sent_at
         cdef bint first = self.settled_packs == 0
         if not sending.is_outstanding:
@@ -168,6 +180,7 @@ cdef class AdaptiveFlowConsumer:
 
     cdef int take_back(self, Sending sending, double now) except -1:
         sending.is_outstanding = False
+        del self.there[sending]
         self.in_flight -= 1
         self.in_flight_records -= sending.records
         self.head_began = now
@@ -194,7 +207,7 @@ cdef class FlowTasks:
         """The next in turn is the one behind it."""
         self.turn = consumer.place
 
-    def choose(self, double now, AdaptiveFlowConsumer other_than=None):
+    cpdef AdaptiveFlowConsumer choose(self, double now, AdaptiveFlowConsumer other_than=None):
         """The task for the next pack among those with room, a BUSY one only if no other has any; None: nobody has room.
 
         `other_than` is not chosen. Among equals the faster one, then the next in turn.

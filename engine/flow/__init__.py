@@ -2,13 +2,12 @@
 
 from engine.flow.bolt import FlowControlBolt
 from engine.flow.controller import FlowController
-from engine.flow.done_prefix import DonePrefix
 from engine.flow.pack import Records
 from engine.flow.producer import FlowProducer
 from engine.flow.settings import FlowSettings
 from engine.flow.spout import FlowControlSpout
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
-from engine.kernel import AdaptiveFlowConsumer
+from engine.kernel import AdaptiveFlowConsumer, DonePrefix
 
 __all__ = [
     "AdaptiveFlowConsumer",

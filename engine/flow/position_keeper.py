@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
-from engine.flow.done_prefix import DonePrefix
+from engine.kernel import DonePrefix
 from engine.state import Ledger, Patience
 from engine.topology import TaskContext
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
+from engine.flow.pack import records_of
 from engine.flow.position_keeper import PositionKeeper, ledger_name
 from engine.flow.producer import FlowProducer
 from engine.flow.settings import FlowSettings
@@ -110,7 +111,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
                 self._tell_of_steps_back()
         sending = controller.next_send(now)
         if sending is not None:
-            self.collector.emit_direct(sending.consumer.task_id, (sending.pack.records(),), sending)
+            self.collector.emit_direct(sending.consumer.task_id, (records_of(sending.pack),), sending)
         elif source.has_ended and not controller.has_work:
             raise SpoutExhausted
         else:

@@ -13,6 +13,7 @@ try:
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
     from _native.flow_consumer import AdaptiveFlowConsumer, FlowTasks, Sending
+    from _native.flow_feed import DonePrefix, FlowFeed, Pack
     from _native.histogram import LatencyHistogram
     from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
@@ -43,9 +44,11 @@ __all__ = [
     "BoltOutcome",
     "Choice",
     "DigestingEmitter",
+    "DonePrefix",
     "EdgeIds",
     "Emitter",
     "Entry",
+    "FlowFeed",
     "FlowTasks",
     "LatencyHistogram",
     "Layers",
@@ -53,6 +56,7 @@ __all__ = [
     "OffsetWindow",
     "OutStream",
     "Outlet",
+    "Pack",
     "Pulse",
     "RecordFeed",
     "RotatingMap",

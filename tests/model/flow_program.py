@@ -164,7 +164,7 @@ class FlowProgram:
     def try_send(self) -> bool:
         """Ask for a pack, and judge it."""
         now, controller = self.now, self.controller
-        due_again = controller._is_resend_due(now)  # which are due is the controller's own; that they go first is judged
+        due_again = controller.is_resend_due(now)  # which are due is the controller's own; that they go first is judged
         room = [task for task, model in self.tasks.items() if model.has_room(now)]
         sending = controller.next_send(now)
         if sending is None:

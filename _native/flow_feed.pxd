@@ -1,0 +1,36 @@
+"""What a flow-control spout does for every pack and every record: buffer, pack, send, settle, ack (FC-1, FC-6)."""
+from _native.flow_consumer cimport AdaptiveFlowConsumer, FlowTasks, Sending
+
+
+cdef class DonePrefix:
+    cdef readonly long long done        # the last number below which nothing is missing, itself included
+    cdef readonly object position       # of the record of that number; None before the first
+    cdef dict ahead                     # first number -> (last number, its position), of ranges above a gap
+
+    cpdef bint add(self, long long first, long long last, object position) except -1
+
+
+cdef class Pack:
+    cdef readonly long long first       # the number of its first record
+    cdef readonly list entries          # (position, record, when it was yielded) of each
+    cdef public int tries               # how often it has failed
+    cdef public int copies              # trees that are open for it: more than one where it was called back
+    cdef public bint is_done
+    cdef public bint is_waiting         # to be sent again
+
+
+cdef class FlowFeed:                    # not final: the base of FlowController
+    cdef readonly FlowTasks tasks
+    cdef readonly DonePrefix prefix
+    cdef readonly long long sent        # the number of the last record that was sent
+    cdef public bint is_last            # the source has ended: what is buffered is all there will be
+    cdef readonly object buffer         # a deque of entries
+    cdef readonly list resends          # a heap of (when it is due, its first number, the pack, the task that had it)
+    cdef public double next_stall_look
+    cdef Py_ssize_t pack_records, pack_bytes, max_pending
+    cdef double pack_secs, pack_age_secs
+    cdef object size_of
+
+    cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1
+    cdef list take_entries(self, Py_ssize_t most)
+    cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now)

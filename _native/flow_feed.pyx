@@ -1,0 +1,183 @@
+"""What a flow-control spout does for every pack and every record: buffer, pack, send, settle, ack (FC-1, FC-6).
+
+Plain objects: they are given the time and what came back. What is rare (fails, resends, stalls) is the controller's, in Python.
+"""
+from collections import deque as _deque
+
+cimport cython
+
+from _native.flow_consumer cimport AdaptiveFlowConsumer, FlowTasks, Sending
+
+cdef object deque = _deque
+
+
+@cython.final
+cdef class DonePrefix:
+    """The cumulative ack: ranges of record numbers that are done, in any order; holds one entry for each range above a gap.
+
+    Numbers begin with 1.
+
+    >>> prefix = DonePrefix()
+    >>> for number in (1, 3, 4):
+    ...     _ = prefix.add(number, number, f"line {number}")
+    >>> prefix.done, prefix.position
+    (1, 'line 1')
+    >>> prefix.add(2, 2, "line 2")
+    True
+    >>> prefix.done, prefix.position
+    (4, 'line 4')
+    """
+
+    def __cinit__(self):
+        self.ahead = {}
+
+    cpdef bint add(self, long long first, long long last, object position) except -1:
+        """Note that the records from first to last are done, where last stands at position; tell whether the prefix has grown."""
+        if first != self.done + 1:
+            self.ahead[first] = (last, position)
+            return False
+        self.done, self.position = last, position
+        while self.ahead:
+            following = self.ahead.pop(self.done + 1, None)
+            if following is None:
+                break
+            self.done, self.position = following
+        return True
+
+    @property
+    def ranges_ahead(self):
+        """How many ranges wait for a gap below them to close."""
+        return len(self.ahead)
+
+
+@cython.final
+cdef class Pack:
+    """Records of successive numbers, until all of them are done."""
+
+    def __init__(self, long long first, list entries not None, int tries=0):
+        self.first, self.entries, self.tries = first, entries, tries
+
+    @property
+    def last(self):
+        """The number of its last record."""
+        return self.first + len(self.entries) - 1
+
+    @property
+    def position(self):
+        """The position of its last record."""
+        return self.entries[-1][0]
+
+    def singles(self):
+        """Each record as a pack of its own, tried as often as this one."""
+        return [Pack(self.first + index, [entry], self.tries) for index, entry in enumerate(self.entries)]
+
+    def __repr__(self):
+        return f"<Pack {self.first}-{self.last}>"
+
+
+cdef class FlowFeed:
+    """The records between the producer and the tasks; base of `FlowController`, which adds what is rare.
+
+    A subclass has `look_for_stalls(now)`, `is_resend_due(now)` and `resend(now)`.
+    """
+
+    def __init__(self, FlowTasks tasks not None, *, Py_ssize_t pack_records, Py_ssize_t pack_bytes, Py_ssize_t max_pending, double pack_secs,
+                 double pack_age_secs, size_of):
+        self.tasks = tasks
+        self.prefix = DonePrefix()
+        self.buffer, self.resends = deque(), []
+        self.pack_records, self.pack_bytes, self.max_pending = pack_records, pack_bytes, max_pending
+        self.pack_secs, self.pack_age_secs = pack_secs, pack_age_secs
+        self.size_of = size_of
+
+    @property
+    def pending(self):
+        """Records that were sent, and are beyond the done prefix."""
+        return self.sent - self.prefix.done
+
+    @property
+    def is_full(self):
+        """True when no more records may be sent beyond the done prefix."""
+        return self.sent - self.prefix.done >= self.max_pending
+
+    def wanted(self, double now):
+        """How many more records the next pack could take; 0 where none could be sent now."""
+        cdef AdaptiveFlowConsumer consumer
+        if now >= self.next_stall_look:
+            self.look_for_stalls(now)
+        if (self.resends and self.is_resend_due(now)) or self.sent - self.prefix.done >= self.max_pending or self.is_last:
+            return 0
+        consumer = self.tasks.choose(now)
+        return 0 if consumer is None else max(0, self.most_records(consumer) - <Py_ssize_t>len(self.buffer))
+
+    def offer(self, position, record, double now):
+        """Take a record in, behind those that were taken before."""
+        self.buffer.append((position, record, now))
+
+    def next_send(self, double now):
+        """The next pack on its way to its task; None where nothing can be sent, or a pack waits to be filled."""
+        cdef AdaptiveFlowConsumer consumer
+        cdef Py_ssize_t most
+        cdef Pack pack
+        if self.resends and self.is_resend_due(now):
+            return self.resend(now)
+        if not self.buffer or self.sent - self.prefix.done >= self.max_pending:
+            return None
+        consumer = self.tasks.choose(now)
+        if consumer is None:
+            return None
+        most = self.most_records(consumer)
+        if self.waits_to_fill(consumer, most, now):
+            return None
+        pack = Pack(self.sent + 1, self.take_entries(most))
+        self.sent += len(pack.entries)
+        return self.put(pack, consumer, now)
+
+    def waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now):
+        """True while a pack had better grow: the task has work, and no record of it is old."""
+        if self.is_last or consumer.in_flight == 0 or len(self.buffer) >= most:
+            return False
+        return now < <double>self.buffer[0][2] + self.pack_age_secs
+
+    cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1:
+        cdef Py_ssize_t most = consumer.records_in(self.pack_secs), left = self.max_pending - <Py_ssize_t>(self.sent - self.prefix.done)
+        if most > self.pack_records:
+            most = self.pack_records
+        return most if most < left else left
+
+    cdef list take_entries(self, Py_ssize_t most):
+        """The next records, up to so many, and up to the bytes of a pack; one at least."""
+        cdef list taken = [self.buffer.popleft()]
+        cdef Py_ssize_t left, i
+        if most == 1 or not self.buffer:
+            return taken
+        left = self.pack_bytes - <Py_ssize_t>self.size_of(taken[0][1])
+        for i in range(min(most - 1, <Py_ssize_t>len(self.buffer))):
+            left -= <Py_ssize_t>self.size_of(self.buffer[0][1])
+            if left < 0:
+                break
+            taken.append(self.buffer.popleft())
+        return taken
+
+    def send(self, Pack pack not None, AdaptiveFlowConsumer consumer not None, double now):
+        """Put a pack on its way."""
+        return self.put(pack, consumer, now)
+
+    cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now):
+        pack.copies += 1
+        self.tasks.turn = consumer.place
+        return consumer.send(pack, len(pack.entries), now)
+
+    def settled(self, Sending sending not None, double now):
+        """The task has acked its part; what is downstream may still be open."""
+        sending.consumer.settle(sending, now)
+
+    def acked(self, Sending sending not None, double now):
+        """The whole tree is done; tell whether the done prefix has grown."""
+        cdef Pack pack = sending.pack
+        sending.consumer.settle(sending, now)
+        pack.copies -= 1
+        if pack.is_done:
+            return False
+        pack.is_done = True
+        return self.prefix.add(pack.first, pack.first + <Py_ssize_t>len(pack.entries) - 1, pack.entries[-1][0])
