@@ -43,6 +43,8 @@ class _Task:
     acked: int = 0
     failed: int = 0
     open_trees: int = 0
+    window: int = FIRST_WINDOW
+    """What it was told last."""
     kept_since: float | None = None
     """Since when something else than the window has kept it from being polled."""
 
@@ -125,6 +127,8 @@ class SpoutWindow:
         self._hold_secs = FIRST_HOLD_SECS
         self._hold_until = 0.0
         self._hold_rounds = 0
+        self._polled = 0
+        """Trees that one poll of a spout emitted beyond its window, at most; since the last trial began."""
         self._round: _Round | None = None
 
     @property
@@ -141,6 +145,8 @@ class SpoutWindow:
         if this is None:
             this = self._round = _Round(task_index, now)
         acks, fails = acked - task.acked, failed - task.failed
+        if open_trees > task.open_trees:
+            self._polled = max(self._polled, open_trees - task.window)
         task.acked, task.failed, task.open_trees = acked, failed, open_trees
         this.acked += acks
         this.failed += fails
@@ -158,13 +164,14 @@ class SpoutWindow:
             self._end_round(this, now)
             in_flight = sum(each.open_trees for each in self._tasks)
             self._round = _Round(task_index, now, in_flight if self.max_pending != before else 0)
-        return self.max_pending
+        task.window = self.max_pending
+        return task.window
 
     # Rounds
 
     def _is_over(self, this: _Round, task_index: int, now: float) -> bool:
         settled, secs = this.acked + this.failed, now - this.began
-        in_flight = self.max_pending * len(self._tasks)
+        in_flight = max(self.max_pending, self._polled) * len(self._tasks)
         if secs >= LONG_ROUND_SECS:
             return settled >= in_flight
         return task_index == this.task_index and secs >= ROUND_SECS and settled >= 2 * in_flight
@@ -187,7 +194,9 @@ class SpoutWindow:
     # Trials
 
     def _begin_trial(self, now: float) -> None:
-        other = min(self._window * 2, MOST) if self.state == "NORMAL" else max(self._window // 2, 1)
+        wider = max(self._window * 2, self._polled)  # beside a poll that emits a thousand, 8 is no more than 4
+        other = min(wider, MOST) if self.state == "NORMAL" else max(self._window // 2, 1)
+        self._polled = 0
         if other == self._window:
             self._turn_round(now)
         else:

@@ -66,6 +66,8 @@ class Pool:
     workers: Callable[[float], int] = lambda now: 12
     work_secs: float = 0.005
     noise: float = 0.0
+    poll: int = 1
+    """Trees that the spout emits at once."""
 
     def run(self, window: int | SpoutWindow, secs: float, since: float, seed: int = 0) -> Seen:
         draws, seen = random.Random(seed), Seen(since)
@@ -75,7 +77,7 @@ class Pool:
         now, acked = 0.0, 0
         while now < secs:
             while len(waiting) + len(working) < size:
-                waiting.append(now)
+                waiting.extend([now] * self.poll)
             while waiting and len(working) < self.workers(now):
                 heapq.heappush(working, (now + self.work_secs * math.exp(draws.gauss(0, self.noise)), waiting.popleft()))
             now = working[0][0]

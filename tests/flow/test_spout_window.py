@@ -39,6 +39,14 @@ def test_it_begins_small_and_doubles_while_that_brings_much() -> None:
     assert steps[:8] == [FIRST_WINDOW * 2**power for power in range(1, 9)]
 
 
+def test_a_poll_that_emits_much_at_once_hides_no_gain() -> None:
+    """A thousand at once, for 400 workers: 8 open trees are no better than 4, and 400 are much better."""
+    pipeline = Pool(lambda now: 400, poll=1000)
+    least, best = pipeline.run(4, 5, 1), pipeline.run(1024, 5, 1)
+    assert least.rate < 0.85 * best.rate
+    assert pipeline.run(SpoutWindow(), 15, 5).rate >= 0.95 * best.rate
+
+
 @pytest.mark.parametrize(("before", "after"), [(12, 100), (100, 12), (20, 1)])
 def test_it_follows_a_pool_that_grows_or_shrinks(before: int, after: int) -> None:
     pipeline = Pool(lambda now: before if now < 10 else after, noise=0.1)
@@ -54,10 +62,11 @@ def test_a_machine_that_is_slow_for_a_while_changes_nothing() -> None:
     assert max(shaken.windows[len(shaken.windows) // 2 :]) <= 8 * max(steady.windows[len(steady.windows) // 2 :])
 
 
-def test_a_source_that_is_the_limit_leaves_the_window_as_it_is() -> None:
+@pytest.mark.parametrize("kept", [(False,), (None,), (True, False, False, False)], ids=["empty", "slow", "mostly empty"])
+def test_a_source_that_is_the_limit_leaves_the_window_as_it_is(kept: tuple[bool | None, ...]) -> None:
     window = SpoutWindow()
-    for step in range(100_000):
-        assert window.after_burst(0, step / 1000, step * 3, 0, 2, limited=False) == FIRST_WINDOW
+    for step in range(40_000):
+        assert window.after_burst(0, step / 1000, step * 3, 0, 2, kept[step % len(kept)]) == FIRST_WINDOW
 
 
 def test_a_trial_that_is_not_used_up_ends() -> None:
@@ -73,7 +82,9 @@ def test_a_trial_that_is_not_used_up_ends() -> None:
 
 
 def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> None:
-    window, now, acked, failed = SpoutWindow(), 0.0, 0, 0
+    window, now, acked, failed = SpoutWindow(), 0.0, 0, CHANCE_FAILURES
+    window.after_burst(0, now, acked, failed, 4, limited=True)
+    assert window.state != "BUSY"
 
     def turns(number: int, *, fail: bool) -> None:
         """A pool without end: each window comes back after 5 ms."""
@@ -85,9 +96,6 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
 
     turns(1000, fail=False)
     assert window.max_pending >= 1024
-    failed += CHANCE_FAILURES
-    turns(1, fail=False)
-    assert window.state != "BUSY"
     turns(12, fail=True)
     assert (window.state, window.max_pending) == ("BUSY", 1)
     turns(2000, fail=False)
