@@ -13,6 +13,7 @@ TEXT = "to be or not to be\nthat is the question\n" * 50
 
 # example: what stands behind `python`, and a line that it prints; FILE is the example, TEXT a file of text.
 EXAMPLES: dict[str, tuple[str, str]] = {
+    "flow_logs.py": ("FILE --lines 1000", "The result equals a plain computation over the same logs."),
     "hello.py": ("-m engine run FILE", "Hello, storm!"),
     "transactional_designs.py": ("FILE 4000", "Every word is counted once."),
     "transactional_file_word_count.py": ("FILE TEXT", "The result equals a plain count of the same text."),

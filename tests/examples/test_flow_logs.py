@@ -1,0 +1,83 @@
+"""Logs through twelve unlike tasks: right whoever dies, and the slow ones get less (FC-3, FC-5, FC-6)."""
+
+import os
+import random
+import re
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from engine.testing import KillTask, run_topology
+from tests.examples.conftest import load
+from tests.project.sources import ROOT
+
+SCRIPT = str(ROOT / "examples" / "flow_logs.py")
+ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+EXACT = "The result equals a plain computation over the same logs."
+LINES = 8000
+
+
+@pytest.fixture
+def flow_logs() -> ModuleType:
+    return load("flow_logs")
+
+
+def run(*words: str) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, *words], env=ENVIRONMENT, capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done
+
+
+def lines_by_task(shown: str) -> list[int]:
+    return [int(number.replace(",", "")) for number in re.findall(r"^task +\d+ +([\d,]+) lines", shown, re.MULTILINE)]
+
+
+@pytest.mark.guarantee("FC-6")
+def test_killed_again_and_again_its_sums_are_right(tmp_path: Path) -> None:
+    draws, killed = random.Random(4), 0
+    command = [sys.executable, SCRIPT, str(tmp_path), "--lines", str(LINES)]
+    for _ in range(4):
+        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            process.wait(draws.uniform(0.8, 1.5))
+        except subprocess.TimeoutExpired:
+            killed += 1
+        finally:
+            process.kill()
+            process.wait()
+    shown = run(*command[1:]).stdout
+    assert killed == 4
+    assert shown.startswith("Went on behind ('access-")
+    assert shown.splitlines()[-1] == EXACT
+    assert sum(lines_by_task(shown)) < LINES
+
+
+def test_the_command_line_runs_it_too(flow_logs: ModuleType, tmp_path: Path) -> None:
+    small = tmp_path / "small.py"
+    small.write_text(Path(SCRIPT).read_text().replace(f"LINES, TASKS = {flow_logs.LINES:_}, ", "LINES, TASKS = 2_000, "))
+    done = run("-m", "engine", "run", str(small))
+    assert "this task dies once, and its lines go to others" in done.stderr
+    assert 2000 <= sum(lines_by_task(done.stdout)) < 2100
+
+
+@pytest.mark.guarantee("FC-3", "FC-5")
+def test_the_slow_get_less_and_what_one_holds_up_goes_to_others(flow_logs: ModuleType, tmp_path: Path) -> None:
+    job = flow_logs.Job(tmp_path, LINES)
+    finished = run_topology(job.topology(), faults=[KillTask("store", at_secs=0.5)])
+    assert finished.state == "complete"
+    assert job.struck == {flow_logs.STANDS_STILL, flow_logs.DIES}
+    assert flow_logs.stored_sums(job.requests) == flow_logs.plain_sums(job.logs)
+    usual = [lines for task, lines in enumerate(job.lines) if task not in flow_logs.SLOWER and task != flow_logs.STANDS_STILL]
+    assert 5 * job.lines[6] < min(usual)
+    assert all(2 * job.lines[task] < min(usual) for task in (1, 4, 9))
+    [flow] = finished.snapshot.flow
+    assert sum(task.resends for task in flow.tasks) >= 2
+
+
+def test_sums_that_are_wrong_are_told(flow_logs: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(flow_logs, "plain_sums", lambda logs: {200: (1, 1)})
+    monkeypatch.setattr(sys, "argv", [SCRIPT, str(tmp_path), "--lines", "30"])
+    assert flow_logs.main() == 1
