@@ -43,17 +43,7 @@ class FlowFeed:
 
     is_last: bool
     next_stall_look: float
-    def __init__(
-        self,
-        tasks: FlowTasks,
-        *,
-        pack_records: int,
-        pack_bytes: int,
-        max_pending: int,
-        pack_secs: float,
-        pack_age_secs: float,
-        size_of: Callable[[Any], int],
-    ) -> None: ...
+    def __init__(self, tasks: FlowTasks, limits: Any, size_of: Callable[[Any], int]) -> None: ...
     @property
     def tasks(self) -> FlowTasks: ...
     @property

@@ -78,16 +78,16 @@ cdef class Pack:
 cdef class FlowFeed:
     """The records between the producer and the tasks; base of `FlowController`, which adds what is rare.
 
-    A subclass has `look_for_stalls(now)`, `is_resend_due(now)` and `resend(now)`.
+    A subclass has `look_for_stalls(now)`, `is_resend_due(now)` and `resend(now)`. `limits` has `pack_records`, `pack_bytes`,
+    `max_pending_records`, `pack_ms` and `pack_age_ms` (`FlowSettings`); `size_of(record)` gives bytes.
     """
 
-    def __init__(self, FlowTasks tasks not None, *, Py_ssize_t pack_records, Py_ssize_t pack_bytes, Py_ssize_t max_pending, double pack_secs,
-                 double pack_age_secs, size_of):
+    def __init__(self, FlowTasks tasks not None, limits, size_of):
         self.tasks = tasks
         self.prefix = DonePrefix()
         self.buffer, self.resends = deque(), []
-        self.pack_records, self.pack_bytes, self.max_pending = pack_records, pack_bytes, max_pending
-        self.pack_secs, self.pack_age_secs = pack_secs, pack_age_secs
+        self.pack_records, self.pack_bytes, self.max_pending = limits.pack_records, limits.pack_bytes, limits.max_pending_records
+        self.pack_secs, self.pack_age_secs = limits.pack_ms / 1000, limits.pack_age_ms / 1000
         self.size_of = size_of
 
     @property

@@ -49,15 +49,7 @@ class FlowController(FlowFeed):
             )
             for task_id in task_ids
         ]
-        super().__init__(
-            FlowTasks(consumers, by_turns=settings.choice == "round_robin"),
-            pack_records=settings.pack_records,
-            pack_bytes=settings.pack_bytes,
-            max_pending=settings.max_pending_records,
-            pack_secs=settings.pack_ms / 1000,
-            pack_age_secs=settings.pack_age_ms / 1000,
-            size_of=size_of,
-        )
+        super().__init__(FlowTasks(consumers, by_turns=settings.choice == "round_robin"), settings, size_of)
 
     # How it stands
 
