@@ -78,7 +78,7 @@ STEPS: Final = {
         Step("spout: a pack acked, its position not written", f"{_SPOUT}.ack", after, moves),
         Step("spout: a pack failed, not taken in", f"{_SPOUT}.fail", before),
         Step("spout: a pack failed, to be sent again", f"{_SPOUT}.fail", after),
-        Step("spout: on the way to send a pack again", f"{_CONTROLLER}._send", after, is_sent_again),
+        Step("spout: on the way to send a pack again", f"{_CONTROLLER}.send", after, is_sent_again),
         Step("spout: packs called back", f"{_CONTROLLER}._call_back", after, is_rare=True),
         Step("position: before its write", f"{_LEDGER}.write", before, is_no_last),
         Step("position: in its write", f"{_LEDGER}.write", in_flight, is_no_last),
