@@ -93,6 +93,12 @@ TARGETS = (
     Target("pipelining", "4 batches at once, to one at a time", "speed-ratio", "one-at-a-time", 3.5, " ×"),
     *(Target(f"kafka-words-{store}", "speed, to quixstreams", "speed-ratio", "quixstreams", 5.0, " ×") for store in ("postgres", "redis")),
     Target("hand-over", "rows to Spark, speed, to pyarrow alone", "speed-ratio", "pyarrow", 0.8, " ×"),
+    Target("unlike-tasks flow", "12 unlike tasks: rate, to what they can do", "rate", "of_ideal", 0.95, " ×"),
+    Target("unlike-tasks", "the same: rate, to a hash", "rate", "hash_per_second", 3.0, " ×"),
+    *(Target("unlike-tasks", f"the same: rate, to {way}", "rate", f"{way}_per_second", 1.0, " ×") for way in ("shuffle", "load-aware")),
+    Target("unlike-tasks", "the same: p99, to shuffle with its best window", "figure", "shuffle_p99_ms", 1.0, " ×"),
+    Target("unlike-tasks flow", "from the end of a stall to the full rate", "figure", "recovery_secs", 2.0, " s"),
+    Target("controller-cost", "the controller, per tuple", "figure", "all_of_1_ns", 1000, " ns"),
     Target("auto-pending-word-count", 'max_spout_pending="auto", to the best fixed value', "rate", "rate_ratio", 0.95, " ×"),
     *(
         Target("auto-pending-word-count", f"emit to ack {share}, to that of the best fixed value", "figure", f"{share}_ratio", 2.0, " ×")
