@@ -1,7 +1,9 @@
 """`FlowProducer`: the source of a flow-control spout, as a user writes it."""
 
+import copy
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from engine.errors import EngineError, Failure
@@ -11,13 +13,15 @@ Yielded: TypeAlias = tuple[Any, Any] | None
 """(position, record), or None: nothing just now."""
 
 _BYTES_OF_OTHERS: Final = 64
+_UNCHANGING: Final = frozenset((bool, int, float, str, bytes, datetime, type(None)))
 
 
 class FlowProducer(ABC):
     """Yields records with their positions; each task of the spout has its own.
 
     A position says how far the source is read, in whatever way the source can find again: an offset, a line, a time, a list of
-    these. It is made of bool, int, float, str, bytes, datetime, and of tuples, lists and dicts; it comes back as it was.
+    these. It is made of bool, int, float, str, bytes, datetime, and of tuples, lists and dicts; it comes back as it was. A list
+    may be changed after it was yielded, the engine has a copy; a record may not, which is handed to the bolt as it is.
     """
 
     context: TaskContext
@@ -50,6 +54,20 @@ class FlowProducer(ABC):
     def close(self) -> Awaitable[None] | None:
         """Give back what `open` took; called last."""
         return None
+
+
+def own_position(position: Any) -> Any:
+    """Return a position that nobody else can change: a copy where it is mutable, or has such a part.
+
+    A producer may go on changing the list that it yielded; recorded, that would pass records that are not done.
+    """
+    kind = type(position)
+    if kind in _UNCHANGING or (kind is tuple and all(type(part) in _UNCHANGING for part in position)):
+        return position
+    try:
+        return copy.deepcopy(position)
+    except Exception:  # noqa: BLE001 - what cannot be copied cannot be kept either, and is refused with its type when it is written
+        return position
 
 
 def record_bytes(record: Any) -> int:

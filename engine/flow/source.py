@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from engine.errors import UsageError
-from engine.flow.producer import FlowProducer, Yielded
+from engine.flow.producer import FlowProducer, Yielded, own_position
 from engine.topology import CallKind, TaskContext, call_kind
 
 BUFFER_RECORDS: Final = 4096
@@ -56,7 +56,7 @@ class Source(ABC):
                 f"{type(self._producer).__name__}.records() yielded a record without a position: {item[1]!r}"[:300],
                 hint="Yield (position, record); a restart goes on behind the position.",
             )
-        return item[0], item[1]
+        return own_position(item[0]), item[1]
 
 
 class GeneratorSource(Source):
@@ -67,7 +67,7 @@ class GeneratorSource(Source):
     def pull(self, most: int) -> None:
         now, offer = self._context.clock.now(), self._offer
         if self._iterator is None:
-            self._iterator = iter(self._producer.records(self._after))  # type: ignore[arg-type]
+            self._iterator = iter(self._producer.records(own_position(self._after)))  # type: ignore[arg-type]
         try:
             for _ in range(most):
                 item = next(self._iterator, _END)
@@ -107,13 +107,14 @@ class AsyncGeneratorSource(Source):
         self._filling = self._context.create_task(self._fill(self._last))
 
     async def _fill(self, after: Any) -> None:
-        records = aiter(self._producer.records(after))  # type: ignore[arg-type]
+        records = aiter(self._producer.records(own_position(after)))  # type: ignore[arg-type]
         try:
             async for item in records:
                 if item is None:
                     continue
-                self._waiting.append((*self._checked(item), self._context.clock.now()))
-                self._last = item[0]
+                position, record = self._checked(item)
+                self._waiting.append((position, record, self._context.clock.now()))
+                self._last = position
                 self._context.wake()
                 if len(self._waiting) >= BUFFER_RECORDS:
                     self._has_room.clear()

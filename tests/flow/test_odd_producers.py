@@ -1,0 +1,55 @@
+"""Producers that do what nobody expects: nothing is lost by it, and no position passes what is not done (FC-1, FC-6)."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import Config, FailTuple, FlowProducer
+from tests.flow.play import Work, play, records
+
+POISON = 7
+
+
+class Poisoned(Work):
+    """Never does one of the records."""
+
+    async def process(self, record: int) -> None:
+        if record == POISON:
+            raise FailTuple
+        await super().process(record)
+
+
+class OneList(FlowProducer):
+    """Its position is one list, which it goes on changing, and so is the one that it is to begin behind."""
+
+    def records(self, after: Any) -> Any:
+        return self.changing(after)
+
+    def changing(self, after: Any) -> Iterator[tuple[Any, int]]:
+        position = [[0]] if after is None else after
+        while position[0][0] < 1000:
+            position[0][0] += 1
+            yield position, position[0][0]
+
+
+class OneListAsync(OneList):
+    """The same from an async generator."""
+
+    async def records(self, after: Any) -> Any:
+        for item in self.changing(after):
+            yield item
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("producer", [OneList, OneListAsync])
+def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
+    config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
+    for _ in range(2):
+        finished = play(producer, lambda: Poisoned([]), config=config, until=2.0)
+        assert finished.snapshot.flow[0].position == f"[[{POISON - 1}]]"
+    done: list[tuple[int, int]] = []
+    finished = play(producer, lambda: Work(done), config=config)
+    assert records(done) == list(range(POISON, 1001))
+    assert finished.snapshot.flow[0].position == "[[1000]]"
