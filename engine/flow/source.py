@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from engine.errors import UsageError
 from engine.flow.producer import FlowProducer, Yielded, own_position
-from engine.topology import CallKind, TaskContext, call_kind
+from engine.topology import CallKind, SpoutExhausted, TaskContext, call_kind
 
 BUFFER_RECORDS: Final = 4096
 """Records of an async generator that wait at most to be pulled."""
@@ -80,6 +80,8 @@ class GeneratorSource(Source):
                 self._note_back(position)
                 offer(position, record, now)
                 self._after = position
+        except SpoutExhausted:  # as a spout says it
+            self.has_ended = True
         except BaseException:
             self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind what was yielded
             raise
@@ -121,6 +123,8 @@ class AsyncGeneratorSource(Source):
                     await self._has_room.wait()
         except (KeyboardInterrupt, SystemExit):
             raise
+        except SpoutExhausted:  # as a spout says it
+            self._is_drawn = True
         except BaseException as error:
             aio_task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine import Config, FailTuple, FlowProducer
+from engine import Config, FailTuple, FlowProducer, SpoutExhausted
 from tests.flow.play import Work, play, records
 
 POISON = 7
@@ -53,3 +53,30 @@ def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded
     finished = play(producer, lambda: Work(done), config=config)
     assert records(done) == list(range(POISON, 1001))
     assert finished.snapshot.flow[0].position == "[[1000]]"
+
+
+class SaysExhausted(FlowProducer):
+    """Ends as a spout does."""
+
+    def records(self, after: Any) -> Any:
+        yield from ((number, number) for number in range((after or 0) + 1, 501))
+        raise SpoutExhausted
+
+
+class SaysExhaustedAsync(FlowProducer):
+    """The same from an async generator."""
+
+    async def records(self, after: Any) -> Any:
+        for number in range((after or 0) + 1, 501):
+            yield number, number
+        raise SpoutExhausted
+
+
+@pytest.mark.guarantee("FC-1", "FC-6")
+@pytest.mark.parametrize("producer", [SaysExhausted, SaysExhaustedAsync])
+def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_before_is_done(producer: type[FlowProducer]) -> None:
+    done: list[tuple[int, int]] = []
+    finished = play(producer, lambda: Work(done))
+    assert (finished.state, finished.errors) == ("complete", ())
+    assert records(done) == list(range(1, 501))
+    assert finished.snapshot.flow[0].position == "500"
