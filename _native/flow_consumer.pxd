@@ -16,6 +16,7 @@ cdef class Sending:
     cdef readonly double sent_at
     cdef readonly Py_ssize_t records
     cdef readonly bint is_outstanding   # at the task, as far as its consumer knows
+    cdef readonly bint was_called_back  # its pack was sent again, though the task may still do it
     cdef bint filled                    # the window was full with it
 
 

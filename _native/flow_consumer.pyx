@@ -167,6 +167,7 @@ cdef class AdaptiveFlowConsumer:
         if not sending.is_outstanding:
             return False
         self.take_back(sending, now)
+        sending.was_called_back = True
         self.resends += 1
         self.shrink()
         return True

@@ -14,9 +14,8 @@ cdef class Pack:
     cdef readonly long long first       # the number of its first record
     cdef readonly list entries          # (position, record, when it was yielded) of each
     cdef public int tries               # how often it has failed
-    cdef public int copies              # trees that are open for it: more than one where it was called back
     cdef public bint is_done
-    cdef public bint is_waiting         # to be sent again
+    cdef list parts                     # its records as packs of their own, once it was split; else None
 
 
 cdef class FlowFeed:                    # not final: the base of FlowController
@@ -33,4 +32,5 @@ cdef class FlowFeed:                    # not final: the base of FlowController
 
     cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1
     cdef list take_entries(self, Py_ssize_t most)
+    cdef bint note_done(self, Pack pack) except -1
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now)

@@ -24,9 +24,7 @@ class Pack:
     """Records of successive numbers, until all of them are done."""
 
     tries: int
-    copies: int
     is_done: bool
-    is_waiting: bool
     def __init__(self, first: int, entries: list[_Entry], tries: int = 0) -> None: ...
     @property
     def first(self) -> int: ...

@@ -68,8 +68,9 @@ cdef class Pack:
         return self.entries[-1][0]
 
     def singles(self):
-        """Each record as a pack of its own, tried as often as this one."""
-        return [Pack(self.first + index, [entry], self.tries) for index, entry in enumerate(self.entries)]
+        """Split it: each record as a pack of its own, tried as often as this one, and done where this one is done all the same."""
+        self.parts = [Pack(self.first + index, [entry], self.tries) for index, entry in enumerate(self.entries)]
+        return self.parts
 
     def __repr__(self):
         return f"<Pack {self.first}-{self.last}>"
@@ -164,7 +165,6 @@ cdef class FlowFeed:
         return self.put(pack, consumer, now)
 
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now):
-        pack.copies += 1
         self.tasks.turn = consumer.place
         return consumer.send(pack, len(pack.entries), now)
 
@@ -173,11 +173,17 @@ cdef class FlowFeed:
         sending.consumer.settle(sending, now)
 
     def acked(self, Sending sending not None, double now):
-        """The whole tree is done; tell whether the done prefix has grown."""
-        cdef Pack pack = sending.pack
+        """The whole tree is done, called back or not; tell whether the done prefix has grown."""
         sending.consumer.settle(sending, now)
-        pack.copies -= 1
+        return self.note_done(sending.pack)
+
+    cdef bint note_done(self, Pack pack) except -1:
+        cdef bint has_grown = False
         if pack.is_done:
             return False
         pack.is_done = True
+        if pack.parts is not None:
+            for part in pack.parts:
+                has_grown |= self.note_done(part)
+            return has_grown
         return self.prefix.add(pack.first, pack.first + <Py_ssize_t>len(pack.entries) - 1, pack.entries[-1][0])

@@ -72,7 +72,9 @@ class FlowController(FlowFeed):
             times.append(probe)
         if self.buffer and not self.is_full:
             times.append(self.buffer[0][2] + self._settings.pack_age_ms / 1000)
-        times += [each.head_began + self._stall_secs for each in self.tasks.consumers if each.in_flight]
+        if self._stall_secs < math.inf:
+            stalls = [each.head_began + self._stall_secs for each in self.tasks.consumers if each.in_flight]
+            times += [max(stall, self.next_stall_look) for stall in stalls]
         later = [at for at in times if at > now]
         return min(later, default=None)
 
@@ -91,11 +93,9 @@ class FlowController(FlowFeed):
         if consumer is None:
             return None
         heapq.heappop(self.resends)
-        pack.is_waiting = False
         return self.send(pack, consumer, now)
 
     def _wait_to_resend(self, pack: Pack, before: AdaptiveFlowConsumer, due: float) -> None:
-        pack.is_waiting = True
         heapq.heappush(self.resends, (due, pack.first, pack, before))
 
     # Back
@@ -110,8 +110,7 @@ class FlowController(FlowFeed):
                     self._call_back(consumer, now)
             else:
                 consumer.released(sending, now)
-        pack.copies -= 1
-        if pack.is_done or pack.is_waiting or pack.copies > 0:
+        if pack.is_done or sending.was_called_back:
             return []
         return self._try_again(pack, consumer, failure, now)
 

@@ -112,10 +112,10 @@ class FlowControlSpout(Spout, SpoutPortUser):
         sending = controller.next_send(now)
         if sending is not None:
             self.collector.emit_direct(sending.consumer.task_id, (records_of(sending.pack),), sending)
-        elif source.has_ended and not controller.has_work:
-            raise SpoutExhausted
         else:
             self._wake_at(controller.look_at(now), now)
+            if source.has_ended and not controller.has_work:
+                raise SpoutExhausted
 
     def _wake_at(self, at: float | None, now: float) -> None:
         if self._alarm is not None:
@@ -124,6 +124,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
 
     def _ring(self) -> None:
         self._alarm = None
+        self.port.poll_again()  # exhausted, it would not see that a task stands still
         self.context.wake()
 
     def _tell_of_steps_back(self) -> None:

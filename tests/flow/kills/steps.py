@@ -30,11 +30,6 @@ def has_sent(spout: Any) -> bool:
     return bool(spout.sent)
 
 
-def is_sent_again(controller: Any, pack: Any, *rest: Any) -> bool:
-    """What has failed, or was called back."""
-    return bool(pack.tries or pack.copies > 1)
-
-
 def moves(spout: Any, *arguments: Any) -> bool:
     """Acks by which there is more to be written."""
     return bool(spout.is_busy)
@@ -78,7 +73,7 @@ STEPS: Final = {
         Step("spout: a pack acked, its position not written", f"{_SPOUT}.ack", after, moves),
         Step("spout: a pack failed, not taken in", f"{_SPOUT}.fail", before),
         Step("spout: a pack failed, to be sent again", f"{_SPOUT}.fail", after),
-        Step("spout: on the way to send a pack again", f"{_CONTROLLER}.send", after, is_sent_again),
+        Step("spout: on the way to send a pack again", f"{_CONTROLLER}.send", after),
         Step("spout: packs called back", f"{_CONTROLLER}._call_back", after, is_rare=True),
         Step("position: before its write", f"{_LEDGER}.write", before, is_no_last),
         Step("position: in its write", f"{_LEDGER}.write", in_flight, is_no_last),

@@ -1,0 +1,69 @@
+"""What is sent again, and what counts as a try of a record (FC-3, FC-6)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Config, FailTuple, FlowSettings
+from engine.errors import FAILED, Failure
+from engine.flow.controller import FlowController
+from tests.flow.play import Numbers, Work, play, records
+
+
+@pytest.mark.guarantee("FC-3", "FC-6")
+def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is_tried_again() -> None:
+    """Its first tuple waits for ever at the task that hangs; nobody may wait for that one."""
+
+    class Hangs(Work):
+        async def process(self, record: int) -> None:
+            if self.context.task_index == 0:
+                await asyncio.Event().wait()
+            if asyncio.get_running_loop().time() > 4.9 and record not in failed:
+                failed.add(record)
+                raise FailTuple
+            await super().process(record)
+
+    done: list[tuple[int, int]] = []
+    failed: set[int] = set()
+    finished = play(lambda: Numbers(2000), lambda: Hangs(done), tasks=2, config=Config(message_timeout_secs=5), until=60.0)
+    assert failed
+    assert set(records(done)) == set(range(1, 2001))
+    assert finished.snapshot.flow[0].position == "2000"
+
+
+def _sent(controller: FlowController, count: int, now: float) -> Any:
+    """A pack of so many records on its way."""
+    for number in range(controller.sent + 1, controller.sent + 1 + count):
+        controller.offer(f"p{number}", number, now)
+    sending = controller.next_send(now)
+    assert sending is not None
+    assert len(sending.pack.entries) == count
+    return sending
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("done_before", [0, 1, 3])
+def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_from_has_done_it(done_before: int) -> None:
+    controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2], stall_secs=10)
+    for _ in range(2):
+        first = _sent(controller, 1, 0.0)
+        controller.acked(first, 0.001)
+    behind = controller.sent
+    called_back = _sent(controller, 3, 1.0)
+    assert controller.wanted(20.0) == 0, "the stall is seen"
+    again = controller.next_send(20.0)
+    assert again is not None
+    assert again.pack is called_back.pack
+    controller.failed(again, Failure(FAILED, "work", again.consumer.task_id), 20.1)
+    for now in range(30, 30 + done_before):
+        single = controller.next_send(float(now))
+        assert single is not None
+        assert len(single.pack.entries) == 1
+        controller.acked(single, now + 0.001)
+    assert controller.prefix.done == behind + done_before
+    assert controller.acked(called_back, 40.0) == (done_before < 3)
+    assert (controller.prefix.done, controller.prefix.position) == (behind + 3, f"p{behind + 3}")
+    assert controller.prefix.ranges_ahead == 0
+    assert controller.next_send(50.0) is None, "what waited to be sent again is done"
+    assert not controller.has_work
