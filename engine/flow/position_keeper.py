@@ -96,6 +96,11 @@ class PositionKeeper:
                 f"{self._where}: its position {position!r} cannot be kept: {error.message}",
                 hint=error.hint or "Positions are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these.",
             ) from error
+        except Exception as error:  # under on_error="fail" the run would wait for ever for a position that nobody writes any more
+            raise FatalError(
+                f"{self._where}: its position {position!r} cannot be kept: {type(error).__name__}: {error}",
+                hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
+            ) from error
         self.position, self.recorded = position, done
         self._context.wake()  # it may have been the last thing that the run waited for
 

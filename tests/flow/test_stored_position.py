@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterator, Mapping
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -128,3 +128,31 @@ def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
     assert "the store is away" in seen
     with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
         play(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
+
+
+class Broken(MemoryProvider):
+    """Its second write raises what no provider is to raise."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writes = count(1)
+
+    def ledger(self, name: str) -> Ledger:
+        ledger = super().ledger(name)
+        written = ledger.write
+
+        async def write(changes: Mapping[str, object]) -> None:
+            if next(self.writes) == 2:
+                raise OSError("the disk is full")
+            await written(changes)
+
+        ledger.write = write  # type: ignore[method-assign]
+        return ledger
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("on_error", ["restart", "fail"])
+def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["restart", "fail"]) -> None:
+    config = Config(state_provider="tests.flow.test_stored_position:Broken", on_error=on_error)
+    with pytest.raises(ComponentError, match="cannot be kept: OSError: the disk is full"):
+        play(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
