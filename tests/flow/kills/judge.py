@@ -43,6 +43,8 @@ class Task:
         yield from getattr(self, f"_{note.kind}")(note)
 
     def _opened(self, note: Note) -> Iterator[str]:
+        if note.life == self.opened_by:
+            yield f"{note}: opened again in one life: the task died of something else, see the log"
         self.opened, self.opened_by = note.number, note.life
         self.beyond, self.repeated = self.sent - note.number, set()
         yield from self._stands(note)
