@@ -3,7 +3,7 @@
 from abc import abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator
 from types import GeneratorType
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from engine.errors import UsageError
 from engine.flow.pack import Records
@@ -18,8 +18,6 @@ class FlowControlBolt(BasicBolt):
     What `process` emits is anchored to the pack. What it raises fails the pack: its records come again, each by itself, to another
     task, so those before the one that raised are repeated.
     """
-
-    is_flow_control: ClassVar[bool] = True
 
     @abstractmethod
     def process(self, record: Any) -> BasicResult:
