@@ -67,7 +67,7 @@ class GeneratorSource(Source):
     def pull(self, most: int) -> None:
         now, offer = self._context.clock.now(), self._offer
         if self._iterator is None:
-            self._iterator = iter(self._producer.records(own_position(self._after)))  # type: ignore[arg-type]
+            self._iterator = self._begun()
         try:
             for _ in range(most):
                 item = next(self._iterator, _END)
@@ -85,6 +85,15 @@ class GeneratorSource(Source):
         except BaseException:
             self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind what was yielded
             raise
+
+    def _begun(self) -> Iterator[Yielded]:
+        made: Any = self._producer.records(own_position(self._after))
+        if not hasattr(made, "__iter__"):
+            raise UsageError(
+                f"{type(self._producer).__name__}.records() returned {made!r}"[:300],
+                hint="Write it as a generator, or as an async one: yield (position, record).",
+            )
+        return iter(made)
 
     async def close(self) -> None:
         close = getattr(self._iterator, "close", None)

@@ -15,7 +15,7 @@ from engine.flow.source import Source, source_of
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import AdaptiveFlowConsumer, Sending
 from engine.state import Patience
-from engine.topology import Fields, Spout, SpoutExhausted
+from engine.topology import Fields, Spout, SpoutExhausted, TaskContext
 from engine.topology.task_port import SpoutPortUser
 
 _END_WRITE_SECS = 4.0
@@ -54,6 +54,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
     async def open(self) -> None:
         """Find the bolt's tasks and the position, and begin to read behind it."""
         context, settings = self.context, self.settings
+        self._take_producer()
         [target] = self.port.subscribers()
         config = context.config
         controller = self._controller = FlowController(
@@ -67,7 +68,6 @@ class FlowControlSpout(Spout, SpoutPortUser):
         patience = Patience(config.state_timeout_secs, self._note_trouble)
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.open()
-        self.producer.context = context
         opening = self.producer.open()
         if inspect.isawaitable(opening):
             await opening
@@ -75,6 +75,16 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self.port.on_settled(self._settled)
         self.port.run.show_flow(context.task_id, partial(self._flow_status, controller, keeper))
         context.create_task(keeper.keep())
+
+    def _take_producer(self) -> None:
+        before: TaskContext | None = getattr(self.producer, "context", None)
+        if before is not None and before.task_id != self.context.task_id:  # it would read one task's share twice, and never the other's
+            raise FatalError(
+                f"spout {self.context.component_id!r}: task {before.task_id} of {before.component_id!r} has the same "
+                f"{type(self.producer).__name__}",
+                hint="Each task needs a producer of its own: make it in the factory, lambda: FlowControlSpout(LogLines()).",
+            )
+        self.producer.context = self.context
 
     async def close(self) -> None:
         """Record how far everything is done, and close the producer."""

@@ -217,7 +217,12 @@ def _stream_faults(where: str, subscription: Subscription, source: ComponentSpec
     if isinstance(grouping, Direct) and not fields.direct:
         yield f"{where}: direct_grouping() on {stream}, which is not direct. Fix the grouping, or declare Fields(..., direct=True)."
     elif fields.direct and not isinstance(grouping, Direct):
-        yield f"{where}: {grouping.method}() on {stream}, which is direct. Use direct_grouping(), or declare it without direct=True."
+        fix = (
+            "direct_grouping(): the spout chooses the task"
+            if source.feeds_one_bolt
+            else "direct_grouping(), or declare it without direct=True"
+        )
+        yield f"{where}: {grouping.method}() on {stream}, which is direct. Use {fix}."
 
 
 def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:

@@ -68,6 +68,40 @@ def test_records_that_is_a_coroutine_function_is_refused() -> None:
         play(Wrong, Nothing)
 
 
+def test_records_that_returns_no_iterator_is_refused() -> None:
+    class Forgets(FlowProducer):
+        def records(self, after: Any) -> Any:
+            return None
+
+    with pytest.raises(ComponentError, match=r"Forgets.records\(\) returned None\. Write it as a generator"):
+        play(Forgets, Nothing)
+
+
+def test_a_producer_that_two_tasks_share_is_refused() -> None:
+    shared = Numbers(10)
+    builder = TopologyBuilder("shared")
+    builder.set_spout("numbers", lambda: FlowControlSpout(shared), parallelism=2)
+    builder.set_bolt("work", Nothing).direct_grouping("numbers")
+    with pytest.raises(ComponentError, match="task 1 of 'numbers' has the same Numbers") as raised:
+        run_topology(builder.build())
+    assert "make it in the factory" in str(raised.value.hint)
+
+
+@pytest.mark.parametrize("pending", [1, 3])
+def test_a_bound_of_the_spout_counts_the_packs_of_all_tasks(pending: int) -> None:
+    class Notes(Work):
+        async def process(self, record: int) -> None:
+            at_once.append(record)
+            most.append(len(at_once))
+            await super().process(record)
+            at_once.remove(record)
+
+    at_once: list[int] = []
+    most: list[int] = []
+    play(lambda: Numbers(100), lambda: Notes([]), tasks=5, config=Config(max_spout_pending=pending), settings=FlowSettings(pack_records=1))
+    assert max(most) == pending
+
+
 def test_a_position_that_cannot_be_kept_ends_the_run_and_says_what_can() -> None:
     with pytest.raises(ComponentError) as raised:
         play(lambda: Yields((object(), 1)), Nothing)
@@ -229,7 +263,9 @@ def test_a_topology_that_does_not_fit_is_refused_by_build() -> None:
 
     assert "'a' and 'b' subscribe to it. Subscribe one bolt by direct_grouping()" in _faults(two)
     assert "nobody subscribes to it" in _faults(lambda builder: None)
-    assert "is direct. Use direct_grouping()" in _faults(lambda builder: builder.set_bolt("a", Nothing).shuffle_grouping("numbers"))
+    assert "is direct. Use direct_grouping(): the spout chooses the task." in _faults(
+        lambda builder: builder.set_bolt("a", Nothing).shuffle_grouping("numbers")
+    )
     without = Config(acker_executors=0)
     assert "needs tracked tuples" in _faults(lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers"), without)
 
