@@ -28,7 +28,7 @@ class FlowTaskSnapshot:
     records: int
     """The records in them."""
     resends: int
-    """Packs that it failed, or that were called back, and went out again."""
+    """Packs that it failed, or that were called back from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class FlowSnapshot:
     pending_records: int
     """Sent, and not below the done prefix."""
     done_records: int
-    """Records below the done prefix, since the run began."""
+    """Records below the done prefix, since this instance of the spout began."""
     records_since_checkpoint: int
     """Sent beyond the recorded position: a crash repeats at most so many."""
     position: str | None
