@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
@@ -38,6 +39,7 @@ class PositionKeeper:
         self._interval_secs = interval_secs
         self._patience = patience
         self._moved = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._writing = asyncio.Lock()
         self._before = 0
         self.position: Any = None
@@ -65,13 +67,20 @@ class PositionKeeper:
         """The done prefix has grown."""
         self._moved.set()
 
+    def hurry(self) -> None:
+        """Nothing else is left to do: write without waiting for the interval."""
+        self._hurried.set()
+
     async def keep(self) -> None:
         """Write until cancelled."""
         while True:
             await self._moved.wait()
             self._moved.clear()
+            self._hurried.clear()
             await self.write()
-            await asyncio.sleep(self._interval_secs)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._interval_secs):
+                    await self._hurried.wait()
 
     async def write(self) -> None:
         """Record how far everything is done, where that has changed; raise FatalError where it cannot be.

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import pytest
 
-from engine import ComponentError, Config, FlowProducer
+from engine import ComponentError, Config, FlowProducer, FlowSettings
 from engine.cluster.local_cluster import Run
 from engine.errors import StateFenced, StateUnavailable
 from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
@@ -156,3 +156,19 @@ def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["resta
     config = Config(state_provider="tests.flow.test_stored_position:Broken", on_error=on_error)
     with pytest.raises(ComponentError, match="cannot be kept: OSError: the disk is full"):
         play(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("ends_by", ["complete", "drained"])
+def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
+    async def drains(run: Run) -> None:
+        await asyncio.sleep(1)
+        await run.drain()
+
+    done: list[tuple[int, int]] = []
+    count = 500 if ends_by == "complete" else 10**6
+    settings = FlowSettings(checkpoint_interval_ms=3_600_000)
+    finished = play(lambda: Numbers(count), lambda: Work(done), settings=settings, during=drains if ends_by == "drained" else None)
+    assert (finished.state, finished.errors) == (ends_by, ())
+    assert finished.secs < 1.5
+    assert finished.snapshot.flow[0].position == str(len(done))
