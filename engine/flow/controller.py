@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from engine.errors import ERROR, FAILED, TIMEOUT, Failure
+from engine.errors import ERROR, FAILED, ROLLBACK, TASK_DIED, TIMEOUT, Failure
 from engine.flow.pack import Entry
 from engine.flow.producer import record_bytes
 from engine.flow.settings import FlowSettings
@@ -21,6 +21,8 @@ STALL_LOOKS: Final = 8
 """How often within the time of a stall it is looked for one."""
 _OF_THE_RECORDS: Final = (ERROR, FAILED)
 """Failures that a record of the pack has caused, not the task or the time."""
+_OF_OTHERS: Final = (TASK_DIED, ROLLBACK)
+"""Failures that no record of the pack can have caused: what raises fails its own pack alone. They count as no try."""
 
 
 class FlowController(FlowFeed):
@@ -131,6 +133,9 @@ class FlowController(FlowFeed):
     def _try_again(self, pack: Pack, consumer: AdaptiveFlowConsumer, failure: Failure, now: float) -> list[Entry]:
         most = self._settings.max_retries
         is_single = len(pack.entries) == 1
+        if failure.reason in _OF_OTHERS:
+            self._wait_to_resend(pack, consumer, now)
+            return []
         pack.tries += 1
         if is_single and most is not None and pack.tries > most:
             pack.is_done = True

@@ -37,7 +37,10 @@ class FlowSettings:
         100_000, minimum=1, maximum=_MOST, help="Records that may be sent beyond the last one below which all are done."
     )
     max_retries: int | None = setting(
-        None, minimum=0, maximum=_MOST, help="Tries of one record after its first, before it is given up; none tries for ever."
+        None,
+        minimum=0,
+        maximum=_MOST,
+        help="Tries of one record after its first, before it is given up; none tries for ever. The death of a task is no try.",
     )
     checkpoint_interval_ms: float = setting(
         200.0, minimum=1, maximum=3_600_000, help="Milliseconds between two writes of the position, at least."

@@ -67,3 +67,27 @@ def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_fro
     assert controller.prefix.ranges_ahead == 0
     assert controller.next_send(50.0) is None, "what waited to be sent again is done"
     assert not controller.has_work
+
+
+@pytest.mark.guarantee("FC-6")
+def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() -> None:
+    class Poisoned(Work):
+        async def process(self, record: int) -> None:
+            await asyncio.sleep(0.003)
+            if record % 10 == 0:
+                raise ValueError("bad record")
+            await super().process(record)
+
+    made: list[Numbers] = []
+    done: list[tuple[int, int]] = []
+
+    def producer() -> Numbers:
+        made.append(Numbers(300))
+        return made[-1]
+
+    config = Config(max_task_restarts=100_000)
+    finished = play(producer, lambda: Poisoned(done), settings=FlowSettings(max_retries=1), config=config, concurrency=8)
+    assert finished.state == "complete"
+    given_up = {record for _, record, _ in made[0].given_up}
+    assert given_up == set(range(10, 301, 10))
+    assert set(records(done)) == set(range(1, 301)) - given_up
