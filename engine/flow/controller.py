@@ -106,7 +106,7 @@ class FlowController(FlowFeed):
         """The tree failed; return the records that are given up by that, and count as done."""
         consumer, pack = sending.consumer, sending.pack
         if sending.is_outstanding:
-            if failure.task_id is None or failure.task_id == consumer.task_id:
+            if failure.task_id == consumer.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
                 consumer.failed(sending, now)
                 if failure.reason == TIMEOUT:
                     self._call_back(consumer, now)

@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from engine import Config, FailTuple, FlowSettings
+from engine.cluster.local_cluster import Run
 from engine.errors import FAILED, Failure
 from engine.flow.controller import FlowController
+from engine.testing import ACKER
 from tests.flow.play import Numbers, Work, play, records
 
 
@@ -91,3 +93,22 @@ def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() ->
     given_up = {record for _, record, _ in made[0].given_up}
     assert given_up == set(range(10, 301, 10))
     assert set(records(done)) == set(range(1, 301)) - given_up
+
+
+@pytest.mark.guarantee("FC-3")
+def test_the_death_of_an_acker_makes_no_task_busy() -> None:
+    states: set[str] = set()
+
+    async def kills(run: Run) -> None:
+        await asyncio.sleep(0.2)
+        run.kill_task(run.task_ids(ACKER)[0])
+        while run.state == "running":
+            states.update(task.state for task in run.snapshot().flow[0].tasks)
+            await asyncio.sleep(0.001)
+
+    done: list[tuple[int, int]] = []
+    finished = play(lambda: Numbers(1000), lambda: Work(done), during=kills)
+    assert set(records(done)) == set(range(1, 1001))
+    assert len(done) > 1000, "what was open is done again"
+    assert "BUSY" not in states
+    assert finished.state == "complete"
