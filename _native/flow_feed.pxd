@@ -12,7 +12,7 @@ cdef class DonePrefix:
 
 cdef class Pack:
     cdef readonly long long first       # the number of its first record
-    cdef readonly list entries          # (position, record, when it was yielded) of each
+    cdef readonly list entries          # (position, record, when it was yielded, bytes) of each
     cdef public int tries               # how often it has failed
     cdef public bint is_done
     cdef list parts                     # its records as packs of their own, once it was split; else None
@@ -27,6 +27,7 @@ cdef class FlowFeed:                    # not final: the base of FlowController
     cdef readonly list resends          # a heap of (when it is due, its first number, the pack, the task that had it)
     cdef public double next_stall_look
     cdef Py_ssize_t pack_records, pack_bytes, max_pending
+    cdef Py_ssize_t buffered_bytes
     cdef double pack_secs, pack_age_secs
     cdef object size_of
 

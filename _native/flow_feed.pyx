@@ -108,12 +108,20 @@ cdef class FlowFeed:
             self.look_for_stalls(now)
         if (self.resends and self.is_resend_due(now)) or self.sent - self.prefix.done >= self.max_pending or self.is_last:
             return 0
+        if self.buffered_bytes >= self.pack_bytes:
+            return 0
         consumer = self.tasks.choose(now)
         return 0 if consumer is None else max(0, self.most_records(consumer) - <Py_ssize_t>len(self.buffer))
 
     def offer(self, position, record, double now):
-        """Take a record in, behind those that were taken before."""
-        self.buffer.append((position, record, now))
+        """Take a record in, behind those that were taken before; True where their bytes fill a pack, and no more is wanted.
+
+        Raises what `size_of` raises, and has not taken it in.
+        """
+        cdef Py_ssize_t size = min(max(<Py_ssize_t>self.size_of(record), 0), self.pack_bytes)
+        self.buffer.append((position, record, now, size))
+        self.buffered_bytes += size
+        return self.buffered_bytes >= self.pack_bytes
 
     def next_send(self, double now):
         """The next pack on its way to its task; None where nothing can be sent, or a pack waits to be filled."""
@@ -136,7 +144,7 @@ cdef class FlowFeed:
 
     def waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now):
         """True while a pack had better grow: the task has work, and no record of it is old."""
-        if self.is_last or consumer.in_flight == 0 or len(self.buffer) >= most:
+        if self.is_last or consumer.in_flight == 0 or len(self.buffer) >= most or self.buffered_bytes >= self.pack_bytes:
             return False
         return now < <double>self.buffer[0][2] + self.pack_age_secs
 
@@ -148,16 +156,15 @@ cdef class FlowFeed:
 
     cdef list take_entries(self, Py_ssize_t most):
         """The next records, up to so many, and up to the bytes of a pack; one at least."""
-        cdef list taken = [self.buffer.popleft()]
-        cdef Py_ssize_t left, i
-        if most == 1 or not self.buffer:
-            return taken
-        left = self.pack_bytes - <Py_ssize_t>self.size_of(taken[0][1])
-        for i in range(min(most - 1, <Py_ssize_t>len(self.buffer))):
-            left -= <Py_ssize_t>self.size_of(self.buffer[0][1])
-            if left < 0:
+        cdef list taken = []
+        cdef Py_ssize_t size, total = 0
+        while self.buffer and len(taken) < most:
+            size = self.buffer[0][3]
+            if taken and total + size > self.pack_bytes:
                 break
+            total += size
             taken.append(self.buffer.popleft())
+        self.buffered_bytes -= total
         return taken
 
     def send(self, Pack pack not None, AdaptiveFlowConsumer consumer not None, double now):

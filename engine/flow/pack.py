@@ -4,8 +4,8 @@ from typing import Any, TypeAlias
 
 from engine.kernel import Pack
 
-Entry: TypeAlias = tuple[Any, Any, float]
-"""One record in the hands of the spout: its position, the record, and when it was yielded. A plain tuple: there is one for each."""
+Entry: TypeAlias = tuple[Any, Any, float, int]
+"""One record in the hands of the spout: its position, the record, when it was yielded, its bytes. A plain tuple: there is one for each."""
 
 
 class Records(tuple[Any, ...]):
@@ -16,4 +16,4 @@ class Records(tuple[Any, ...]):
 
 def records_of(pack: Pack) -> Records:
     """Return what goes into the tuple."""
-    return Records([record for _, record, _ in pack.entries])
+    return Records([entry[1] for entry in pack.entries])

@@ -12,8 +12,11 @@ from engine.topology import CallKind, SpoutExhausted, TaskContext, call_kind
 
 BUFFER_RECORDS: Final = 4096
 """Records of an async generator that wait at most to be pulled."""
+BUFFER_BYTES: Final = 1 << 24
+"""And their bytes, before one more is asked for."""
 
-Offer = Callable[[Any, Any, float], None]
+Offer = Callable[[Any, Any, float], bool]
+"""Take in a position, its record, and when it was yielded; True where no more is wanted just now."""
 
 
 class Source(ABC):
@@ -39,11 +42,10 @@ class Source(ABC):
 
     def _note_back(self, position: Any) -> None:
         try:
-            is_back = self._after is not None and position < self._after
-        except TypeError:  # another kind of position: nothing to compare with
+            if self._after is not None and position < self._after:
+                self.steps_back += 1
+        except Exception:  # noqa: BLE001 - another kind of position, or one whose `<` raises: nothing to compare with
             return
-        if is_back:
-            self.steps_back += 1
 
     def _checked(self, item: Any) -> tuple[Any, Any]:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
@@ -78,8 +80,10 @@ class GeneratorSource(Source):
                     return
                 position, record = self._checked(item)
                 self._note_back(position)
-                offer(position, record, now)
+                is_enough = offer(position, record, now)
                 self._after = position
+                if is_enough:
+                    return
         except SpoutExhausted:  # as a spout says it
             self.has_ended = True
         except BaseException:
@@ -106,7 +110,8 @@ class AsyncGeneratorSource(Source):
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         super().__init__(producer, after, context, offer)
-        self._waiting: deque[tuple[Any, Any, float]] = deque()
+        self._waiting: deque[tuple[Any, Any, float, int]] = deque()
+        self._waiting_bytes = 0
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
         self._is_drawn = False
@@ -124,10 +129,12 @@ class AsyncGeneratorSource(Source):
                 if item is None:
                     continue
                 position, record = self._checked(item)
-                self._waiting.append((position, record, self._context.clock.now()))
+                size = self._producer.size_of(record)
+                self._waiting.append((position, record, self._context.clock.now(), size))
+                self._waiting_bytes += size
                 self._last = position
                 self._context.wake()
-                if len(self._waiting) >= BUFFER_RECORDS:
+                if len(self._waiting) >= BUFFER_RECORDS or self._waiting_bytes >= BUFFER_BYTES:
                     self._has_room.clear()
                     await self._has_room.wait()
         except (KeyboardInterrupt, SystemExit):
@@ -150,11 +157,15 @@ class AsyncGeneratorSource(Source):
     def pull(self, most: int) -> None:
         waiting = self._waiting
         for _ in range(min(most, len(waiting))):
-            position, record, at = waiting.popleft()
+            position, record, at, size = waiting[0]
             self._note_back(position)
-            self._offer(position, record, at)
+            is_enough = self._offer(position, record, at)
+            waiting.popleft()
+            self._waiting_bytes -= size
             self._after = position
-        if len(waiting) <= BUFFER_RECORDS // 2:
+            if is_enough:
+                break
+        if len(waiting) <= BUFFER_RECORDS // 2 and self._waiting_bytes <= BUFFER_BYTES // 2:
             self._has_room.set()
         if waiting:
             return

@@ -114,18 +114,20 @@ class FlowControlSpout(Spout, SpoutPortUser):
         assert source is not None
         now = self.context.clock.now()
         wanted = controller.wanted(now)
-        if wanted:
-            source.pull(wanted)
-            controller.is_last = source.has_ended
-            if source.steps_back and not self._told_of_steps_back:
-                self._tell_of_steps_back()
-        sending = controller.next_send(now)
-        if sending is not None:
-            self.collector.emit_direct(sending.consumer.task_id, (records_of(sending.pack),), sending)
-        else:
-            self._wake_at(controller.look_at(now), now)
-            if source.has_ended and not controller.has_work:
-                raise SpoutExhausted
+        try:
+            if wanted:
+                source.pull(wanted)
+                controller.is_last = source.has_ended
+                if source.steps_back and not self._told_of_steps_back:
+                    self._tell_of_steps_back()
+        finally:  # a producer that raises, perhaps for ever, keeps nothing back that it yielded before
+            sending = controller.next_send(now)
+            if sending is not None:
+                self.collector.emit_direct(sending.consumer.task_id, (records_of(sending.pack),), sending)
+            else:
+                self._wake_at(controller.look_at(now), now)
+        if sending is None and source.has_ended and not controller.has_work:
+            raise SpoutExhausted
 
     def _wake_at(self, at: float | None, now: float) -> None:
         if self._alarm is not None:
@@ -162,7 +164,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         assert self._controller is not None
         assert self._keeper is not None
         failure = self.context.failure or Failure(FAILED)
-        for position, record, _ in self._controller.failed(message_id, failure, self.context.clock.now()):
+        for position, record, *_ in self._controller.failed(message_id, failure, self.context.clock.now()):
             self._keeper.note_moved()
             try:
                 self.producer.give_up(position, record, failure)

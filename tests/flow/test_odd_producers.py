@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from engine import Config, FailTuple, FlowProducer, SpoutExhausted
-from tests.flow.play import Work, play, records
+from engine import Config, FailTuple, FlowControlBolt, FlowProducer, SpoutExhausted
+from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
 
 POISON = 7
 
@@ -80,3 +80,68 @@ def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_be
     assert (finished.state, finished.errors) == ("complete", ())
     assert records(done) == list(range(1, 501))
     assert finished.snapshot.flow[0].position == "500"
+
+
+class Unmeasured(Numbers):
+    """Cannot say how large one of its records is."""
+
+    def size_of(self, record: Any) -> int:
+        if record == 300:
+            raise ValueError("no size")
+        return 1
+
+
+class UnmeasuredAsync(AsyncNumbers):
+    """The same from an async generator."""
+
+    size_of = Unmeasured.size_of
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("producer", [Unmeasured, UnmeasuredAsync])
+def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Numbers]) -> None:
+    done: list[tuple[int, int]] = []
+    config = Config(on_error="fail")
+    finished = play(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
+    assert finished.state == "stopped", "it is not complete, since the rest was not done"
+    assert records(done) == list(range(1, 300))
+    assert finished.snapshot.flow[0].position == "299"
+    assert "no size" in finished.errors[0].text
+
+
+class Large(FlowProducer):
+    """Counts how far it was read; each record is a megabyte."""
+
+    def __init__(self, read: list[int]) -> None:
+        self.read = read
+
+    def records(self, after: Any) -> Any:
+        for number in range(1, 2001):
+            self.read.append(number)
+            yield number, number
+
+    def size_of(self, record: Any) -> int:
+        return 1 << 20
+
+
+class LargeAsync(Large):
+    """The same from an async generator."""
+
+    async def records(self, after: Any) -> Any:
+        for item in super().records(after):
+            yield item
+
+
+@pytest.mark.guarantee("FC-1")
+@pytest.mark.parametrize("producer", [Large, LargeAsync])
+def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -> None:
+    class Notes(FlowControlBolt):
+        def process(self, record: int) -> None:
+            ahead.append(len(read) - record)
+
+    read: list[int] = []
+    ahead: list[int] = []
+    finished = play(lambda: producer(read), Notes, tasks=1)
+    assert finished.state == "complete"
+    assert len(ahead) == 2000
+    assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"

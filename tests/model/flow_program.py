@@ -243,7 +243,7 @@ class FlowProgram:
             else:
                 task.leaves(model, self.now)
         self.end(sending)
-        for position, _, _ in given_up:
+        for position, *_ in given_up:
             number = next(number for number in model.numbers if self.records.positions[number] == position)
             assert self.settings.max_retries is not None
             assert self.records.at_tasks[number] == 0
