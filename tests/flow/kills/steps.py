@@ -32,7 +32,7 @@ def has_sent(spout: Any) -> bool:
 
 def moves(spout: Any, *arguments: Any) -> bool:
     """Acks by which there is more to be written."""
-    return bool(spout.is_busy)
+    return bool(spout._keeper.is_due)
 
 
 @dataclass(frozen=True)
