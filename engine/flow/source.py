@@ -3,7 +3,7 @@
 import asyncio
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from engine.errors import UsageError
@@ -14,6 +14,8 @@ BUFFER_RECORDS: Final = 4096
 """Records of an async generator that wait at most to be pulled."""
 BUFFER_BYTES: Final = 1 << 24
 """And their bytes, before one more is asked for."""
+FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.0005, 0.064
+"""After a None of an async generator, doubled with each: one that never waits by itself would hold the whole run."""
 
 Offer = Callable[[Any, Any, float], bool]
 """Take in a position, its record, and when it was yielded; True where no more is wanted just now."""
@@ -91,13 +93,13 @@ class GeneratorSource(Source):
             raise
 
     def _begun(self) -> Iterator[Yielded]:
-        made: Any = self._producer.records(own_position(self._after))
-        if not hasattr(made, "__iter__"):
+        found: Any = self._producer.records(own_position(self._after))
+        if not isinstance(found, Iterable):
             raise UsageError(
-                f"{type(self._producer).__name__}.records() returned {made!r}"[:300],
-                hint="Write it as a generator, or as an async one: yield (position, record).",
+                f"{type(self._producer).__name__}.records() returned {found!r}, which cannot be iterated"[:300],
+                hint="Yield (position, record) in it; an async generator is an `async def records` that yields.",
             )
-        return iter(made)
+        return iter(found)
 
     async def close(self) -> None:
         close = getattr(self._iterator, "close", None)
@@ -123,11 +125,14 @@ class AsyncGeneratorSource(Source):
         self._filling = self._context.create_task(self._fill(self._last))
 
     async def _fill(self, after: Any) -> None:
+        pause = FIRST_PAUSE_SECS
         records = aiter(self._producer.records(own_position(after)))  # type: ignore[arg-type]
         try:
             async for item in records:
                 if item is None:
+                    await asyncio.sleep(pause := min(2 * pause, LONGEST_PAUSE_SECS))
                     continue
+                pause = FIRST_PAUSE_SECS
                 position, record = self._checked(item)
                 size = self._producer.size_of(record)
                 self._waiting.append((position, record, self._context.clock.now(), size))

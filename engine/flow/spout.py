@@ -15,7 +15,7 @@ from engine.flow.source import Source, source_of
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import AdaptiveFlowConsumer, Sending
 from engine.state import Patience
-from engine.topology import Fields, Spout, SpoutExhausted, TaskContext
+from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.topology.task_port import SpoutPortUser
 
 _END_WRITE_SECS = 4.0
@@ -37,6 +37,11 @@ class FlowControlSpout(Spout, SpoutPortUser):
             raise UsageError(
                 f"FlowControlSpout was given {producer!r}, which is no FlowProducer",
                 hint="Derive from FlowProducer, and pass an instance: FlowControlSpout(LogLines()).",
+            )
+        if call_kind(producer.give_up).is_async:
+            raise UsageError(
+                f"{type(producer).__name__}.give_up() is async, and nobody would wait for it",
+                hint="Make it a plain function; what has to wait goes into self.context.create_task(...).",
             )
         if settings is not None and not isinstance(settings, FlowSettings):
             raise UsageError(f"FlowControlSpout was given {settings!r} as settings", hint="Write FlowSettings(threshold_ms=50).")

@@ -73,7 +73,7 @@ def test_records_that_returns_no_iterator_is_refused() -> None:
         def records(self, after: Any) -> Any:
             return None
 
-    with pytest.raises(ComponentError, match=r"Forgets.records\(\) returned None\. Write it as a generator"):
+    with pytest.raises(ComponentError, match=r"Forgets.records\(\) returned None, which cannot be iterated"):
         play(Forgets, Nothing)
 
 

@@ -1,12 +1,23 @@
 """Producers that do what nobody expects: nothing is lost by it, and no position passes what is not done (FC-1, FC-6)."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from engine import Config, FailTuple, FlowControlBolt, FlowProducer, SpoutExhausted
+from engine import (
+    ComponentError,
+    Config,
+    FailTuple,
+    Failure,
+    FlowControlBolt,
+    FlowControlSpout,
+    FlowProducer,
+    SpoutExhausted,
+    UsageError,
+)
 from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
 
 POISON = 7
@@ -145,3 +156,39 @@ def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -
     assert finished.state == "complete"
     assert len(ahead) == 2000
     assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"
+
+
+def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -> None:
+    class Polls(FlowProducer):
+        async def records(self, after: Any) -> Any:
+            yield 1, 1
+            while asyncio.get_running_loop().time() < 60:
+                asked.append(1)
+                yield None
+            yield 2, 2
+
+    asked: list[int] = []
+    done: list[tuple[int, int]] = []
+    finished = play(Polls, lambda: Work(done))
+    assert (finished.state, records(done)) == ("complete", [1, 2])
+    assert len(asked) < 1200, "asked again after a pause, as a generator is"
+
+
+@pytest.mark.parametrize("found", [None, 5, "async generator"])
+def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> None:
+    class Wrong(FlowProducer):
+        def records(self, after: Any) -> Any:
+            return AsyncNumbers(1).records(after) if found == "async generator" else found
+
+    with pytest.raises(ComponentError, match=r"Wrong\.records\(\) returned .* which cannot be iterated"):
+        play(Wrong, lambda: Work([]))
+
+
+@pytest.mark.guarantee("FC-6")
+def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> None:
+    class Keeps(Numbers):
+        async def give_up(self, position: Any, record: Any, failure: Failure) -> None:  # type: ignore[override]
+            await asyncio.sleep(1)
+
+    with pytest.raises(UsageError, match=r"Keeps\.give_up\(\) is async"):
+        FlowControlSpout(Keeps(1))
