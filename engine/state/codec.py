@@ -35,6 +35,13 @@ class Codec(Protocol):
         """Return an equal value, a fresh one; raise ValueError where the bytes are none of this codec's."""
 
 
+def not_stored(what: str, codec: Codec, error: Unencodable) -> StateError:
+    """Return the error for a value of a state, whose codec a user may choose; ledgers and keys are always MessagePack."""
+    return StateError(
+        f"{what} cannot be stored: {error}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
+    )
+
+
 class Encoded(bytes):
     """A value of a mutable type, kept as bytes: who gets it gets a fresh copy. It is bytes, so that the garbage collector passes it by."""
 
@@ -106,10 +113,7 @@ class MessagePack:
         writer = _WRITERS.get(type(value))
         if writer is None:
             name = type(value).__name__
-            raise Unencodable(
-                f"a value of type {name} cannot be written as MessagePack. Put what it is made of (a dict, a list, a str), or choose "
-                'Config(state_codec="pickle")'
-            )
+            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Put what it is made of: a dict, a list, a str")
         code, write = writer
         written = write(value)
         return msgpack.ExtType(code, written if isinstance(written, bytes) else self.encode(written))

@@ -16,7 +16,7 @@ from typing import Any, Final, Generic, TypeVar, cast
 from engine.errors import StateError
 from engine.kernel import Layers
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
-from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable
+from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable, not_stored
 from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
 from engine.state.keys import PLAIN, canonical
 from engine.state.place import StatePlace
@@ -179,7 +179,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         try:
             return Encoded(self._codec.encode(value))
         except Unencodable as error:
-            raise StateError(f"{self.place.component_id!r}: the value of key {key!r} cannot be stored: {error}") from None
+            raise not_stored(f"{self.place.component_id!r}: the value of key {key!r}", self._codec, error) from None
 
     # Keys
 
@@ -381,7 +381,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 yield blob
                 await asyncio.sleep(0)
         except Unencodable as error:
-            raise StateError(f"{self.place.component_id!r}: a value cannot be stored: {error}") from None
+            raise not_stored(f"{self.place.component_id!r}: a value", self._codec, error) from None
 
     async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
         for keys in slices(layer, ROWS_PER_TURN):

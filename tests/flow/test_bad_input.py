@@ -107,6 +107,7 @@ def test_a_position_that_cannot_be_kept_ends_the_run_and_says_what_can() -> None
         play(lambda: Yields((object(), 1)), Nothing)
     assert "its position <object" in str(raised.value)
     assert "bool, int, float, str" in str(raised.value.hint)
+    assert "pickle" not in str(raised.value), "which a ledger never is"
 
 
 @pytest.mark.parametrize("kind", [Numbers, AsyncNumbers])

@@ -107,7 +107,7 @@ NOT_WRITTEN = [object(), Colour.RED, Counter("ab"), [1, {2: object()}], (Colour.
 @pytest.mark.parametrize("value", NOT_WRITTEN, ids=range(len(NOT_WRITTEN)))
 def test_what_message_pack_cannot_write_is_named(value: object) -> None:
     codec = MessagePack()
-    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack.*state_codec=.pickle"):
+    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Put what it is made of"):
         codec.encode(value)
     assert codec.decode(codec.encode(["after", ("an", "error")])) == ["after", ("an", "error")]
 
