@@ -32,7 +32,7 @@ FIRST_HOLD_SECS, LONGEST_HOLD_SECS = 0.1, 3.2
 """From a trial that is lost to the next one: doubled with each that is lost."""
 HOLD_ROUNDS: Final = 4
 """At least so many rounds, where they are long."""
-CHANCE_FAILURES: Final = 8
+CHANCE_FAILURES: Final = 32
 """So few failures say nothing."""
 
 

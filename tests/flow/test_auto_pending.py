@@ -88,6 +88,22 @@ def test_the_full_rate_at_a_small_queue(way: str) -> None:
     assert WORKERS // 2 <= window <= 4 * WORKERS
 
 
+def test_records_that_fail_one_behind_the_other_cost_no_room() -> None:
+    """Ten of each hundred: a small window has nothing else for a moment."""
+
+    class FailsSome(Works):
+        async def execute(self, tup: Tuple) -> None:
+            await asyncio.sleep(WORK_SECS)
+            (self.collector.fail if tup[0] % 100 < 10 else self.collector.ack)(tup)
+
+    builder = TopologyBuilder("clumps")
+    builder.set_spout("numbers", Endless)
+    builder.set_bolt("works", FailsSome, WORKERS).shuffle_grouping("numbers")
+    rate, _, window = figures(builder.build(), Config(max_spout_pending="auto", seed=1))
+    assert rate >= 0.95 * 0.9 * WORKERS / WORK_SECS
+    assert window >= WORKERS
+
+
 def test_a_number_of_the_spout_wins_over_auto() -> None:
     rate, _, window = figures(pool(max_spout_pending=3), Config(max_spout_pending="auto", seed=1))
     assert window == 3
