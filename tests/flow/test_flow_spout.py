@@ -372,3 +372,11 @@ def test_a_drain_records_all_that_is_done() -> None:
     [flow] = finished.snapshot.flow
     assert finished.state == "drained"
     assert (flow.records_since_checkpoint, flow.position) == (0, str(len(done)))
+
+
+@pytest.mark.guarantee("FC-3", "FC-7")
+def test_the_service_time_that_is_shown_is_what_a_record_takes() -> None:
+    finished = play(lambda: Numbers(300), lambda: Work([], lambda task, record: 0.01 * (task + 1)))
+    for task, shown in enumerate(finished.snapshot.flow[0].tasks):
+        assert shown.service_ms == pytest.approx(10.0 * (task + 1), rel=0.1)
+        assert shown.service_p99_ms == pytest.approx(10.0 * (task + 1), rel=0.15)

@@ -18,6 +18,7 @@ from engine import (
     SpoutExhausted,
     UsageError,
 )
+from engine.cluster.local_cluster import Run
 from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
 
 POISON = 7
@@ -192,3 +193,38 @@ def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> No
 
     with pytest.raises(UsageError, match=r"Keeps\.give_up\(\) is async"):
         FlowControlSpout(Keeps(1))
+
+
+class Closed(Numbers):
+    """Has something open while it is read."""
+
+    def records(self, after: Any) -> Any:
+        try:
+            yield from super().records(after)
+        finally:
+            self.begun_behind.append("closed")
+
+
+class ClosedAsync(Numbers):
+    """The same in an async generator, which waits while it is closed, and is ahead of the bolt by all that is buffered."""
+
+    async def records(self, after: Any) -> Any:
+        try:
+            for item in super().records(after):
+                yield item
+        finally:
+            await asyncio.sleep(0.1)
+            self.begun_behind.append("closed")
+
+
+@pytest.mark.parametrize("producer", [Closed, ClosedAsync])
+def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed(producer: type[Numbers]) -> None:
+    said: list[Any] = []
+
+    async def stops(run: Run) -> None:
+        await asyncio.sleep(0.5)
+        await run.stop()
+        assert said[-1] == "closed"
+
+    play(lambda: producer(10**6, said), lambda: Work([]), during=stops)
+    assert said.count("closed") == 1

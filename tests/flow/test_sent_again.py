@@ -7,7 +7,7 @@ import pytest
 
 from engine import Config, FailTuple, FlowSettings
 from engine.cluster.local_cluster import Run
-from engine.errors import FAILED, Failure
+from engine.errors import FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
 from engine.testing import ACKER
 from tests.flow.play import Numbers, Work, play, records
@@ -112,3 +112,72 @@ def test_the_death_of_an_acker_makes_no_task_busy() -> None:
     assert len(done) > 1000, "what was open is done again"
     assert "BUSY" not in states
     assert finished.state == "complete"
+
+
+def _failed(controller: FlowController, sending: Any, reason: FailureReason, now: float, task_id: int | None = None) -> None:
+    """It fails at its own task, or at that one."""
+    controller.failed(sending, Failure(reason, "work", sending.consumer.task_id if task_id is None else task_id), now)
+
+
+@pytest.mark.guarantee("FC-3")
+def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
+    """Even where that one is well, and the failure came from downstream."""
+    controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2])
+    tasks = []
+    for now in range(20):
+        sending = _sent(controller, 1, now)
+        controller.settled(sending, now + 0.001 * sending.consumer.task_id)  # the first is the faster one, and would be chosen
+        _failed(controller, sending, FAILED, now + 0.1, task_id=99)
+        again = controller.next_send(now + 0.2)
+        assert again is not None
+        tasks.append((sending.consumer.task_id, again.consumer.task_id))
+        controller.acked(again, now + 0.2 + 0.001 * again.consumer.task_id)
+    assert set(tasks) <= {(1, 2), (2, 1)}
+
+
+@pytest.mark.guarantee("FC-3")
+def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_up_to_5_s() -> None:
+    controller = FlowController(FlowSettings(), [1])
+    sending, now, pauses = _sent(controller, 1, 0.0), 0.0, []
+    for _ in range(12):
+        _failed(controller, sending, FAILED, now, task_id=99)
+        due = controller.resends[0][0]
+        assert controller.next_send(due - 1e-6) is None or due == now
+        pauses.append(round(due - now, 6))
+        sending, now = controller.next_send(due), due
+        assert sending is not None
+    assert pauses == [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5, 5]
+
+
+@pytest.mark.guarantee("FC-6")
+def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_given_up() -> None:
+    controller = FlowController(FlowSettings(initial_window=1, max_window=1, max_retries=1), [1])
+    controller.acked(_sent(controller, 1, 0.0), 0.001)
+    sending: Any = _sent(controller, 3, 1.0)
+    sizes, given_up = [], []
+    for now in range(10, 200, 10):
+        sizes.append(len(sending.pack.entries))
+        given_up += [entry[1] for entry in controller.failed(sending, Failure(TIMEOUT, "work", 1), now)]
+        sending = controller.next_send(now + 9.0)
+        if sending is None:
+            break
+    assert sizes == [3, 3, 1, 1, 1], "twice together, and then each by itself, before anyone is given up"
+    assert sorted(given_up) == [2, 3, 4]
+    assert controller.prefix.done == 4
+
+
+@pytest.mark.guarantee("FC-3")
+def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
+    """A look shortly before the stall is long enough makes the next one due after it; the alarm is for that one."""
+    controller = FlowController(FlowSettings(), [1], stall_secs=8)
+    _sent(controller, 1, 0.0)
+    controller.wanted(7.9)
+    controller.is_last = True
+    at = controller.look_at(8.1)
+    assert at == pytest.approx(8.9)
+    controller.wanted(8.9)
+    assert controller.has_work, "it is called back, though nothing else was to be done"
+    assert FlowController(FlowSettings(), [1]).look_at(0.0) is None
+    without = FlowController(FlowSettings(), [1])
+    _sent(without, 1, 0.0)
+    assert without.look_at(1.0) is None, "without timeouts nothing stands still"
