@@ -19,6 +19,8 @@ from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kin
 from engine.topology.task_port import SpoutPortUser
 
 _END_WRITE_SECS = 4.0
+_STALL_TIMEOUTS = 1.5
+"""A tuple that was taken up times out after 1 to 1.25 of them: that comes first, since it is a try of its records, and a stall is none."""
 
 
 class FlowControlSpout(Spout, SpoutPortUser):
@@ -66,7 +68,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             settings,
             context.task_ids(target.component_id),
             width=max(target.settings.concurrency, target.settings.threads, 1),
-            stall_secs=config.message_timeout_secs if config.enable_message_timeouts else float("inf"),
+            stall_secs=config.message_timeout_secs * _STALL_TIMEOUTS if config.enable_message_timeouts else float("inf"),
             size_of=self.producer.size_of,
         )
         ledger = self.port.run.ledger(ledger_name(context.component_id, context.task_index))

@@ -181,3 +181,31 @@ def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
     without = FlowController(FlowSettings(), [1])
     _sent(without, 1, 0.0)
     assert without.look_at(1.0) is None, "without timeouts nothing stands still"
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrency: int) -> None:
+    """Its tuple times out, and that is a try: the look for tasks that stand still must not come before it."""
+
+    class Hangs(Work):
+        async def process(self, record: int) -> None:
+            if record == 5:
+                hung.append(self.context.task_index)
+                await asyncio.Event().wait()
+            await super().process(record)
+
+    made: list[Numbers] = []
+    hung: list[int] = []
+    done: list[tuple[int, int]] = []
+
+    def producer() -> Numbers:
+        made.append(Numbers(300))
+        return made[-1]
+
+    config, settings = Config(message_timeout_secs=2), FlowSettings(max_retries=1, pack_records=1)
+    finished = play(producer, lambda: Hangs(done), config=config, settings=settings, concurrency=concurrency, until=30.0)
+    assert [(record, failure.reason) for _, record, failure in made[0].given_up] == [(5, "timeout")]
+    assert len(hung) == 2, "once more, and no further task is lost to it"
+    assert set(records(done)) == set(range(1, 301)) - {5}
+    assert finished.snapshot.flow[0].position == "300"
