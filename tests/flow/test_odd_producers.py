@@ -15,10 +15,12 @@ from engine import (
     FlowControlBolt,
     FlowControlSpout,
     FlowProducer,
+    FlowSettings,
     SpoutExhausted,
     UsageError,
 )
 from engine.cluster.local_cluster import Run
+from engine.flow.controller import FlowController
 from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
 
 POISON = 7
@@ -228,3 +230,22 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
 
     play(lambda: producer(10**6, said), lambda: Work([]), during=stops)
     assert said.count("closed") == 1
+
+
+@pytest.mark.guarantee("FC-1")
+def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
+    controller = FlowController(FlowSettings(pack_bytes=1000), [1])
+    for now in (0.0, 1.0):
+        controller.offer("before", "x", now)
+        sending = controller.next_send(now)
+        assert sending is not None
+        if now == 0.0:
+            controller.acked(sending, 0.0001)
+    assert not controller.offer("a", "x" * 600, 1.0)
+    assert controller.next_send(1.0) is None, "the task has work, and the pack may grow"
+    assert controller.wanted(1.0) > 0
+    assert controller.offer("b", "x" * 600, 1.0), "no more is wanted"
+    assert controller.wanted(1.0) == 0
+    sending = controller.next_send(1.0)
+    assert sending is not None
+    assert [entry[0] for entry in sending.pack.entries] == ["a"], "two would be too many"

@@ -62,6 +62,23 @@ def test_a_machine_that_is_slow_for_a_while_changes_nothing() -> None:
     assert max(shaken.windows[len(shaken.windows) // 2 :]) <= 8 * max(steady.windows[len(steady.windows) // 2 :])
 
 
+def test_a_source_that_has_nothing_for_a_moment_now_and_then_keeps_it_from_nothing() -> None:
+    window, acked = SpoutWindow(), 0
+    for step in range(3000):
+        acked += window.max_pending
+        window.after_burst(0, step * 0.005, acked, 0, window.max_pending, limited=True)
+        window.after_burst(0, step * 0.005, acked, 0, 0, limited=False)
+        window.after_burst(0, step * 0.005 + 0.0005, acked, 0, window.max_pending, limited=True)
+    assert window.max_pending >= 1024
+
+
+def test_once_found_it_is_tried_seldom() -> None:
+    for seed in range(2):
+        windows = Pool(noise=0.1).run(SpoutWindow(), 60, 0, seed).windows
+        found = windows[len(windows) // 2 :]
+        assert sum(window != before for window, before in zip(found[1:], found, strict=False)) < 200
+
+
 @pytest.mark.parametrize("kept", [(False,), (None,), (True, False, False, False)], ids=["empty", "slow", "mostly empty"])
 def test_a_source_that_is_the_limit_leaves_the_window_as_it_is(kept: tuple[bool | None, ...]) -> None:
     window = SpoutWindow()
