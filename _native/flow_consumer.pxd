@@ -7,7 +7,7 @@ from _native.histogram cimport LatencyHistogram
 cdef enum FlowState:
     NORMAL = 0                          # acks within the threshold
     SLOW = 1                            # the last ack was over it
-    BUSY = 2                            # it failed something, and has acked nothing since
+    BUSY = 2                            # it failed something, or stood still, and has acked nothing since
 
 
 cdef class Sending:
