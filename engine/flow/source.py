@@ -34,6 +34,11 @@ class Source(ABC):
         self.steps_back = 0
         """Positions that were less than the one before: allowed, and seldom meant."""
 
+    @property
+    def read_ahead(self) -> int:
+        """Records that were yielded, and not offered yet."""
+        return 0
+
     @abstractmethod
     def pull(self, most: int) -> None:
         """Offer what there is, up to so many records; raise what the producer raises, behind what it yielded before."""
@@ -118,11 +123,16 @@ class AsyncGeneratorSource(Source):
         self._error: BaseException | None = None
         self._is_drawn = False
         self._last = after
+        """The position of the last record that was yielded."""
         self._begin()
 
     def _begin(self) -> None:
         self._error = None
         self._filling = self._context.create_task(self._fill(self._last))
+
+    @property
+    def read_ahead(self) -> int:
+        return len(self._waiting)
 
     async def _fill(self, after: Any) -> None:
         pause = FIRST_PAUSE_SECS

@@ -80,7 +80,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             await opening
         self._source = source_of(self.producer, after, context, controller.offer)
         self.port.on_settled(self._settled)
-        self.port.run.show_flow(context.task_id, partial(self._flow_status, controller, keeper))
+        self.port.run.show_flow(context.task_id, partial(self._flow_status, controller, keeper, self._source))
         context.create_task(keeper.keep())
 
     def _take_producer(self) -> None:
@@ -191,13 +191,13 @@ class FlowControlSpout(Spout, SpoutPortUser):
     def _note_trouble(self, text: str | None) -> None:
         self._trouble = text
 
-    def _flow_status(self, controller: FlowController, keeper: PositionKeeper) -> FlowSnapshot:
+    def _flow_status(self, controller: FlowController, keeper: PositionKeeper, source: Source) -> FlowSnapshot:
         return FlowSnapshot(
             component_id=self.context.component_id,
             task_id=self.context.task_id,
             task_index=self.context.task_index,
             tasks=tuple(_task(consumer) for consumer in controller.tasks.consumers),
-            buffered_records=controller.buffered,
+            buffered_records=controller.buffered + source.read_ahead,
             pending_records=controller.pending,
             done_records=controller.prefix.done,
             records_since_checkpoint=controller.sent - keeper.recorded,

@@ -249,3 +249,18 @@ def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
     sending = controller.next_send(1.0)
     assert sending is not None
     assert [entry[0] for entry in sending.pack.entries] == ["a"], "two would be too many"
+
+
+@pytest.mark.guarantee("FC-7")
+def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> None:
+    class Ahead(FlowProducer):
+        async def records(self, after: Any) -> Any:
+            for number in range(1, 100_000):
+                yielded.append(number)
+                yield number, number
+
+    yielded: list[int] = []
+    finished = play(Ahead, lambda: Work([], lambda task, record: 0.05), until=3.0)
+    [flow] = finished.snapshot.flow
+    assert flow.buffered_records == len(yielded) - flow.pending_records - flow.done_records
+    assert 2048 <= flow.buffered_records <= 4096 + 1000, "half of it before more is read, and what a pack has room for"
