@@ -68,15 +68,6 @@ def test_records_that_is_a_coroutine_function_is_refused() -> None:
         play(Wrong, Nothing)
 
 
-def test_records_that_returns_no_iterator_is_refused() -> None:
-    class Forgets(FlowProducer):
-        def records(self, after: Any) -> Any:
-            return None
-
-    with pytest.raises(ComponentError, match=r"Forgets.records\(\) returned None, which cannot be iterated"):
-        play(Forgets, Nothing)
-
-
 def test_a_producer_that_two_tasks_share_is_refused() -> None:
     shared = Numbers(10)
     builder = TopologyBuilder("shared")

@@ -135,14 +135,17 @@ def test_a_task_that_works_on_several_at_once_is_given_several() -> None:
     assert finished.secs < 1.1 * 400 * 0.1 / 16 + 0.2
 
 
+class Poisoned(Work):
+    """Fails record 77 whenever it comes."""
+
+    async def process(self, record: int) -> None:
+        if record == 77:
+            raise FailTuple
+        await super().process(record)
+
+
 @pytest.mark.guarantee("FC-6")
 def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retries() -> None:
-    class Poisoned(Work):
-        async def process(self, record: int) -> None:
-            if record == 77:
-                raise FailTuple
-            await super().process(record)
-
     done: list[tuple[int, int]] = []
     made: list[Numbers] = []
 
@@ -158,12 +161,6 @@ def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retri
 
 @pytest.mark.guarantee("FC-6")
 def test_the_position_never_passes_a_record_that_is_not_done() -> None:
-    class Poisoned(Work):
-        async def process(self, record: int) -> None:
-            if record == 77:
-                raise FailTuple
-            await super().process(record)
-
     done: list[tuple[int, int]] = []
     settings = FlowSettings(max_pending_records=500, pack_records=100)
     finished = play(lambda: Numbers(5000), lambda: Poisoned(done), settings=settings, until=30.0)
