@@ -32,6 +32,7 @@ cdef class FlowFeed:                    # not final: the base of FlowController
     cdef object size_of
 
     cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1
+    cdef bint waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now) except -1
     cdef list take_entries(self, Py_ssize_t most)
     cdef bint note_done(self, Pack pack) except -1
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now)

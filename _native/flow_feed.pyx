@@ -142,7 +142,7 @@ cdef class FlowFeed:
         self.sent += len(pack.entries)
         return self.put(pack, consumer, now)
 
-    def waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now):
+    cdef bint waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now) except -1:
         """True while a pack had better grow: the task has work, and no record of it is old."""
         if self.is_last or consumer.in_flight == 0 or len(self.buffer) >= most or self.buffered_bytes >= self.pack_bytes:
             return False
@@ -168,7 +168,7 @@ cdef class FlowFeed:
         return taken
 
     def send(self, Pack pack not None, AdaptiveFlowConsumer consumer not None, double now):
-        """Put a pack on its way."""
+        """Put a pack on its way; `put` for those who are not compiled."""
         return self.put(pack, consumer, now)
 
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now):

@@ -42,6 +42,7 @@ class PositionKeeper:
         self._hurried = asyncio.Event()
         self._writing = asyncio.Lock()
         self._before = 0
+        """Records that were done by those who wrote before this instance."""
         self.position: Any = None
         """The recorded one."""
         self.recorded = 0

@@ -3,7 +3,7 @@
 import asyncio
 import inspect
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
@@ -18,8 +18,9 @@ from engine.state import Patience
 from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.topology.task_port import SpoutPortUser
 
-_END_WRITE_SECS = 4.0
-_STALL_TIMEOUTS = 1.5
+_END_WRITE_SECS: Final = 4.0
+"""What the last write gets, of the time to close: the producer is to have the rest. Without it some records are repeated, none is lost."""
+_STALL_TIMEOUTS: Final = 1.5
 """A tuple that was taken up times out after 1 to 1.25 of them: that comes first, since it is a try of its records, and a stall is none."""
 
 
