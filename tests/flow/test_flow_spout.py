@@ -135,6 +135,20 @@ def test_a_task_that_works_on_several_at_once_is_given_several() -> None:
     assert finished.secs < 1.1 * 400 * 0.1 / 16 + 0.2
 
 
+@pytest.mark.guarantee("FC-5")
+@pytest.mark.parametrize(("choice", "of_the_slow_one"), [("least_wait", 1), ("round_robin", 50)])
+def test_where_nothing_waits_the_faster_task_is_chosen_or_the_next_in_turn(choice: Any, of_the_slow_one: int) -> None:
+    class Paced(Numbers):
+        async def records(self, after: Any) -> Any:
+            for number in range(1, self.count + 1):
+                await asyncio.sleep(0.05)
+                yield number, number
+
+    done: list[tuple[int, int]] = []
+    play(lambda: Paced(100), lambda: Work(done, lambda task, record: (0.01, 0.001)[task]), tasks=2, settings=FlowSettings(choice=choice))
+    assert sum(task == 0 for task, _ in done) == of_the_slow_one
+
+
 class Poisoned(Work):
     """Fails record 77 whenever it comes."""
 
