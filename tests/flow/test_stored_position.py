@@ -172,3 +172,31 @@ def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
     assert (finished.state, finished.errors) == (ends_by, ())
     assert finished.secs < 1.5
     assert finished.snapshot.flow[0].position == str(len(done))
+
+
+class Counts(MemoryProvider):
+    """Counts the writes."""
+
+    writes = 0
+
+    def ledger(self, name: str) -> Ledger:
+        ledger = super().ledger(name)
+        written = ledger.write
+
+        async def write(changes: Mapping[str, object]) -> None:
+            type(self).writes += 1
+            await written(changes)
+
+        ledger.write = write  # type: ignore[method-assign]
+        return ledger
+
+
+@pytest.mark.guarantee("FC-6")
+@pytest.mark.parametrize("interval_ms", [20, 500])
+def test_it_is_written_as_often_as_the_interval_says_and_once_at_the_end(interval_ms: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Counts, "writes", 0)
+    config = Config(state_provider="tests.flow.test_stored_position:Counts")
+    settings = FlowSettings(checkpoint_interval_ms=interval_ms)
+    finished = play(lambda: Numbers(6000), lambda: Work([]), config=config, settings=settings)
+    assert finished.secs > 2
+    assert 0.8 <= Counts.writes * interval_ms / 1000 / finished.secs <= 1 + 2 * interval_ms / 1000 / finished.secs
