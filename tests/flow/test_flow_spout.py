@@ -199,16 +199,6 @@ def test_a_task_that_hangs_for_ever_loses_nothing() -> None:
     assert flow.tasks[0].state == "BUSY"
 
 
-@pytest.mark.guarantee("FC-3")
-def test_where_timeouts_are_off_a_task_that_takes_long_is_waited_for() -> None:
-    done: list[tuple[int, int]] = []
-    config = Config(enable_message_timeouts=False, message_timeout_secs=5)
-    finished = play(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)
-    assert records(done) == list(range(1, 101)), "each once"
-    assert finished.secs >= 60
-    assert sum(task.resends for task in finished.snapshot.flow[0].tasks) == 0
-
-
 def test_all_busy_is_seen_and_nothing_spins() -> None:
     class FailsAll(FlowControlBolt):
         calls = 0

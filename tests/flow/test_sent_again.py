@@ -209,3 +209,13 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
     assert len(hung) == 2, "once more, and no further task is lost to it"
     assert set(records(done)) == set(range(1, 301)) - {5}
     assert finished.snapshot.flow[0].position == "300"
+
+
+@pytest.mark.guarantee("FC-3")
+def test_where_timeouts_are_off_a_task_that_takes_long_is_waited_for() -> None:
+    done: list[tuple[int, int]] = []
+    config = Config(enable_message_timeouts=False, message_timeout_secs=5)
+    finished = play(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)
+    assert records(done) == list(range(1, 101)), "each once"
+    assert finished.secs >= 60
+    assert sum(task.resends for task in finished.snapshot.flow[0].tasks) == 0
