@@ -1,5 +1,7 @@
 """`max_spout_pending="auto"` as a pure object, against pipelines whose best window is known (FC-8)."""
 
+from itertools import groupby
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -118,6 +120,39 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
     turns(2000, fail=False)
     assert window.state != "BUSY"
     assert window.max_pending >= 1024
+
+
+def test_where_acks_take_a_second_a_round_is_one_window_and_a_pause_four_rounds() -> None:
+    """One worker: nothing is gained by more, so the first trial is lost, and half the window is tried after a pause."""
+    window, shown = SpoutWindow(), []
+    for second in range(1, 200):
+        shown.append(window.after_burst(0, float(second), second, 0, window.max_pending, limited=True))
+    stretches = [(size, len(list(same))) for size, same in groupby(shown)]
+    assert [size for size, _ in stretches[:6]] == [4, 8, 4, 8, 4, 2]
+    first, in_trial, pause = (stretches[place][1] for place in (0, 2, 4))
+    assert first < 2 * FIRST_WINDOW
+    assert pause >= in_trial + 4 * FIRST_WINDOW
+
+
+def test_it_stays_busy_until_more_is_acked_than_fails() -> None:
+    window, now, acked, failed = SpoutWindow(), 0.0, 0, 0
+
+    def turns(fails: int, acks: int) -> set[str]:
+        nonlocal now, acked, failed
+        states: set[str] = set()
+        for _ in range(100):
+            now, failed = now + 0.01, failed + fails
+            window.after_burst(0, now, acked, failed, 1, limited=True)
+            now, acked = now + 0.01, acked + acks
+            window.after_burst(0, now, acked, failed, 1, limited=True)
+            states.add(window.state)
+        return states
+
+    turns(CHANCE_FAILURES + 1, 0)
+    assert turns(2, 1) == {"BUSY"}
+    assert window.max_pending == 1
+    turns(1, 3)
+    assert "BUSY" not in turns(1, 3)
 
 
 def test_what_fails_for_what_it_holds_costs_no_room() -> None:
