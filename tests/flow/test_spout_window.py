@@ -11,7 +11,7 @@ from tests.flow.pipelines import Cpu, Pool, best_of
 
 pytestmark = pytest.mark.guarantee("FC-8")
 
-PIPELINES = {
+PIPELINES: dict[str, Cpu | Pool] = {
     "turns of 1 ms": Cpu(1e-3),
     "turns of 0.1 ms": Cpu(1e-4),
     "turns of 10 µs": Cpu(1e-5),
@@ -118,7 +118,7 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
     turns(12, fail=True)
     assert (window.state, window.max_pending) == ("BUSY", 1)
     turns(2000, fail=False)
-    assert window.state != "BUSY"
+    assert window.state in ("NORMAL", "SLOW")
     assert window.max_pending >= 1024
 
 
