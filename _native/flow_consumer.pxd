@@ -54,4 +54,5 @@ cdef class FlowTasks:
     cdef Py_ssize_t turn
     cdef bint by_turns
 
+    cdef void went_to(self, AdaptiveFlowConsumer consumer) noexcept
     cpdef AdaptiveFlowConsumer choose(self, double now, AdaptiveFlowConsumer other_than=*)

@@ -206,6 +206,9 @@ cdef class FlowTasks:
 
     def sent_to(self, AdaptiveFlowConsumer consumer not None):
         """The next in turn is the one behind it."""
+        self.went_to(consumer)
+
+    cdef void went_to(self, AdaptiveFlowConsumer consumer) noexcept:
         self.turn = consumer.place
 
     cpdef AdaptiveFlowConsumer choose(self, double now, AdaptiveFlowConsumer other_than=None):

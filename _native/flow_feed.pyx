@@ -172,7 +172,7 @@ cdef class FlowFeed:
         return self.put(pack, consumer, now)
 
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now):
-        self.tasks.turn = consumer.place
+        self.tasks.went_to(consumer)
         return consumer.send(pack, len(pack.entries), now)
 
     def settled(self, Sending sending not None, double now):
