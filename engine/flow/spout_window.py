@@ -28,10 +28,12 @@ USUAL_NOISE, LEAST_NOISE = 0.2, 0.05
 """What two rounds of the same window differ by, while few are known, and at least."""
 SURE: Final = 2.0
 """Standard errors from which on a trial is decided early."""
-FIRST_HOLD_SECS, LONGEST_HOLD_SECS = 0.1, 3.2
+FIRST_HOLD_SECS, LONGEST_HOLD_SECS = 0.1, 12.8
 """From a trial that is lost to the next one: doubled with each that is lost."""
 HOLD_ROUNDS: Final = 4
 """At least so many rounds, where they are long."""
+OTHER_RATE: Final = 1.6
+"""A rate that is so many times another one, or one so many times it, is no chance."""
 CHANCE_FAILURES: Final = 32
 """So few failures say nothing."""
 
@@ -127,6 +129,8 @@ class SpoutWindow:
         self._hold_secs = FIRST_HOLD_SECS
         self._hold_until = 0.0
         self._hold_rounds = 0
+        self._held_rate = 0.0
+        """Of the first round of a hold; 0: none yet."""
         self._polled = 0
         """Trees that one poll of a spout emitted beyond its window, at most; since the last trial began."""
         self._round: _Round | None = None
@@ -187,9 +191,16 @@ class SpoutWindow:
             if won is not None:
                 self._end_trial(self._trial, now, won=won)
         else:
-            self._hold_rounds -= 1
+            self._note_held(this.acked / (now - this.began))
         if self._trial is None and self._hold_rounds <= 0 and now >= self._hold_until and self.state != "BUSY":
             self._begin_trial(now)
+
+    def _note_held(self, rate: float) -> None:
+        """A round between two trials; where the rate is another one than before, the window that was found may be no more the right one."""
+        self._hold_rounds -= 1
+        self._held_rate = self._held_rate or rate
+        if not 1 / OTHER_RATE < rate / self._held_rate < OTHER_RATE:
+            self._hold_until, self._hold_secs = 0.0, FIRST_HOLD_SECS
 
     # Trials
 
@@ -216,6 +227,7 @@ class SpoutWindow:
 
     def _hold(self, now: float, state: FlowState) -> None:
         self.state, self._hold_until, self._hold_rounds = state, now + self._hold_secs, HOLD_ROUNDS
+        self._held_rate = 0.0
 
     # Failures
 

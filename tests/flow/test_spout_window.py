@@ -211,3 +211,24 @@ def test_it_never_grows_beyond_its_greatest() -> None:
         acked += window.max_pending
         window.after_burst(0, step * 0.02, acked, 0, window.max_pending, limited=True)
     assert window.max_pending in (MOST, MOST // 2)
+
+
+@pytest.mark.guarantee("FC-8")
+@pytest.mark.parametrize(("per_burst", "is_tried"), [(10, False), (30, True), (3, True)])
+def test_another_rate_ends_the_pause_between_two_trials(per_burst: int, is_tried: bool) -> None:
+    """A window that is held for seconds is tried at once when what comes back has changed."""
+    window, now, acked, shown, changed = SpoutWindow(), 0.0, 0, 0, 0.0
+
+    def turn(acks: int) -> None:
+        nonlocal now, acked, shown, changed
+        now, acked = now + 0.005, acked + acks
+        if window.after_burst(0, now, acked, 0, window.max_pending, limited=True) != shown:
+            changed, shown = now, window.max_pending
+
+    while now < 60 or not 2 < now - changed < 2.1:  # in a long pause, and not at its end
+        turn(10)
+        assert now < 200
+    began = now
+    while now < began + 1:
+        turn(per_burst)
+    assert (changed > began) == is_tried
