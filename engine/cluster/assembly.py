@@ -64,8 +64,7 @@ def assemble(plan: Plan, around: RunSurroundings) -> Assembly:
 def _spouts(spec: ComponentSpec, plan: Plan, around: RunSurroundings, inboxes: list[SignalRing]) -> list[SpoutExecutor]:
     """Make the tasks of one spout; with max_spout_pending="auto" they share a window."""
     places = plan.places[spec.component_id]
-    has_own_bound = is_reserved(spec.component_id) or spec.feeds_one_bolt
-    adapts = spec.pending_bound(around.config) == "auto" and not has_own_bound
+    adapts = spec.pending_bound(around.config) == "auto" and not is_reserved(spec.component_id)
     window = SpoutWindow(len(places)) if adapts else None
     return [SpoutExecutor(place, spec, around, inboxes, window) for place in places]
 

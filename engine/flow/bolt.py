@@ -29,9 +29,13 @@ class FlowControlBolt(BasicBolt):
             raise UsageError(f"{cls.__name__} defines execute()", hint="A FlowControlBolt defines process(record); or derive from Bolt.")
         cls.execute = _EXECUTES[call_kind(cls.process)]  # type: ignore[method-assign, assignment]
 
-    def execute(self, tup: Tuple) -> BasicResult:
-        """Unpack; of a subclass, one of the four below, as its `process` is."""
-        raise NotImplementedError
+    def execute(self, tup: Tuple) -> Iterator[Values]:
+        """Unpack for a `process` that is a plain function; a subclass with another kind gets one of those below in its place."""
+        process = self.process
+        for record in _records(tup):
+            result = process(record)
+            if result is not None:
+                yield from _rows(result)
 
 
 def _records(tup: Tuple) -> Records:
@@ -43,14 +47,6 @@ def _records(tup: Tuple) -> Records:
             hint="It takes a FlowControlSpout by direct_grouping(), and nothing else; for other inputs derive from Bolt.",
         )
     return records
-
-
-def _by_function(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
-    process = self.process
-    for record in _records(tup):
-        result = process(record)
-        if result is not None:
-            yield from _rows(result)
 
 
 def _by_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
@@ -88,7 +84,7 @@ def _rows(result: object) -> Iterator[Values]:
 
 
 _EXECUTES: Final[dict[CallKind, Callable[[FlowControlBolt, Tuple], Any]]] = {
-    CallKind.PLAIN: _by_function,
+    CallKind.PLAIN: FlowControlBolt.execute,
     CallKind.GENERATOR: _by_generator,
     CallKind.COROUTINE: _by_coroutine,
     CallKind.ASYNC_GENERATOR: _by_async_generator,

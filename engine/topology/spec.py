@@ -70,9 +70,13 @@ class ComponentSpec:
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
 
     def pending_bound(self, config: "Config") -> MaxSpoutPending:
-        """Return what bounds the open trees of a spout's task in a run with this config."""
+        """Return what bounds the open trees of a spout's task in a run with this config.
+
+        "auto" is no bound for a spout that chooses the task: it has a window for each of them.
+        """
         own = self.settings.max_spout_pending
-        return config.max_spout_pending if own is None else own
+        bound = config.max_spout_pending if own is None else own
+        return None if bound == "auto" and self.feeds_one_bolt else bound
 
 
 class RunPreparation(Protocol):

@@ -5,13 +5,14 @@ from typing import Any
 
 import pytest
 
-from engine import Bolt, Config, Spout, Topology, TopologyBuilder, Tuple, run
+from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Spout, Topology, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError, TopologyError
 from engine.flow.spout_window import FIRST_WINDOW
 from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.executor.stage import Sink
+from tests.flow.play import Numbers
 
 pytestmark = pytest.mark.guarantee("FC-8")
 
@@ -202,3 +203,26 @@ def test_what_is_neither_a_count_nor_auto_is_refused(value: Any) -> None:
         Config(max_spout_pending=value)
     with pytest.raises(TopologyError, match=r"spout 'numbers': max_spout_pending must be an integer of at least 1, or 'auto', not "):
         pool(max_spout_pending=value)
+
+
+@pytest.mark.guarantee("FC-8", "BP-5")
+def test_auto_bounds_no_cycle_behind_a_flow_control_spout() -> None:
+    class Passes(FlowControlBolt):
+        output_fields = "number"
+
+        def process(self, record: int) -> tuple[int]:
+            return (record,)
+
+    class Loops(BasicBolt):
+        output_fields = "number"
+
+        def execute(self, tup: Tuple) -> None:
+            return None
+
+    builder = TopologyBuilder("loop", Config(max_spout_pending="auto"))
+    builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
+    builder.set_bolt("pass", Passes).direct_grouping("numbers")
+    builder.set_bolt("first", Loops).shuffle_grouping("pass").shuffle_grouping("second")
+    builder.set_bolt("second", Loops).shuffle_grouping("first")
+    with pytest.raises(TopologyError, match="without max_spout_pending, so nothing bounds the tuples in it"):
+        builder.build()
