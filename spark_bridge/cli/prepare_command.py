@@ -12,16 +12,19 @@ def command(*, remove: bool) -> int:
       prepare             about a minute once, and 200 MB in the folder of caches
       prepare --remove
 
-    It is for this Java, this pyspark and these folders of settings: after an upgrade, prepare again. Java sees by itself whether it fits.
+    It is for this Java, this pyspark and these folders of settings: after an upgrade, prepare again.
+    One that does not fit is not taken.
     """
-    from spark_bridge.session.child.class_archive import archive_path
+    from spark_bridge.session.child.class_archive import archive_path, archives
     from spark_bridge.session.preparing import prepare
 
     if remove:
-        path = archive_path()
-        there = path.exists()
-        path.unlink(missing_ok=True)
-        click.echo(f"{path} is removed" if there else f"there is none: {path}")
+        there = archives()
+        for path in there:
+            path.unlink(missing_ok=True)
+            click.echo(f"{path} is removed")
+        if not there:
+            click.echo(f"there is none: {archive_path()}")
         return 0
     click.echo("Spark starts once, does a little of everything, and ends: about a minute ...", err=True)
     made = prepare()

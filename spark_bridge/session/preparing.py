@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from spark_bridge.session.child.class_archive import archive_path, class_path_folders
+from spark_bridge.session.child.class_archive import archive_path, archives, class_path_folders
 from spark_bridge.session.child.diagnosis import before_start
 from spark_bridge.session.child.opened import Refused
 from spark_bridge.session.errors import SparkError, SparkMissing
@@ -53,6 +53,8 @@ def prepare() -> Path:
         with open(made, "rb") as file:
             os.fsync(file.fileno())  # Java does not look whether all of it is there
         os.replace(made, path)
+        for other in (each for each in archives() if each != path):  # sessions that have it in their memory go on
+            other.unlink(missing_ok=True)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     return path

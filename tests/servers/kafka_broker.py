@@ -125,7 +125,8 @@ def _run(*arguments: str) -> None:
 def _archive() -> Path:
     """The classes of a broker as this machine's JVM holds them in memory: halves the time to start. Made once, by a broker."""
     java = Path(shutil.which("java") or "java").resolve()
-    told = f"{java} {java.stat().st_mtime_ns} {JAVA} {JARS}"
+    files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in (java, *jars(NAME, JARS))]  # as Java compares them
+    told = f"{java} {files} {JAVA}"
     return made_once(cache_folder() / f"{NAME}-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa", _make_archive)
 
 

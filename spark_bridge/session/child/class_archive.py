@@ -1,7 +1,8 @@
 """The classes of Spark in a file that Java maps into its memory, so that a session is there in less than half the time.
 
 It is made once, by a session that does a little of everything and leaves what it has loaded at its end (`python -m spark_bridge prepare`).
-Java itself tells whether such a file still fits, and loads its classes as ever where it does not.
+It is for these very files: where a jar is not of the size and the time that it was, Java warns and loads its classes as ever. So the
+name of an archive tells of them, and one that does not fit is not found.
 
 `python -m spark_bridge.session.child.class_archive PATH FOLDER` makes one: there, with what is temporary in that folder.
 """
@@ -22,10 +23,35 @@ END_SECS: Final = 120.0
 
 def archive_path() -> Path:
     """Return where the archive for this Java, this Spark and these folders of settings is, or would be: in the user's cache folder."""
-    parts = [os.path.realpath(java() or ""), spark_home(), *class_path_folders(), os.environ.get("SPARK_DIST_CLASSPATH", "")]
-    digest = hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "stormcell" / "spark-classes" / f"{digest}.jsa"
+    return _folder() / f"{_places()}-{_digest(_files())}.jsa"
+
+
+def archives() -> list[Path]:
+    """Return all that are there for this place of Java and of Spark, also of what was installed there before."""
+    return sorted(_folder().glob(f"{_places()}*.jsa"))
+
+
+def _folder() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stormcell" / "spark-classes"
+
+
+def _places() -> str:
+    return _digest([os.path.realpath(java() or ""), spark_home(), *class_path_folders(), os.environ.get("SPARK_DIST_CLASSPATH", "")])
+
+
+def _files() -> list[str]:
+    """Return what Java compares: the names, sizes and times of Spark's jars and of Java's own classes."""
+    modules = Path(os.path.realpath(java() or "")).parent.parent / "lib" / "modules"
+    told = []
+    for path in (modules, *sorted(Path(spark_home(), "jars").glob("*.jar"))):
+        if path.exists():
+            seen = path.stat()
+            told.append(f"{path.name} {seen.st_size} {seen.st_mtime_ns}")
+    return told
+
+
+def _digest(parts: list[str]) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
 def spark_home() -> str:

@@ -12,7 +12,8 @@ import pytest
 
 from spark_bridge.cli.main import run_command_line
 from spark_bridge.session import SparkChild, SparkConfig, preparing
-from spark_bridge.session.child.class_archive import archive_path, java_option
+from spark_bridge.session.child import class_archive
+from spark_bridge.session.child.class_archive import archive_path, archives, java_option
 from tests.servers import spark_programs
 from tests.servers.required import required
 
@@ -29,6 +30,11 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def count(spark: Any) -> int:
     return int(spark.range(10).count())
+
+
+def leave_one_of_before(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / f"{archive_path().name.split('-')[0]}-ofbefore.jsa").touch()
 
 
 async def loaded_by_a_session(log: Path) -> str:
@@ -48,6 +54,7 @@ async def test_a_session_maps_what_was_prepared(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert java_option() == ""
+    leave_one_of_before(cache)
     assert run_command_line(["prepare"]) == 0
     assert os.listdir(cache) == [archive_path().name]
     assert f"{archive_path()} is made: " in capsys.readouterr().out
@@ -65,6 +72,21 @@ async def test_a_session_maps_what_was_prepared(
     assert os.listdir(cache) == []
     assert run_command_line(["prepare", "--remove"]) == 0
     assert "there is none" in capsys.readouterr().out
+
+
+def test_one_of_other_jars_at_the_same_place_is_not_found(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "jars" / "spark.jar"
+    jar.parent.mkdir()
+    jar.touch()
+    monkeypatch.setattr(class_archive, "spark_home", lambda: str(tmp_path))
+    before = archive_path()
+    cache.mkdir(parents=True)
+    before.touch()
+    assert java_option() == f"-XX:SharedArchiveFile={before}"
+    os.utime(jar, (1, 1))  # as a new installation does
+    assert java_option() == ""
+    assert archives() == [before]
+    assert archive_path().parent == before.parent
 
 
 def test_folders_of_settings_cannot_be_part_of_one(
