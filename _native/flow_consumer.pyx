@@ -153,7 +153,9 @@ cdef class AdaptiveFlowConsumer:
         self.resends += 1
         self.code = BUSY
         self.shrink()
-        self.paused_until = now + min(FIRST_PAUSE_SECS * 2.0 ** min(self.failures, 20), LONGEST_PAUSE_SECS)
+        self.paused_until = now
+        if self.failures:  # one alone is a bad record's doing as likely as the task's
+            self.paused_until += min(FIRST_PAUSE_SECS * 2.0 ** min(self.failures - 1, 20), LONGEST_PAUSE_SECS)
         self.failures += 1
         return True
 

@@ -19,6 +19,8 @@ class FlowControlBolt(BasicBolt):
     task, so those before the one that raised are repeated.
     """
 
+    takes_packs = True
+
     @abstractmethod
     def process(self, record: Any) -> BasicResult:
         """Process one record: a plain function, a generator, `async def`, or an async generator, as `BasicBolt.execute`."""

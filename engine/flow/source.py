@@ -14,6 +14,8 @@ BUFFER_RECORDS: Final = 4096
 """Records of an async generator that wait at most to be pulled."""
 BUFFER_BYTES: Final = 1 << 24
 """And their bytes, before one more is asked for."""
+PULL_SECS: Final = 0.005
+"""How long a generator is pulled at once: one whose records take time leaves some to the rest of the run."""
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.0005, 0.064
 """After a None of an async generator, doubled with each: one that never waits by itself would hold the whole run."""
 
@@ -40,8 +42,11 @@ class Source(ABC):
         return 0
 
     @abstractmethod
-    def pull(self, most: int) -> None:
-        """Offer what there is, up to so many records; raise what the producer raises, behind what it yielded before."""
+    def pull(self, most: int) -> bool:
+        """Offer what there is, up to so many records; tell whether there may be more of them at once.
+
+        Raises what the producer raises, behind what it yielded before.
+        """
 
     @abstractmethod
     async def close(self) -> None:
@@ -69,33 +74,37 @@ class Source(ABC):
 
 
 class GeneratorSource(Source):
-    """Pulls as much as is wanted, on the spot."""
+    """Pulls as much as is wanted, on the spot, as far as that is done soon."""
 
     _iterator: Iterator[Yielded] | None = None
 
-    def pull(self, most: int) -> None:
-        now, offer = self._context.clock.now(), self._offer
+    def pull(self, most: int) -> bool:
+        time, offer = self._context.clock.now, self._offer
+        began = time()
         if self._iterator is None:
             self._iterator = self._begun()
         try:
             for _ in range(most):
                 item = next(self._iterator, _END)
                 if item is None:
-                    return
+                    return False
                 if item is _END:
                     self.has_ended = True
-                    return
+                    return False
                 position, record = self._checked(item)
                 self._note_back(position)
-                is_enough = offer(position, record, now)
+                is_enough = offer(position, record, began)
                 self._after = position
                 if is_enough:
-                    return
+                    return False
+                if time() - began > PULL_SECS:
+                    return True
         except SpoutExhausted:  # as a spout says it
             self.has_ended = True
         except BaseException:
             self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind what was yielded
             raise
+        return False
 
     def _begun(self) -> Iterator[Yielded]:
         found: Any = self._producer.records(own_position(self._after))
@@ -169,7 +178,7 @@ class AsyncGeneratorSource(Source):
                 await aclose()
             self._context.wake()
 
-    def pull(self, most: int) -> None:
+    def pull(self, most: int) -> bool:
         waiting = self._waiting
         for _ in range(min(most, len(waiting))):
             position, record, at, size = waiting[0]
@@ -183,12 +192,13 @@ class AsyncGeneratorSource(Source):
         if len(waiting) <= BUFFER_RECORDS // 2 and self._waiting_bytes <= BUFFER_BYTES // 2:
             self._has_room.set()
         if waiting:
-            return
+            return False
         if self._error is not None:
             error = self._error
             self._begin()
             raise error
         self.has_ended = self._is_drawn
+        return False
 
     async def close(self) -> None:
         self._filling.cancel()

@@ -124,7 +124,8 @@ class FlowControlSpout(Spout, SpoutPortUser):
         wanted = controller.wanted(now)
         try:
             if wanted:
-                source.pull(wanted)
+                if source.pull(wanted):
+                    self.context.wake()
                 controller.is_last = source.has_ended
                 if source.steps_back and not self._told_of_steps_back:
                     self._tell_of_steps_back()

@@ -36,6 +36,8 @@ class BoltBase(ABC):
     """True for batch bolts, which a transactional topology takes (TX-5)."""
     is_committer: ClassVar[bool] = False
     """True for batch bolts that finish in the commit phase (TX-2)."""
+    takes_packs: ClassVar[bool] = False
+    """True for bolts that take the packs of a spout with flow control, and nothing else (FC-1)."""
 
     context: TaskContext
     """Set before `prepare`."""

@@ -188,6 +188,7 @@ def judge(declaration: Declaration) -> Judged:
         is_committer=declaration.kind == "bolt" and getattr(declared, "is_committer", False) is True,
         keeps_position=declaration.kind == "spout" and getattr(declared, "keeps_position", False) is True,
         feeds_one_bolt=declaration.kind == "spout" and getattr(declared, "feeds_one_bolt", False) is True,
+        takes_packs=declaration.kind == "bolt" and getattr(declared, "takes_packs", False) is True,
     )
     return Judged(spec, faults + setting_faults, streams is not None, declared)
 

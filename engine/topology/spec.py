@@ -66,6 +66,8 @@ class ComponentSpec:
     """True for spouts that keep their position in the run's state provider (FC-6)."""
     feeds_one_bolt: bool = False
     """True for spouts that choose a task of the one bolt behind them (FC-1)."""
+    takes_packs: bool = False
+    """True for bolts that take what such a spout sends, and nothing else (FC-1)."""
     attendant: "MakesAttendant | None" = None
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
 

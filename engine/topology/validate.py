@@ -89,6 +89,25 @@ def _flow_faults(topology: Topology) -> Iterator[str]:
                 f"{_where(spec)}: sends each record to one task of one bolt, and {' and '.join(takers) or 'nobody'} "
                 f"subscribe{'s' * (not takers)} to it. Subscribe one bolt by direct_grouping(); it may emit to others."
             )
+    for spec in topology.bolts:
+        if spec.takes_packs:
+            yield from _foreign_inputs(topology, spec)
+
+
+def _foreign_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
+    """Yield what a bolt gets that takes packs of records alone."""
+    for subscription in spec.subscriptions:
+        source = topology.components.get(subscription.source)
+        if source is not None and not source.feeds_one_bolt:
+            yield (
+                f"{_where(spec)}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
+                f"{source.component_id!r}. Derive it from Bolt or BasicBolt, or give it a bolt of its own."
+            )
+    if spec.settings.tick_tuple_freq_secs is not None:
+        yield (
+            f"{_where(spec)}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
+            "Leave it out, and let self.context.create_task(...) do what is to be done by time; or derive it from Bolt."
+        )
 
 
 def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:

@@ -262,21 +262,41 @@ def test_a_topology_that_does_not_fit_is_refused_by_build() -> None:
     assert "needs tracked tuples" in _faults(lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers"), without)
 
 
-def test_a_flow_control_bolt_behind_something_else_says_so() -> None:
-    class Source(BasicBolt):
-        output_fields = "number"
+class Source(BasicBolt):
+    output_fields = "number"
 
-        def execute(self, tup: Tuple) -> tuple[int]:
-            return (1,)
+    def execute(self, tup: Tuple) -> tuple[int]:
+        return (1,)
 
-    class Ticks(Work):
-        tick_tuple_freq_secs = 0.1
 
+def _behind_another_bolt(work: type[FlowControlBolt]) -> TopologyBuilder:
     builder = TopologyBuilder("wrong")
     builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
     builder.set_bolt("other", Source).direct_grouping("numbers")
-    builder.set_bolt("work", Nothing).shuffle_grouping("other")
-    finished = run_topology(builder.build(), Config(on_error="fail"), until=1.0)
+    builder.set_bolt("work", work).shuffle_grouping("other")
+    return builder
+
+
+@pytest.mark.guarantee("FC-1")
+def test_a_flow_control_bolt_takes_the_packs_of_a_flow_control_spout_alone() -> None:
+    with pytest.raises(TopologyError, match=r"(?s)bolt 'work'.*takes the packs of a FlowControlSpout and nothing else.*bolt 'other'"):
+        _behind_another_bolt(Nothing).build()
+    builder = TopologyBuilder("ticks")
+    builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
+    builder.set_bolt("work", Nothing, tick_tuple_freq_secs=1.0).direct_grouping("numbers")
+    with pytest.raises(TopologyError, match=r"bolt 'work'.*and no ticks, and has tick_tuple_freq_secs"):
+        builder.build()
+
+
+def test_what_is_no_pack_all_the_same_is_named() -> None:
+    class Loose(Nothing):
+        takes_packs = False
+
+    class Ticks(Work):
+        takes_packs = False
+        tick_tuple_freq_secs = 0.1
+
+    finished = run_topology(_behind_another_bolt(Loose).build(), Config(on_error="fail"), until=1.0)
     assert "got a tuple of 'other', which is no pack of records" in finished.errors[0].text
     finished = play(lambda: Numbers(10_000), lambda: Ticks([]), config=Config(on_error="fail"), until=1.0)
     assert "got a tick" in finished.errors[0].text

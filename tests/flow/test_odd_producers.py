@@ -1,6 +1,8 @@
 """Producers that do what nobody expects: nothing is lost by it, and no position passes what is not done (FC-1, FC-6)."""
 
 import asyncio
+import time
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +20,11 @@ from engine import (
     FlowSettings,
     SpoutExhausted,
     UsageError,
+    run,
 )
 from engine.cluster.local_cluster import Run
 from engine.flow.controller import FlowController
-from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
+from tests.flow.play import AsyncNumbers, Numbers, Work, play, records, topology
 
 POISON = 7
 
@@ -264,3 +267,28 @@ def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> 
     [flow] = finished.snapshot.flow
     assert flow.buffered_records == len(yielded) - flow.pending_records - flow.done_records
     assert 2048 <= flow.buffered_records <= 4096 + 1000, "half of it before more is read, and what a pack has room for"
+
+
+@pytest.mark.guarantee("FC-1")
+async def test_a_generator_that_takes_its_time_leaves_turns_to_the_rest_of_the_run() -> None:
+    class Slow(FlowProducer):
+        def records(self, after: Any) -> Iterator[tuple[int, int]]:
+            for number in range(1, 41):
+                time.sleep(0.003)
+                pulled_at[turns] += 1
+                yield number, number
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    turns, pulled_at = 0, Counter[int]()
+    counting = asyncio.create_task(count_turns())
+    done: list[tuple[int, int]] = []
+    async with run(topology(Slow, lambda: Work(done, lambda task, record: 0.0))) as running:
+        await running.completed()
+    counting.cancel()
+    assert records(done) == list(range(1, 41))
+    assert max(pulled_at.values()) <= 2, "and where its 5 ms are over, others have a turn"

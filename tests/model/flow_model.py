@@ -6,7 +6,7 @@ from typing import Any
 
 from engine.flow.settings import FlowSettings
 
-PAUSES = [min(0.01 * 2**failures, 1.0) for failures in range(30)]
+PAUSES = [0.0, *(min(0.01 * 2**failures, 1.0) for failures in range(30))]
 
 # (state, what came) -> (state, places more or less, what becomes of the acks that count towards the next place)
 LAW: dict[tuple[str, str], tuple[str, int, str]] = {

@@ -41,6 +41,7 @@ ROUND_TRANSACTIONS = 100
 FULL_KILLS = 1000
 PARTS = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
 BATCH = 250
+TRANSACTIONS, FLOWS = transactions.Transactions(), flow.Flow()
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
 
@@ -69,8 +70,8 @@ class Soak:
         self.prove_flow(FULL_SCHEDULES)
         self.simulate_transactions(FULL_TRANSACTIONS)
         self.torture_kafka(kafka.FULL)
-        self.kill_transactions(transactions.FULL)
-        self.kill_flows(flow.FULL)
+        self.kill_transactions(TRANSACTIONS.full)
+        self.kill_flows(FLOWS.full)
         self.kill_around_spark(spark.FULL, spark.FROZEN_SECS)
 
     def run_rounds(self) -> None:
@@ -151,9 +152,9 @@ class Soak:
 
     def kill_transactions(self, kills: int) -> None:
         """Kill so many processes of transactional topologies."""
-        if "transaction-kills" not in self.parts or self.is_over or transactions.why_no():
+        if "transaction-kills" not in self.parts or self.is_over or TRANSACTIONS.why_no():
             return
-        self.figures.add_killed_transactions(transactions.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
+        self.figures.add_killed_transactions(TRANSACTIONS.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
         self.told = len(self.figures.violations)  # they have been printed
         self.tell()
 
@@ -161,7 +162,7 @@ class Soak:
         """Kill so many processes of topologies under flow control."""
         if "flow-kills" not in self.parts or self.is_over:
             return
-        self.figures.add_killed_flows(flow.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
+        self.figures.add_killed_flows(FLOWS.play(kills, self.draws.getrandbits(40), lambda: self.is_over))
         self.told = len(self.figures.violations)  # they have been printed
         self.tell()
 
@@ -216,8 +217,8 @@ def main() -> int:
         f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, "
         f"{FULL_SCHEDULES:,} schedules of a flow, {FULL_SIMULATIONS:,} runs, "
         f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {FULL_KILLS:,} kills"
-        f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {transactions.FULL:,} kills of transactions"
-        f", {flow.FULL:,} of flows"
+        f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {TRANSACTIONS.full:,} kills of transactions"
+        f", {FLOWS.full:,} of flows"
         f", {spark.FULL:,} kills around Spark"
     )
     parser.add_argument("--full", action="store_true", help=f"{counts}, however long it takes")
@@ -236,7 +237,7 @@ def main() -> int:
             print(f"no kills on {store}: {reason}", flush=True)
     if reason := kafka.why_no():
         print(f"no Kafka: {reason}", flush=True)
-    if reason := transactions.why_no():
+    if reason := TRANSACTIONS.why_no():
         print(f"no kills of transactions: {reason}", flush=True)
     if reason := spark.why_no():
         print(f"no kills around Spark: {reason}", flush=True)

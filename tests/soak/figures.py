@@ -4,16 +4,16 @@ import resource
 import sys
 from collections import Counter
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from tests.checkpoint.killing import STEPS
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
+from tests.soak import campaign
 from tests.soak.flow import Played as PlayedFlows
 from tests.soak.kafka import Played
 from tests.soak.kills import STORES, Killed
 from tests.soak.spark import Played as PlayedSpark
-from tests.soak.transactions import Played as PlayedTransactions
 from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
 OFFSETS: Final = "offsets"
@@ -107,7 +107,7 @@ class Figures:
         if played.verdict.violations:
             self.violations.append(played.describe())
 
-    def add_killed_transactions(self, played: PlayedTransactions) -> None:
+    def add_killed_transactions(self, played: campaign.Played[Any]) -> None:
         """Count rounds of kills of transactional topologies."""
         counts = self.killed_transactions
         counts.update(rounds=played.rounds, kills=played.kills)

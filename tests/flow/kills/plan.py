@@ -5,21 +5,22 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tests.flow.kills.combinations import Combination
-from tests.flow.kills.rounds import Death, death_at, death_at_an_instant
-from tests.flow.kills.steps import STEPS, Step
+from tests.flow.kills.killing import Death
+from tests.flow.kills.rounds import death_at, death_at_an_instant
+from tests.flow.kills.steps import STEPS, FlowStep
 
 INSTANT_SECS: Final = 0.05
 
 
-def spread(combinations: Iterable[Combination]) -> Mapping[Combination, list[Step]]:
+def spread(combinations: Iterable[Combination]) -> Mapping[Combination, list[FlowStep]]:
     """Give each step to one combination: those at the end to one each, for behind one of them no process may come to another."""
-    having: dict[Combination, list[Step]] = {combination: [] for combination in combinations}
+    having: dict[Combination, list[FlowStep]] = {combination: [] for combination in combinations}
     for step in sorted(STEPS.values(), key=lambda step: not step.is_at_the_end):
         having[min(having, key=lambda combination: len(having[combination]))].append(step)
     return having
 
 
-def chain(steps: Iterable[Step], instants: int, draws: random.Random, most_secs: float = INSTANT_SECS) -> list[Death]:
+def chain(steps: Iterable[FlowStep], instants: int, draws: random.Random, most_secs: float = INSTANT_SECS) -> list[Death]:
     """Return deaths at these steps, in an order in which each is come to, and at so many instants between them."""
     early = [step for step in steps if not step.is_at_the_end]
     deaths = [death_at(step, draws) for step in early]

@@ -12,8 +12,9 @@ import pytest
 
 from tests.flow.kills.combinations import COMBINATIONS, PAIRS, Combination
 from tests.flow.kills.plan import chain, spread
-from tests.flow.kills.rounds import KilledTopology, play
+from tests.flow.kills.rounds import KilledFlow
 from tests.flow.kills.steps import STEPS
+from tests.kills.rounds import play
 from tests.servers.required import required
 
 COUNT = 700
@@ -41,7 +42,7 @@ async def test_killed_at_steps_it_loses_no_record(combination: Combination, redi
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     draws = random.Random(seed)
-    topology = KilledTopology(combination, f"{redis}?prefix=kills-{secrets.token_hex(4)}", tmp_path, COUNT)
+    topology = KilledFlow(combination, f"{redis}?prefix=kills-{secrets.token_hex(4)}", tmp_path, COUNT)
 
     killed = await play(topology, chain(STEPS_OF[combination], 0, draws))
 

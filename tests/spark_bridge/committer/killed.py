@@ -14,8 +14,8 @@ import engine
 from engine import Config, Topology
 from engine.transactional import FileTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import SparkHandover
-from tests.transactional.kills.moments import Moment, after, before
-from tests.transactional.kills.steps import Step, arm
+from tests.kills.moments import after, before
+from tests.kills.steps import Step
 
 _LOCAL: Final = "spark_bridge.handover.storage.local"
 _WRITER: Final = "spark_bridge.committer.manifest_writer:ManifestWriter.write"
@@ -28,31 +28,27 @@ def below(folder: str) -> Callable[..., bool]:
     return lambda storage, name, *rest: name.startswith(folder)
 
 
-def _step(name: str, target: str, moment: Moment, counts: Callable[..., bool] | None = None) -> Step:
-    return Step(name, target, moment) if counts is None else Step(name, target, moment, counts)
-
-
 STEPS: Final = {
     step.name: step
     for step in (
-        _step("contract: not linked", f"{_LOCAL}:link", before),
-        _step("contract: linked", f"{_LOCAL}:link", after),
-        _step("staging: file not begun", "spark_bridge.committer.part_writer:PartWriter.__init__", before),
-        _step("staging: written, not forced to the disk", f"{_LOCAL}:sync_file", before),
-        _step("staging: forced to the disk, name not", f"{_LOCAL}:sync_folder", before),
-        _step("staging: durable, not reported", "spark_bridge.committer.share_writer:ShareWriter.finish", after),
-        _step("deciding: staged, no manifest", _WRITER, before),
-        _step("deciding: drafted, not linked", f"{_LOCAL}:link", before),
-        _step("deciding: linked, draft there", f"{_LOCAL}:link", after),
-        _step("deciding: manifest there, state behind", _WRITER, after),
-        _step("state: before the save", _STATE, before),
-        _step("state: saved", _STATE, after),
-        _step("deletion: not noted", f"{_RETENTION}:note_deleted", before),
-        _step("deletion: noted, nothing gone", f"{_RETENTION}:note_deleted", after),
-        _step("deletion: before a manifest goes", f"{_LOCAL}:LocalStorage._remove", before, below("manifests/0")),
-        _step("deletion: a manifest gone", f"{_LOCAL}:LocalStorage._remove", after, below("manifests/0")),
-        _step("deletion: before a file goes", f"{_LOCAL}:LocalStorage._remove", before, below("files/")),
-        _step("deletion: a file gone", f"{_LOCAL}:LocalStorage._remove", after, below("files/")),
+        Step("contract: not linked", f"{_LOCAL}:link", before),
+        Step("contract: linked", f"{_LOCAL}:link", after),
+        Step("staging: file not begun", "spark_bridge.committer.part_writer:PartWriter.__init__", before),
+        Step("staging: written, not forced to the disk", f"{_LOCAL}:sync_file", before),
+        Step("staging: forced to the disk, name not", f"{_LOCAL}:sync_folder", before),
+        Step("staging: durable, not reported", "spark_bridge.committer.share_writer:ShareWriter.finish", after),
+        Step("deciding: staged, no manifest", _WRITER, before),
+        Step("deciding: drafted, not linked", f"{_LOCAL}:link", before),
+        Step("deciding: linked, draft there", f"{_LOCAL}:link", after),
+        Step("deciding: manifest there, state behind", _WRITER, after),
+        Step("state: before the save", _STATE, before),
+        Step("state: saved", _STATE, after),
+        Step("deletion: not noted", f"{_RETENTION}:note_deleted", before),
+        Step("deletion: noted, nothing gone", f"{_RETENTION}:note_deleted", after),
+        Step("deletion: before a manifest goes", f"{_LOCAL}:LocalStorage._remove", before, below("manifests/0")),
+        Step("deletion: a manifest gone", f"{_LOCAL}:LocalStorage._remove", after, below("manifests/0")),
+        Step("deletion: before a file goes", f"{_LOCAL}:LocalStorage._remove", before, below("files/")),
+        Step("deletion: a file gone", f"{_LOCAL}:LocalStorage._remove", after, below("files/")),
     )
 }
 """Where a process dies."""
@@ -74,7 +70,7 @@ def handover_of(folder: str) -> SparkHandover:
 async def main(folder: str, state: str, source: str, batch: int, step: str | None, number: int) -> None:
     """Run to the end, or to the step."""
     if step is not None:
-        arm(STEPS[step], number, 0.0)
+        STEPS[step].arm(number, 0.0)
     arm_tidying()
     config = Config(state_provider=f"sqlite:///{state}", batch_interval_ms=5)
     async with engine.run(topology(handover_of(folder), source, batch), config) as run:

@@ -7,20 +7,14 @@ It dies with the program that holds the other end of its stdin.
 
 import asyncio
 import json
-import os
-import signal
 import sys
 from dataclasses import asdict, dataclass
-from typing import Final
 
-import engine
 from engine import Config
+from tests.kills import lives
 from tests.spark_bridge.committer.killed import STEPS, arm_tidying
 from tests.spark_bridge.kills.flow import topology_of
 from tests.spark_bridge.kills.places import Places
-from tests.transactional.kills.steps import arm
-
-RUNS: Final = b"runs\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,16 +44,10 @@ class Life:
 
 async def main(life: Life) -> None:
     """Run."""
-    asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)
     arm_tidying()
-    if life.step is not None:
-        arm(STEPS[life.step], life.number, 0.0)
     config = Config(state_provider=f"sqlite:///{life.places.path('state.db')}", batch_interval_ms=5)
     topology = topology_of(life.places, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)
-    async with engine.run(topology, config) as run:
-        sys.stdout.buffer.write(RUNS)
-        sys.stdout.buffer.flush()
-        await run.completed()
+    await lives.live(topology, config, lives.Death(step=life.step, at=life.number, flight_secs=0.0), STEPS)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.spark_bridge.kills.engine_life import RUNS, Life
+from tests.kills.lives import RUNS
+from tests.spark_bridge.kills.engine_life import Life
 from tests.spark_bridge.kills.judge import Watch, folder_faults, position_faults, sink_faults
 from tests.spark_bridge.kills.places import PARTITIONS, Places
 from tests.spark_bridge.kills.plan import EngineDeath, PipelineDeath

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from tests.transactional.kills.combinations import COMBINATIONS, Combination
-from tests.transactional.kills.rounds import Death
-from tests.transactional.kills.steps import STEPS, Step
+from tests.transactional.kills.killing import Death
+from tests.transactional.kills.steps import STEPS, TransactionStep
 
 BATCH: Final = 3
 """Lines of each partition in a batch, here: many batches of few lines."""
@@ -14,23 +14,23 @@ BATCH: Final = 3
 MOST_INSTANT_SECS: Final = 0.3
 
 
-def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[Step]]:
+def spread(combinations: Iterable[Combination] = COMBINATIONS) -> Mapping[Combination, list[TransactionStep]]:
     """Give each step to one combination that comes to it, those with few to choose from first, so that all have about as many."""
-    having: dict[Combination, list[Step]] = {combination: [] for combination in combinations}
+    having: dict[Combination, list[TransactionStep]] = {combination: [] for combination in combinations}
     choices = {step.name: [combination for combination in having if step.where(combination)] for step in STEPS.values()}
     for step in sorted(STEPS.values(), key=lambda step: len(choices[step.name])):
         having[min(choices[step.name], key=lambda combination: len(having[combination]))].append(step)
     return having
 
 
-def among(steps: Iterable[Step]) -> tuple[int, int]:
+def among(steps: Iterable[TransactionStep]) -> tuple[int, int]:
     """Between which places of the chain of these steps others may die without any of the steps being missed."""
     ranks = [(step.rank, step.prepared_by is not None) for step in steps]
     first = sum(rank == 0 for rank, _ in ranks)
     return first, first + ranks.count((1, False))
 
 
-def chain(steps: Iterable[Step], draws: random.Random) -> list[Death]:
+def chain(steps: Iterable[TransactionStep], draws: random.Random) -> list[Death]:
     """Return deaths at these steps, in an order in which each is come to."""
     deaths: list[Death] = []
     prepared_by: str | None = None
@@ -38,8 +38,8 @@ def chain(steps: Iterable[Step], draws: random.Random) -> list[Death]:
         if step.prepared_by not in (None, prepared_by):
             deaths.append(Death(step=step.prepared_by, batch=BATCH))
         prepared_by = step.prepared_by
-        number = 1 if step.is_rare else draws.choice([1, 2])
-        deaths.append(drawn(draws, step=step.name, number=number, batch=draws.choice([BATCH, BATCH + 1])))
+        at = 1 if step.is_rare else draws.choice([1, 2])
+        deaths.append(drawn(draws, step=step.name, at=at, batch=draws.choice([BATCH, BATCH + 1])))
     return deaths
 
 

@@ -1,30 +1,15 @@
-"""Where a process dies by kill -9: the steps of both phases, as data. `arm` makes it die there; the product knows nothing of it."""
+"""Where a process of transactions dies by kill -9: the steps of both phases."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.names import BATCH_STREAM, COMMIT_STREAM
+from tests.kills.moments import after, before, between, half_way, in_flight, in_transaction, when_done
+from tests.kills.steps import Step
 from tests.transactional.kills.combinations import STORES, Combination
-from tests.transactional.kills.moments import (
-    Death,
-    Moment,
-    after,
-    before,
-    between,
-    half_way,
-    in_flight,
-    in_transaction,
-    put_deadly_call,
-    when_done,
-)
 
 # Which calls
-
-
-def every(*arguments: Any) -> bool:
-    """All of them."""
-    return True
 
 
 def on(stream: str) -> Callable[..., bool]:
@@ -112,15 +97,9 @@ def opaque_values_in(store: str) -> Callable[[Combination], bool]:
 
 
 @dataclass(frozen=True)
-class Step:
-    """One place to die at."""
+class TransactionStep(Step):
+    """And which processes come there."""
 
-    name: str
-    target: str
-    """`module:Class.method`: the call."""
-    moment: Moment
-    counts: Callable[..., bool] = every
-    """Which calls, by their arguments, the object first."""
     where: Callable[[Combination], bool] = anywhere
     prepared_by: str | None = None
     """The step at which the process before must have died, for this one to be come to."""
@@ -150,74 +129,75 @@ _REDIS: Final = "engine.state.redis.link:RedisLink.run"
 _UPDATED: Final = "words: updated, not reported"
 
 
-def _coordinator_steps() -> Iterator[Step]:
-    yield Step("coordinator: before it claims", f"{_STATE}.claim", before)
-    yield Step("coordinator: claimed, nothing begun", f"{_STATE}.claim", after)
-    yield Step("coordinator: begun, before the batch tuple", f"{_COORDINATOR}._send", before, on(BATCH_STREAM))
-    yield Step("coordinator: behind the batch tuple", f"{_COORDINATOR}._send", after, on(BATCH_STREAM))
-    yield Step("coordinator: processed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("processing"))
-    yield Step("coordinator: processed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("processing"))
-    yield Step("coordinator: before the save", f"{_STATE}.save", before, is_no_last)
-    yield Step("coordinator: saved, not answered", f"{_STATE}.save", after, is_no_last)
-    yield Step("coordinator: before the commit tuple", f"{_COORDINATOR}._send", before, on(COMMIT_STREAM))
-    yield Step("coordinator: behind the commit tuple", f"{_COORDINATOR}._send", after, on(COMMIT_STREAM))
-    yield Step("coordinator: committed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("commit"))
-    yield Step("coordinator: committed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("commit"))
-    yield Step("coordinator: before the last save", f"{_STATE}.save", before, is_last, rank=2)
-    yield Step("coordinator: in the last save", f"{_STATE}.save", in_flight, is_last, rank=2)
-    yield Step("coordinator: saved the last", f"{_STATE}.save", after, is_last, rank=2)
+def _coordinator_steps() -> Iterator[TransactionStep]:
+    yield TransactionStep("coordinator: before it claims", f"{_STATE}.claim", before)
+    yield TransactionStep("coordinator: claimed, nothing begun", f"{_STATE}.claim", after)
+    yield TransactionStep("coordinator: begun, before the batch tuple", f"{_COORDINATOR}._send", before, on(BATCH_STREAM))
+    yield TransactionStep("coordinator: behind the batch tuple", f"{_COORDINATOR}._send", after, on(BATCH_STREAM))
+    yield TransactionStep("coordinator: processed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("processing"))
+    yield TransactionStep("coordinator: processed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("processing"))
+    yield TransactionStep("coordinator: before the save", f"{_STATE}.save", before, is_no_last)
+    yield TransactionStep("coordinator: saved, not answered", f"{_STATE}.save", after, is_no_last)
+    yield TransactionStep("coordinator: before the commit tuple", f"{_COORDINATOR}._send", before, on(COMMIT_STREAM))
+    yield TransactionStep("coordinator: behind the commit tuple", f"{_COORDINATOR}._send", after, on(COMMIT_STREAM))
+    yield TransactionStep("coordinator: committed, not taken in", f"{_COORDINATOR}.ack", before, of_tree("commit"))
+    yield TransactionStep("coordinator: committed, and taken in", f"{_COORDINATOR}.ack", after, of_tree("commit"))
+    yield TransactionStep("coordinator: before the last save", f"{_STATE}.save", before, is_last, rank=2)
+    yield TransactionStep("coordinator: in the last save", f"{_STATE}.save", in_flight, is_last, rank=2)
+    yield TransactionStep("coordinator: saved the last", f"{_STATE}.save", after, is_last, rank=2)
     for store in ("sqlite", "redis", "zookeeper"):
-        yield Step(f"coordinator: in the claim in {store}", f"{_STATE}.claim", in_flight, where=state_in(store))
-        yield Step(f"coordinator: in the save in {store}", f"{_STATE}.save", in_flight, is_no_last, state_in(store))
+        yield TransactionStep(f"coordinator: in the claim in {store}", f"{_STATE}.claim", in_flight, where=state_in(store))
+        yield TransactionStep(f"coordinator: in the save in {store}", f"{_STATE}.save", in_flight, is_no_last, state_in(store))
 
 
-def _emitter_steps() -> Iterator[Step]:
-    yield Step("emitter: before emission", f"{_EMITTER}._emit", before)
-    yield Step("emitter: half-way through a partition", f"{_COLLECTOR}.emit_many", half_way, has_rows)
-    yield Step("emitter: a partition emitted", f"{_COLLECTOR}.take_digest", before)
-    yield Step("emitter: emitted, not replied", f"{_PORT}.reply", before)
-    yield Step("emitter: replied, not reported", f"{_PORT}.reply", after)
-    yield Step("emitter: reported, not acked", f"{_EMITTER}._emit", after)
-    yield Step("emitter: before its commit", f"{_GROUP}.commit", before, where=from_kafka)
-    yield Step("emitter: behind its commit", f"{_GROUP}.commit", after, where=from_kafka)
+def _emitter_steps() -> Iterator[TransactionStep]:
+    yield TransactionStep("emitter: before emission", f"{_EMITTER}._emit", before)
+    yield TransactionStep("emitter: half-way through a partition", f"{_COLLECTOR}.emit_many", half_way, has_rows)
+    yield TransactionStep("emitter: a partition emitted", f"{_COLLECTOR}.take_digest", before)
+    yield TransactionStep("emitter: emitted, not replied", f"{_PORT}.reply", before)
+    yield TransactionStep("emitter: replied, not reported", f"{_PORT}.reply", after)
+    yield TransactionStep("emitter: reported, not acked", f"{_EMITTER}._emit", after)
+    yield TransactionStep("emitter: before its commit", f"{_GROUP}.commit", before, where=from_kafka)
+    yield TransactionStep("emitter: behind its commit", f"{_GROUP}.commit", after, where=from_kafka)
 
 
-def _bolt_steps() -> Iterator[Step]:
-    yield Step("split: first execute", f"{_BOLTS}:Split.execute", before)
-    yield Step("split: finished, not reported", f"{_HOST}.finished", before, hosted("split"))
-    yield Step("partial: first execute", f"{_BOLTS}:Partial.execute", before)
-    yield Step("partial: before finish_batch", f"{_BOLTS}:Partial.finish_batch", before)
-    yield Step("partial: finished, not reported", f"{_HOST}.finished", before, hosted("partial"))
-    yield Step("partial: reported", f"{_HOST}.finished", after, hosted("partial"))
+def _bolt_steps() -> Iterator[TransactionStep]:
+    yield TransactionStep("split: first execute", f"{_BOLTS}:Split.execute", before)
+    yield TransactionStep("split: finished, not reported", f"{_HOST}.finished", before, hosted("split"))
+    yield TransactionStep("partial: first execute", f"{_BOLTS}:Partial.execute", before)
+    yield TransactionStep("partial: before finish_batch", f"{_BOLTS}:Partial.finish_batch", before)
+    yield TransactionStep("partial: finished, not reported", f"{_HOST}.finished", before, hosted("partial"))
+    yield TransactionStep("partial: reported", f"{_HOST}.finished", after, hosted("partial"))
 
 
-def _committer_steps() -> Iterator[Step]:
-    yield Step("words: before the update", _UPDATE, before, updates("words"))
-    yield Step("words: one task while the other is done", _UPDATE, when_done(("words", 1)), updates("words", 0))
-    yield Step("words: while the total is done", _UPDATE, when_done(("total", 0)), updates("words"))
-    yield Step("total: while the words are done", _UPDATE, when_done(("words", 0), ("words", 1)), updates("total"))
-    yield Step("mirror: behind the words, before the update", _UPDATE, before, updates("mirror"))
-    yield Step("mirror: while words and total are done", _UPDATE, when_done(("words", 0), ("words", 1), ("total", 0)), updates("mirror"))
+def _committer_steps() -> Iterator[TransactionStep]:
+    yield TransactionStep("words: before the update", _UPDATE, before, updates("words"))
+    yield TransactionStep("words: one task while the other is done", _UPDATE, when_done(("words", 1)), updates("words", 0))
+    yield TransactionStep("words: while the total is done", _UPDATE, when_done(("total", 0)), updates("words"))
+    yield TransactionStep("total: while the words are done", _UPDATE, when_done(("words", 0), ("words", 1)), updates("total"))
+    yield TransactionStep("mirror: behind the words, before the update", _UPDATE, before, updates("mirror"))
+    done_before = when_done(("words", 0), ("words", 1), ("total", 0))
+    yield TransactionStep("mirror: while words and total are done", _UPDATE, done_before, updates("mirror"))
     for component in ("words", "total", "mirror"):
-        yield Step(f"{component}: updated, not reported", f"{_HOST}.finished", before, hosted(component))
-        yield Step(f"{component}: reported", f"{_HOST}.finished", after, hosted(component))
+        yield TransactionStep(f"{component}: updated, not reported", f"{_HOST}.finished", before, hosted(component))
+        yield TransactionStep(f"{component}: reported", f"{_HOST}.finished", after, hosted(component))
 
 
-def _store_steps() -> Iterator[Step]:
+def _store_steps() -> Iterator[TransactionStep]:
     for store in STORES:
         target, where = _STORES[store], values_in(store)
-        yield Step(f"{store}: before a map is made", f"{target}.create", before, where=where, rank=0)
-        yield Step(f"{store}: a map is made", f"{target}.create", after, where=where, rank=0)
-        yield Step(f"{store}: before its write", f"{target}.write", before, where=where)
-        yield Step(f"{store}: in its write", f"{target}.write", in_flight, where=where)
-        yield Step(f"{store}: written, not answered", f"{target}.write", after, where=where)
+        yield TransactionStep(f"{store}: before a map is made", f"{target}.create", before, where=where, rank=0)
+        yield TransactionStep(f"{store}: a map is made", f"{target}.create", after, where=where, rank=0)
+        yield TransactionStep(f"{store}: before its write", f"{target}.write", before, where=where)
+        yield TransactionStep(f"{store}: in its write", f"{target}.write", in_flight, where=where)
+        yield TransactionStep(f"{store}: written, not answered", f"{target}.write", after, where=where)
         undone = opaque_values_in(store)
         for name, moment in ("before an undo", before), ("in an undo", in_flight), ("undone", after):
-            yield Step(f"{store}: {name}", f"{target}.undo", moment, where=undone, prepared_by=_UPDATED)
+            yield TransactionStep(f"{store}: {name}", f"{target}.undo", moment, where=undone, prepared_by=_UPDATED)
     transaction = "engine.state.sqlite.file:SqliteFile._transaction"
-    yield Step("sqlite: written, not committed", transaction, in_transaction, writes_values, values_in("sqlite"))
-    yield Step("redis: between two parts", "engine.transactional.values.redis:_parts", between, where=values_in("redis"))
-    yield Step("redis: a part undone", _REDIS, after, runs("UNDO_PART"), opaque_values_in("redis"), _UPDATED)
+    yield TransactionStep("sqlite: written, not committed", transaction, in_transaction, writes_values, values_in("sqlite"))
+    yield TransactionStep("redis: between two parts", "engine.transactional.values.redis:_parts", between, where=values_in("redis"))
+    yield TransactionStep("redis: a part undone", _REDIS, after, runs("UNDO_PART"), opaque_values_in("redis"), _UPDATED)
 
 
 STEPS: Final = {
@@ -225,11 +205,6 @@ STEPS: Final = {
 }
 
 
-def steps_of(combination: Combination) -> list[Step]:
+def steps_of(combination: Combination) -> list[TransactionStep]:
     """The steps that a combination comes to."""
     return [step for step in STEPS.values() if step.where(combination)]
-
-
-def arm(step: Step, number: int, flight_secs: float) -> None:
-    """Have this process die when it comes to a step for the n-th time."""
-    put_deadly_call(step.target, step.moment, Death(step.counts, number, flight_secs))

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.kills.rounds import AT_AN_INSTANT, play
 from tests.transactional.kills.combinations import COMBINATIONS, SPOUTS, STATES, STORES, Combination
 from tests.transactional.kills.plan import chain, drawn_instant, spread
-from tests.transactional.kills.rounds import AT_AN_INSTANT, KilledTopology, Servers, drawn_lines, play
+from tests.transactional.kills.rounds import KilledTransactions, Servers, drawn_lines
 from tests.transactional.kills.steps import STEPS
 
 pytestmark = pytest.mark.timeout(300)
@@ -36,7 +37,7 @@ async def test_killed_at_steps_it_counts_each_word_once(combination: Combination
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     draws = random.Random(seed)
-    topology = KilledTopology(combination, servers, tmp_path, f"kills-{secrets.token_hex(4)}", drawn_lines(draws, LINES))
+    topology = KilledTransactions(combination, servers, tmp_path, f"kills-{secrets.token_hex(4)}", drawn_lines(draws, LINES))
     at_steps = chain(DEATHS[combination], draws)
 
     killed = await play(topology, [*at_steps, drawn_instant(draws)])

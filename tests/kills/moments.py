@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeAlias
 
 Call: TypeAlias = Callable[..., Any]
-Moment: TypeAlias = Callable[["Death", Call], Call]
+Moment: TypeAlias = Callable[["Trigger", Call], Call]
 """Puts another call in the place of one, which dies in the midst of it."""
 
 WRONG_STEP: Final = 70
@@ -21,7 +21,7 @@ WRONG_STEP: Final = 70
 
 
 @dataclass
-class Death:
+class Trigger:
     """Dies when a call that counts comes for the n-th time."""
 
     counts: Callable[..., bool]
@@ -46,96 +46,96 @@ class Death:
         raise AssertionError("not dead")
 
 
-def put_deadly_call(target: str, moment: Moment, death: Death) -> None:
+def put_deadly_call(target: str, moment: Moment, trigger: Trigger) -> None:
     """Have this process die at the call `module:Class.method`."""
     module, _, path = target.partition(":")
     owner: Any = importlib.import_module(module)
     *outer, name = path.split(".")
     for each in outer:
         owner = getattr(owner, each)
-    setattr(owner, name, moment(death, getattr(owner, name)))
+    setattr(owner, name, moment(trigger, getattr(owner, name)))
 
 
-def before(death: Death, call: Call) -> Call:
+def before(trigger: Trigger, call: Call) -> Call:
     """Before it is made."""
 
     @functools.wraps(call)
     def dying(*arguments: Any, **named: Any) -> Any:
-        if death.is_due(*arguments):
-            death.strike()
+        if trigger.is_due(*arguments):
+            trigger.strike()
         return call(*arguments, **named)
 
     return dying
 
 
-def after(death: Death, call: Call) -> Call:
+def after(trigger: Trigger, call: Call) -> Call:
     """When it is done, before whoever made it hears of that."""
 
     @functools.wraps(call)
     async def dying_later(*arguments: Any, **named: Any) -> Any:
         result = await call(*arguments, **named)
-        if death.is_due(*arguments):
-            death.strike()
+        if trigger.is_due(*arguments):
+            trigger.strike()
         return result
 
     @functools.wraps(call)
     def dying(*arguments: Any, **named: Any) -> Any:
         result = call(*arguments, **named)
-        if death.is_due(*arguments):
-            death.strike()
+        if trigger.is_due(*arguments):
+            trigger.strike()
         return result
 
     return dying_later if inspect.iscoroutinefunction(call) else dying
 
 
-def in_flight(death: Death, call: Call) -> Call:
+def in_flight(trigger: Trigger, call: Call) -> Call:
     """While it is under way: what was sent may be done, or not, or later."""
 
     @functools.wraps(call)
     async def dying(*arguments: Any, **named: Any) -> Any:
-        if death.is_due(*arguments):
-            await asyncio.wait([asyncio.ensure_future(call(*arguments, **named))], timeout=death.flight_secs)
-            death.strike()
+        if trigger.is_due(*arguments):
+            await asyncio.wait([asyncio.ensure_future(call(*arguments, **named))], timeout=trigger.flight_secs)
+            trigger.strike()
         return await call(*arguments, **named)
 
     return dying
 
 
-def in_transaction(death: Death, call: Call) -> Call:
+def in_transaction(trigger: Trigger, call: Call) -> Call:
     """When the work that it was given is done, and not committed."""
 
     @functools.wraps(call)
     def dying(owner: Any, work: Call) -> Any:
         def deadly(*arguments: Any) -> NoReturn:
             work(*arguments)
-            death.strike()
+            trigger.strike()
 
-        return call(owner, deadly if death.is_due(owner, work) else work)
+        return call(owner, deadly if trigger.is_due(owner, work) else work)
 
     return dying
 
 
-def half_way(death: Death, call: Call) -> Call:
+def half_way(trigger: Trigger, call: Call) -> Call:
     """When half of the rows are emitted."""
 
     @functools.wraps(call)
     def dying(emitter: Any, rows: list[Any], *stream: str) -> Any:
-        if death.is_due(emitter, rows):
+        if trigger.is_due(emitter, rows):
             call(emitter, rows[: len(rows) // 2], *stream)
-            death.strike()
+            trigger.strike()
         return call(emitter, rows, *stream)
 
     return dying
 
 
-def between(death: Death, call: Call) -> Call:
+def between(trigger: Trigger, call: Call) -> Call:
     """Between two parts that a generator gives."""
 
     @functools.wraps(call)
     def dying(*arguments: Any) -> Iterator[Any]:
         for number, part in enumerate(call(*arguments)):
-            if number and death.is_due(*arguments):
-                death.strike()
+            if number and trigger.is_due(*arguments):
+                trigger.strike()
             yield part
 
     return dying
@@ -144,16 +144,16 @@ def between(death: Death, call: Call) -> Call:
 def when_done(*others: tuple[str, int]) -> Moment:
     """Before an update, when these other committers (component, task) are done with the same batch."""
 
-    def moment(death: Death, call: Call) -> Call:
+    def moment(trigger: Trigger, call: Call) -> Call:
         done: defaultdict[Any, set[tuple[str, int]]] = defaultdict(set)
         changed = asyncio.Condition()
 
         @functools.wraps(call)
         async def dying(values: Any, attempt: Any, *arguments: Any, **named: Any) -> Any:
-            if death.is_due(values, attempt):
+            if trigger.is_due(values, attempt):
                 async with changed:
                     await changed.wait_for(lambda: done[attempt].issuperset(others))
-                death.strike()
+                trigger.strike()
             result = await call(values, attempt, *arguments, **named)
             async with changed:
                 done[attempt].add((values._context.component_id, values._context.task_index))

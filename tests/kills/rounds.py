@@ -1,0 +1,119 @@
+"""One topology that is killed again and again, and started again until it is complete; then it is judged."""
+
+import asyncio
+import os
+import signal
+import sys
+from abc import ABC, abstractmethod
+from asyncio.subprocess import PIPE
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from tests.kills.lives import BEGINS, RUNS, Death, told
+
+AT_AN_INSTANT: Final = "at an instant"
+MOST_SECS: Final = 60.0
+"""What takes longer hangs."""
+TAIL_CHARACTERS: Final = 3000
+
+
+@dataclass
+class Killed:
+    """What came of a round."""
+
+    combination: Any
+    deaths: Counter[str] = field(default_factory=Counter)
+    """By step, and `at an instant`."""
+    lives: int = 0
+    violations: list[str] = field(default_factory=list)
+
+
+KilledT = TypeVar("KilledT", bound=Killed)
+DeathT = TypeVar("DeathT", bound=Death)
+
+
+class KilledTopology(ABC, Generic[KilledT, DeathT]):
+    """The processes of one round, one after the other, in a folder of their own."""
+
+    module: ClassVar[str]
+    """What a process runs: it is told its places and its death."""
+    to_its_end: ClassVar[Any]
+    """The death of the last process: none."""
+
+    def __init__(self, killed: KilledT, places: Any, folder: Path) -> None:
+        self.killed = killed
+        self.places = places
+        self.folder = folder
+
+    async def prepare(self) -> None:
+        """Put what is read where it is read."""
+
+    async def after_life(self) -> None:
+        """Look at what a process left."""
+
+    @abstractmethod
+    async def judge(self) -> None:
+        """Note what is violated, when the last process was complete."""
+
+    async def die(self, death: DeathT) -> bool:
+        """Have a process live until its death; tell whether it died so. One that was complete before did not."""
+        status = await self._live(death)
+        if status == -signal.SIGKILL:
+            self.killed.deaths[death.step or AT_AN_INSTANT] += 1
+        elif status != 0:
+            self._violated(f"a process ended with status {status}, and was not killed")
+        await self.after_life()
+        return status == -signal.SIGKILL
+
+    async def finish(self) -> KilledT:
+        """Have a process live to its end, and judge."""
+        status = await self._live(self.to_its_end)
+        if status != 0:
+            self._violated(f"the last process ended with status {status}")
+            return self.killed
+        await self.after_life()
+        await self.judge()
+        return self.killed
+
+    async def _live(self, death: DeathT) -> int | None:
+        """Start a process, and have it die; return its exit status."""
+        self.killed.lives += 1
+        command = [sys.executable, "-m", self.module, told(self.places, death, self.killed.lives)]
+        with self._log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log)
+        assert process.stdout is not None
+        try:
+            async with asyncio.timeout(MOST_SECS):
+                while await process.stdout.readline() not in (BEGINS if death.from_the_beginning else RUNS, b""):
+                    pass
+            async with asyncio.timeout(MOST_SECS if death.secs is None else death.secs):
+                await process.wait()
+        except TimeoutError:
+            if death.secs is None:
+                self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
+        finally:
+            if process.returncode is None:
+                os.kill(process.pid, signal.SIGKILL)  # process.kill() would reap one that ends just then, and its status be lost
+            await process.communicate()
+        return process.returncode
+
+    @property
+    def _log(self) -> Path:
+        return self.folder / "log"
+
+    def _violated(self, text: str) -> None:
+        said = self._log.read_text(errors="replace")[-TAIL_CHARACTERS:]
+        self.killed.violations.append(f"{text}\n{said}")
+
+
+async def play(topology: KilledTopology[KilledT, DeathT], deaths: Iterable[DeathT]) -> KilledT:
+    """Have processes die, at all steps that are named, then one live to the end, and judge it."""
+    await topology.prepare()
+    for death in deaths:
+        if not await topology.die(death) and death.step is not None:
+            topology.killed.violations.append(f"a process did not come to its death: {death}")
+            return topology.killed
+    return await topology.finish()
