@@ -17,6 +17,7 @@ cdef class Sending:
     cdef readonly Py_ssize_t records
     cdef readonly bint is_outstanding   # at the task, as far as its consumer knows
     cdef readonly bint was_called_back  # its pack was sent again, though the task may still do it
+    cdef public object contents         # what the bolt gets, and says by which of its records it stands; None where nobody asks
     cdef bint filled                    # the window was full with it
 
 
@@ -35,7 +36,8 @@ cdef class AdaptiveFlowConsumer:
     cdef double record_secs, pack_service   # smoothed; 0 before the first ack
     cdef double last_settle
     cdef Py_ssize_t credit              # acks that count towards the next place of the window
-    cdef int failures                   # in a row
+    cdef readonly Py_ssize_t run        # which row of failures it is in, counted; an ack ends one
+    cdef int failures                   # in this row
     cdef Py_ssize_t place               # among the tasks to choose from
     cdef dict there                     # the sendings that are at the task, the oldest first
 

@@ -129,7 +129,9 @@ cdef class AdaptiveFlowConsumer:
         record(self.service, service / sending.records)
         self.record_secs += (service / sending.records - self.record_secs) / (1 if first else SMOOTHING * self.width)
         self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.width)
-        self.failures = 0
+        if self.failures:
+            self.failures = 0
+            self.run += 1
         if passed > self.threshold():
             self.code = SLOW
             self.shrink()
@@ -153,15 +155,35 @@ cdef class AdaptiveFlowConsumer:
         self.resends += 1
         self.code = BUSY
         self.shrink()
-        self.paused_until = now
-        if self.failures:  # one alone is a bad record's doing as likely as the task's
-            self.paused_until += min(FIRST_PAUSE_SECS * 2.0 ** min(self.failures - 1, 20), LONGEST_PAUSE_SECS)
         self.failures += 1
+        self.paused_until = now + pause_after(self.failures)
         return True
+
+    def failed_again(self, Sending sending not None, double now):
+        """A record failed there that has failed before, alone: that says nothing of the task. A BUSY one pauses as long as before."""
+        if not sending.is_outstanding:
+            return False
+        self.take_back(sending, now)
+        self.resends += 1
+        if self.code == BUSY:
+            self.paused_until = max(self.paused_until, now + pause_after(self.failures))
+        return True
+
+    def excused(self, Py_ssize_t run, Py_ssize_t places):
+        """A failure in that row was a record's doing: it gets the places back that it lost by it, and where it was the only one, it is BUSY
+        no more."""
+        self.window = min(self.window + places, self.max_window)
+        if run != self.run or self.failures == 0:
+            return
+        self.failures -= 1
+        if self.failures == 0:
+            self.code = NORMAL
+            self.credit = 0
 
     def stalled(self, double now):
         """It has acked nothing for too long: BUSY."""
         self.code = BUSY
+        self.run += 1
         self.paused_until = now + LONGEST_PAUSE_SECS
 
     def called_back(self, Sending sending not None, double now):
@@ -193,6 +215,11 @@ cdef class AdaptiveFlowConsumer:
         self.credit = 0
         if self.window > 1:
             self.window -= 1
+
+
+cdef double pause_after(int failures) noexcept:
+    """One alone is a bad record's doing as likely as the task's."""
+    return 0.0 if failures < 2 else min(FIRST_PAUSE_SECS * 2.0 ** min(failures - 2, 20), LONGEST_PAUSE_SECS)
 
 
 @cython.final

@@ -15,6 +15,7 @@ cdef class Pack:
     cdef readonly list entries          # (position, record, when it was yielded, bytes) of each
     cdef public int tries               # how often it has failed
     cdef public bint is_done
+    cdef public object blame            # against whom its failure is held, until it fails elsewhere too; else None
     cdef list parts                     # its records as packs of their own, once it was split; else None
 
 
@@ -26,12 +27,14 @@ cdef class FlowFeed:                    # not final: the base of FlowController
     cdef readonly object buffer         # a deque of entries
     cdef readonly list resends          # a heap of (when it is due, its first number, the pack, the task that had it)
     cdef public double next_stall_look
+    cdef bint probed_again              # the last pack for a BUSY task was one that had failed before
     cdef Py_ssize_t pack_records, pack_bytes, max_pending
     cdef Py_ssize_t buffered_bytes
     cdef double pack_secs, pack_age_secs
     cdef object size_of
 
     cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1
+    cdef bint is_turn_of_new(self, AdaptiveFlowConsumer consumer) noexcept
     cdef bint waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now) except -1
     cdef list take_entries(self, Py_ssize_t most)
     cdef bint note_done(self, Pack pack) except -1

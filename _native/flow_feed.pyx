@@ -6,7 +6,7 @@ from collections import deque as _deque
 
 cimport cython
 
-from _native.flow_consumer cimport AdaptiveFlowConsumer, FlowTasks, Sending
+from _native.flow_consumer cimport BUSY, AdaptiveFlowConsumer, FlowTasks, Sending
 
 cdef object deque = _deque
 
@@ -72,6 +72,15 @@ cdef class Pack:
         self.parts = [Pack(self.first + index, [entry], self.tries) for index, entry in enumerate(self.entries)]
         return self.parts
 
+    def split_around(self, Py_ssize_t index):
+        """Split it: the record at this place, which has failed, and the packs before it and behind it, which have not."""
+        cdef list entries = self.entries
+        one = Pack(self.first + index, entries[index:index + 1], self.tries)
+        others = [Pack(self.first, entries[:index], self.tries - 1), Pack(one.first + 1, entries[index + 1:], self.tries - 1)]
+        others = [each for each in others if each.entries]
+        self.parts = [one, *others]
+        return one, others
+
     def __repr__(self):
         return f"<Pack {self.first}-{self.last}>"
 
@@ -106,12 +115,12 @@ cdef class FlowFeed:
         cdef AdaptiveFlowConsumer consumer
         if now >= self.next_stall_look:
             self.look_for_stalls(now)
-        if (self.resends and self.is_resend_due(now)) or self.sent - self.prefix.done >= self.max_pending or self.is_last:
-            return 0
-        if self.buffered_bytes >= self.pack_bytes:
+        if self.sent - self.prefix.done >= self.max_pending or self.is_last or self.buffered_bytes >= self.pack_bytes:
             return 0
         consumer = self.tasks.choose(now)
-        return 0 if consumer is None else max(0, self.most_records(consumer) - <Py_ssize_t>len(self.buffer))
+        if consumer is None or (self.resends and self.is_resend_due(now) and not self.is_turn_of_new(consumer)):
+            return 0
+        return max(0, self.most_records(consumer) - <Py_ssize_t>len(self.buffer))
 
     def offer(self, position, record, double now):
         """Take a record in, behind those that were taken before; True where their bytes fill a pack, and no more is wanted.
@@ -128,19 +137,25 @@ cdef class FlowFeed:
         cdef AdaptiveFlowConsumer consumer
         cdef Py_ssize_t most
         cdef Pack pack
-        if self.resends and self.is_resend_due(now):
-            return self.resend(now)
-        if not self.buffer or self.sent - self.prefix.done >= self.max_pending:
+        cdef bint has_new = len(self.buffer) > 0 and self.sent - self.prefix.done < self.max_pending
+        cdef bint is_due = len(self.resends) > 0 and self.is_resend_due(now)
+        if not (has_new or is_due):
             return None
         consumer = self.tasks.choose(now)
         if consumer is None:
             return None
+        if is_due and not (has_new and self.is_turn_of_new(consumer)):
+            return self.resend(now)
         most = self.most_records(consumer)
         if self.waits_to_fill(consumer, most, now):
             return None
         pack = Pack(self.sent + 1, self.take_entries(most))
         self.sent += len(pack.entries)
         return self.put(pack, consumer, now)
+
+    cdef bint is_turn_of_new(self, AdaptiveFlowConsumer consumer) noexcept:
+        """True where only a BUSY task has room, and was sent what had failed: bad records alone would keep it BUSY."""
+        return consumer.code == BUSY and self.probed_again
 
     cdef bint waits_to_fill(self, AdaptiveFlowConsumer consumer, Py_ssize_t most, double now) except -1:
         """True while a pack had better grow: the task has work, and no record of it is old."""
@@ -173,6 +188,8 @@ cdef class FlowFeed:
 
     cdef Sending put(self, Pack pack, AdaptiveFlowConsumer consumer, double now):
         self.tasks.went_to(consumer)
+        if consumer.code == BUSY:
+            self.probed_again = pack.tries > 0
         return consumer.send(pack, len(pack.entries), now)
 
     def settled(self, Sending sending not None, double now):

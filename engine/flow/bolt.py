@@ -9,17 +9,20 @@ from engine.errors import UsageError
 from engine.flow.pack import Records
 from engine.topology import BasicBolt, CallKind, Tuple, call_kind
 from engine.topology.bolt import BasicResult
+from engine.topology.spout import OnError
 from engine.topology.values import Values
 
 
 class FlowControlBolt(BasicBolt):
     """Calls `process` for each record of a pack, in order, and acks the pack when all are done (FC-1).
 
-    What `process` emits is anchored to the pack. What it raises fails the pack: its records come again, each by itself, to another
-    task, so those before the one that raised are repeated.
+    What `process` emits is anchored to the pack. What it raises fails the pack: the record that raised comes again by itself, at another
+    task, and so do those before it and those behind it; those before it are repeated.
     """
 
     takes_packs = True
+    on_error: OnError | None = "fail"
+    """A record that raises is one of many, and is tried at another task: the instance goes on."""
 
     @abstractmethod
     def process(self, record: Any) -> BasicResult:
@@ -33,11 +36,16 @@ class FlowControlBolt(BasicBolt):
 
     def execute(self, tup: Tuple) -> Iterator[Values]:
         """Unpack for a `process` that is a plain function; a subclass with another kind gets one of those below in its place."""
-        process = self.process
-        for record in _records(tup):
-            result = process(record)
-            if result is not None:
-                yield from _rows(result)
+        process, records = self.process, _records(tup)
+        left = iter(records)
+        try:
+            for record in left:
+                result = process(record)
+                if result is not None:
+                    yield from _rows(result)
+        except Exception:
+            records.note_failed(left)
+            raise
 
 
 def _records(tup: Tuple) -> Records:
@@ -53,25 +61,43 @@ def _records(tup: Tuple) -> Records:
 
 def _by_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
     process: Any = self.process
-    for record in _records(tup):
-        yield from process(record)
+    records = _records(tup)
+    left = iter(records)
+    try:
+        for record in left:
+            yield from process(record)
+    except Exception:
+        records.note_failed(left)
+        raise
 
 
 async def _by_coroutine(self: FlowControlBolt, tup: Tuple) -> None:
     """No async generator: most of these emit little, and that costs some ten microseconds a pack."""
     process: Any = self.process
-    for record in _records(tup):
-        result = await process(record)
-        if result is not None:
-            for row in _rows(result):
-                self.collector.emit(row)
+    records = _records(tup)
+    left = iter(records)
+    try:
+        for record in left:
+            result = await process(record)
+            if result is not None:
+                for row in _rows(result):
+                    self.collector.emit(row)
+    except Exception:
+        records.note_failed(left)
+        raise
 
 
 async def _by_async_generator(self: FlowControlBolt, tup: Tuple) -> AsyncIterator[Values]:
     process: Any = self.process
-    for record in _records(tup):
-        async for values in process(record):
-            yield values
+    records = _records(tup)
+    left = iter(records)
+    try:
+        for record in left:
+            async for values in process(record):
+                yield values
+    except Exception:
+        records.note_failed(left)
+        raise
 
 
 def _rows(result: object) -> Iterator[Values]:

@@ -7,6 +7,7 @@ Its shell asks `wanted` and gives it so many records by `offer`, then asks `next
 import heapq
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 from engine.errors import ERROR, FAILED, ROLLBACK, TASK_DIED, TIMEOUT, Failure
@@ -105,16 +106,35 @@ class FlowController(FlowFeed):
     def failed(self, sending: Sending, failure: Failure, now: float) -> list[Entry]:
         """The tree failed; return the records that are given up by that, and count as done."""
         consumer, pack = sending.consumer, sending.pack
-        if sending.is_outstanding:
-            if failure.task_id == consumer.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
-                consumer.failed(sending, now)
-                if failure.reason == TIMEOUT:
-                    self._call_back(consumer, now)
-            else:
-                consumer.released(sending, now)
+        is_of_record = failure.reason in _OF_THE_RECORDS and failure.task_id == consumer.task_id
+        has_failed_before = pack.tries > 0 and len(pack.entries) == 1
+        if not sending.is_outstanding:
+            pass
+        elif is_of_record and has_failed_before:
+            self._failed_again(sending, now)
+        elif failure.task_id == consumer.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
+            self._held_against(sending, now)
+            if failure.reason == TIMEOUT:
+                self._call_back(consumer, now)
+        else:
+            consumer.released(sending, now)
         if pack.is_done or sending.was_called_back:
             return []
-        return self._try_again(pack, consumer, failure, now)
+        return self._try_again(sending, failure, now, place=_place_in(sending) if is_of_record else None)
+
+    def _held_against(self, sending: Sending, now: float) -> None:
+        """The task is BUSY for it, until it acks something, or the record fails at another one as well."""
+        consumer = sending.consumer
+        before = consumer.window
+        consumer.failed(sending, now)
+        sending.pack.blame = _Blame(consumer, consumer.run, before - consumer.window)
+
+    def _failed_again(self, sending: Sending, now: float) -> None:
+        """The record is what is wrong, where it fails at a second task that is well."""
+        consumer, blame = sending.consumer, sending.pack.blame
+        consumer.failed_again(sending, now)
+        if blame is not None and blame.consumer is not consumer and consumer.state != "BUSY":
+            blame.take_back()
 
     def look_for_stalls(self, now: float) -> None:
         """Call back from tasks that have acked nothing for too long: a pack that only waits there never times out (ACK-8)."""
@@ -130,19 +150,53 @@ class FlowController(FlowFeed):
             consumer.called_back(sending, now)
             self._wait_to_resend(sending.pack, consumer, now)
 
-    def _try_again(self, pack: Pack, consumer: AdaptiveFlowConsumer, failure: Failure, now: float) -> list[Entry]:
-        most = self._settings.max_retries
-        is_single = len(pack.entries) == 1
+    def _try_again(self, sending: Sending, failure: Failure, now: float, *, place: int | None) -> list[Entry]:
+        """Have it wait to be sent again, as what it is split into; `place`: which of its records has failed, where that is known."""
+        consumer, pack = sending.consumer, sending.pack
         if failure.reason in _OF_OTHERS:
             self._wait_to_resend(pack, consumer, now)
             return []
         pack.tries += 1
-        if is_single and most is not None and pack.tries > most:
-            pack.is_done = True
-            self.prefix.add(pack.first, pack.last, pack.position)
-            return list(pack.entries)
+        is_over = self._settings.max_retries is not None and pack.tries > self._settings.max_retries
+        failed, is_known = [pack], len(pack.entries) == 1
+        if not is_known and place is not None:
+            one, others = pack.split_around(place)
+            failed, is_known = [one], True
+            for other in others:
+                self._wait_to_resend(other, consumer, now)
+        elif not is_known and (is_over or failure.reason in _OF_THE_RECORDS):
+            failed = pack.singles()
+        if is_known and is_over:
+            return self._give_up(failed[0])
         due = now if pack.tries == 1 else now + min(FIRST_RETRY_SECS * 2.0 ** min(pack.tries - 2, 20), LONGEST_RETRY_SECS)
-        split = not is_single and (failure.reason in _OF_THE_RECORDS or (most is not None and pack.tries > most))
-        for again in pack.singles() if split else (pack,):
+        for again in failed:
+            again.blame = pack.blame
             self._wait_to_resend(again, consumer, due)
         return []
+
+    def _give_up(self, pack: Pack) -> list[Entry]:
+        pack.is_done = True
+        self.prefix.add(pack.first, pack.last, pack.position)
+        return list(pack.entries)
+
+
+@dataclass(slots=True)
+class _Blame:
+    """A failure that is held against a task."""
+
+    consumer: AdaptiveFlowConsumer
+    run: int
+    places: int
+    """Of its window, that it lost by it."""
+    is_held: bool = True
+
+    def take_back(self) -> None:
+        """It was a record's doing: of one of those that came of the pack, whichever fails first."""
+        if self.is_held:
+            self.is_held = False
+            self.consumer.excused(self.run, self.places)
+
+
+def _place_in(sending: Sending) -> int | None:
+    """Return at which of its records the bolt stood, where it says so."""
+    return None if sending.contents is None else sending.contents.place

@@ -1,5 +1,7 @@
 """What a bolt gets of a pack: its records, as the only value of its tuple. The pack itself is compiled (`engine.kernel.Pack`)."""
 
+from collections.abc import Iterator
+from operator import length_hint
 from typing import Any, TypeAlias
 
 from engine.kernel import Pack
@@ -11,7 +13,12 @@ Entry: TypeAlias = tuple[Any, Any, float, int]
 class Records(tuple[Any, ...]):
     """The records of one pack."""
 
-    __slots__ = ()
+    place: int | None = None
+    """Which of them has failed; None where the bolt does not say."""
+
+    def note_failed(self, left: Iterator[Any]) -> None:
+        """Note that the bolt stands at the record that it took last from this iterator of theirs."""
+        self.place = len(self) - length_hint(left) - 1
 
 
 def records_of(pack: Pack) -> Records:

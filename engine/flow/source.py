@@ -15,7 +15,7 @@ BUFFER_RECORDS: Final = 4096
 BUFFER_BYTES: Final = 1 << 24
 """And their bytes, before one more is asked for."""
 PULL_SECS: Final = 0.005
-"""How long a generator is pulled at once: one whose records take time leaves some to the rest of the run."""
+"""How long a generator is pulled at once, or twice as long: one whose records take time leaves some to the rest of the run."""
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.0005, 0.064
 """After a None of an async generator, doubled with each: one that never waits by itself would hold the whole run."""
 
@@ -80,11 +80,11 @@ class GeneratorSource(Source):
 
     def pull(self, most: int) -> bool:
         time, offer = self._context.clock.now, self._offer
-        began = time()
+        began, look = time(), 1
         if self._iterator is None:
             self._iterator = self._begun()
         try:
-            for _ in range(most):
+            for count in range(1, most + 1):
                 item = next(self._iterator, _END)
                 if item is None:
                     return False
@@ -97,8 +97,10 @@ class GeneratorSource(Source):
                 self._after = position
                 if is_enough:
                     return False
-                if time() - began > PULL_SECS:
-                    return True
+                if count == look:  # at 1, 2, 4 … of them: a look at the clock takes as long as a record
+                    if time() - began > PULL_SECS:
+                        return True
+                    look *= 2
         except SpoutExhausted:  # as a spout says it
             self.has_ended = True
         except BaseException:

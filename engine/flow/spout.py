@@ -132,7 +132,8 @@ class FlowControlSpout(Spout, SpoutPortUser):
         finally:  # a producer that raises, perhaps for ever, keeps nothing back that it yielded before
             sending = controller.next_send(now)
             if sending is not None:
-                self.collector.emit_direct(sending.consumer.task_id, (records_of(sending.pack),), sending)
+                records = sending.contents = records_of(sending.pack)
+                self.collector.emit_direct(sending.consumer.task_id, (records,), sending)
             else:
                 self._wake_at(controller.look_at(now), now)
         if sending is None and source.has_ended and not controller.has_work:

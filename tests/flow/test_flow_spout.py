@@ -214,8 +214,10 @@ def test_all_busy_is_seen_and_nothing_spins() -> None:
     assert FailsAll.calls < 400
 
 
-def test_a_bolt_that_raises_for_everything_ends_the_run_with_its_error() -> None:
+def test_a_bolt_that_raises_for_everything_ends_the_run_where_it_is_to_be_replaced() -> None:
     class Raises(FlowControlBolt):
+        on_error = "restart"
+
         def process(self, record: int) -> None:
             raise ValueError("no")
 

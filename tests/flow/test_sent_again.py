@@ -74,6 +74,8 @@ def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_fro
 @pytest.mark.guarantee("FC-6")
 def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() -> None:
     class Poisoned(Work):
+        on_error = "restart"
+
         async def process(self, record: int) -> None:
             await asyncio.sleep(0.003)
             if record % 10 == 0:

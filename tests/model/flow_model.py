@@ -6,7 +6,8 @@ from typing import Any
 
 from engine.flow.settings import FlowSettings
 
-PAUSES = [0.0, *(min(0.01 * 2**failures, 1.0) for failures in range(30))]
+PAUSES = [0.0, 0.0, *(min(0.01 * 2**failures, 1.0) for failures in range(20))]
+"""After so many failures in a row."""
 
 # (state, what came) -> (state, places more or less, what becomes of the acks that count towards the next place)
 LAW: dict[tuple[str, str], tuple[str, int, str]] = {
@@ -33,6 +34,16 @@ class ModelSending:
 
 
 @dataclass
+class Held:
+    """A failure that is held against a task."""
+
+    task: "ModelTask"
+    acks: int
+    """What the task had acked, and how often it had stood still, by then."""
+    places: int
+
+
+@dataclass
 class ModelTask:
     """A task's window."""
 
@@ -42,6 +53,8 @@ class ModelTask:
     window: int = 0
     counted: int = 0
     failures: int = 0
+    acks: int = 0
+    """And how often it stood still."""
     paused_until: float = 0.0
     record_secs: float | None = None
     pack_secs: float = 0.0
@@ -91,6 +104,8 @@ class ModelTask:
         else:
             self.record_secs += (of_record - self.record_secs) / (8 * self.width)
             self.pack_secs += (service - self.pack_secs) / (8 * self.width)
+        if self.failures:
+            self.acks += 1
         self.failures = 0
         settings = self.settings
         threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
@@ -101,13 +116,28 @@ class ModelTask:
     def failed(self, sending: ModelSending, now: float) -> None:
         """It failed there."""
         self.leaves(sending, now)
-        self.paused_until = now + PAUSES[min(self.failures, 20)]
         self.failures += 1
+        self.paused_until = now + PAUSES[min(self.failures, 20)]
         self.follow("failed", False)
+
+    def failed_again(self, sending: ModelSending, now: float) -> None:
+        """What failed there had failed before."""
+        self.leaves(sending, now)
+        if self.state == "BUSY":
+            self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
+
+    def excused(self, held: Held) -> None:
+        """It was the record."""
+        self.window = min(self.window + held.places, max(self.settings.max_window, self.width))
+        if held.acks == self.acks and self.failures:
+            self.failures -= 1
+            if not self.failures:
+                self.state, self.counted = "NORMAL", 0
 
     def stalled(self, now: float) -> None:
         """It acks nothing."""
         self.state, self.paused_until = "BUSY", now + 1.0
+        self.acks += 1
 
     def called_back(self, now: float) -> list[ModelSending]:
         """All that is there goes elsewhere."""
@@ -145,6 +175,9 @@ class DoneRecords:
         self.at_tasks: Counter[int] = Counter()
         """Tasks that a record is at, as far as their senders count."""
         self.positions: dict[int, Any] = {}
+        self.tries: Counter[int] = Counter()
+        """Failures of a record, or of a pack in which nobody knew which one it was."""
+        self.held: dict[int, Held] = {}
         self.prefix = 0
 
     def advance(self) -> tuple[int, Any]:

@@ -7,14 +7,16 @@ from random import Random
 
 from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
+from engine.flow.pack import Records
 from engine.flow.settings import FlowSettings
 from engine.kernel import Sending
-from tests.model.flow_model import DoneRecords, ModelSending, ModelTask
+from tests.model.flow_model import DoneRecords, Held, ModelSending, ModelTask
 from tests.model.ledger_program import pick
 
 STALL_SECS = 30.0
 DOWNSTREAM = 999
 TOLERANCE = 1e-9
+OF_RECORDS = (ERROR, FAILED)
 
 
 class FlowProgram:
@@ -41,6 +43,7 @@ class FlowProgram:
         self.settled: set[Sending] = set()
         """Of those, whose task has acked its part."""
         self.next_stall_look = 0.0
+        self.probed_again = False
 
     def run(self, program: bytes) -> None:
         """Run all steps, then to the end: all that was ever offered is done."""
@@ -175,7 +178,12 @@ class FlowProgram:
         numbers = range(sending.pack.first, sending.pack.last + 1)
         is_new = numbers.start == self.sent + 1
         assert is_new or numbers.stop <= self.sent + 1, "new ones in order"
-        assert not (due_again and is_new), "what failed goes first"
+        is_again = not is_new and self.records.tries[numbers[0]] > 0
+        if due_again and is_new:
+            assert all(self.tasks[each].state == "BUSY" for each in room), "what failed goes first"
+            assert self.probed_again, "a BUSY task gets it by turns"
+        if self.tasks[task].state == "BUSY":
+            self.probed_again = is_again
         if is_new:
             assert self.sent + len(numbers) - self.records.prefix <= self.settings.max_pending_records
             self.sent = numbers[-1]
@@ -228,27 +236,55 @@ class FlowProgram:
         open_trees = [sending for sending in self.sendings if sending not in self.settled]
         if open_trees and self.random.randrange(self.calm) == 0:
             sending = open_trees[first % len(open_trees)]
+            if reason in OF_RECORDS and self.random.random() < 0.7:
+                sending.contents = contents = Records([entry[1] for entry in sending.pack.entries])
+                contents.place = self.random.randrange(len(contents))
             self.fail_tree(sending, Failure(reason, "work", sending.consumer.task_id if knows_task else None))
 
     def fail_tree(self, sending: Sending, failure: Failure) -> None:
         model, task = self.sendings[sending], self.tasks[sending.consumer.task_id]
         was_there = sending not in self.settled and model in task.there
+        is_of_record = failure.reason in OF_RECORDS and failure.task_id == model.task
+        is_alone = len(model.numbers) == 1
         given_up = self.controller.failed(sending, failure, self.now)
         if was_there:
             self.records.at_tasks.subtract(model.numbers)
-            if failure.task_id in (None, model.task):
+            if is_of_record and is_alone and self.records.tries[model.numbers[0]]:
+                task.failed_again(model, self.now)
+                self.excuse(model.numbers[0], task)
+            elif failure.task_id in (None, model.task):
+                before = task.window
                 task.failed(model, self.now)
+                self.records.held.update(dict.fromkeys(model.numbers, Held(task, task.acks, before - task.window)))
                 if failure.reason == TIMEOUT:
                     self.call_back(task)
             else:
                 task.leaves(model, self.now)
         self.end(sending)
+        if not (sending.was_called_back or self.records.done.issuperset(model.numbers) or failure.reason == TASK_DIED):
+            self.count_tries(sending, model, is_of_record=is_of_record)
         for position, *_ in given_up:
             number = next(number for number in model.numbers if self.records.positions[number] == position)
             assert self.settings.max_retries is not None
             assert self.records.at_tasks[number] == 0
             self.given_up.add(number)
             self.records.done.add(number)
+
+    def count_tries(self, sending: Sending, model: ModelSending, *, is_of_record: bool) -> None:
+        """Count a failure: of the record that the bolt says, or of all."""
+        place = sending.contents.place if is_of_record and sending.contents is not None else None
+        failed = model.numbers if place is None or len(model.numbers) == 1 else [model.numbers[place]]
+        self.records.tries.update(failed)
+        for number in set(model.numbers).difference(failed):
+            self.records.held.pop(number, None)
+
+    def excuse(self, number: int, task: ModelTask) -> None:
+        """A record fails at a second task: it was the record, unless that task is no better."""
+        held = self.records.held.get(number)
+        if held is not None and held.task is not task and task.state != "BUSY":
+            held.task.excused(held)
+            for each in [each for each, other in self.records.held.items() if other is held]:
+                del self.records.held[each]
 
     # What holds after every step
 

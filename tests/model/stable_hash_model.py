@@ -68,7 +68,7 @@ def of_datetime(time: datetime) -> int:
 
 def of_bytes(octets: bytes, state: int) -> int:
     size = len(octets)
-    last = max(size - 1, 0) // 16 * 16      # where the last step begins, of 16 bytes or fewer
+    last = max(size - 1, 0) // 16 * 16  # where the last step begins, of 16 bytes or fewer
     for at in range(0, last, 16):
         state = folded(little(octets[at : at + 8]) ^ KEY_1, little(octets[at + 8 : at + 16]) ^ state)
     if size > 16:

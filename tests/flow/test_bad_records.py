@@ -1,0 +1,339 @@
+"""Bad records among good ones: the good ones flow on, and no task is held to be bad for what is the records' doing (FC-3, FC-4)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import BasicBolt, Config, FailTuple, FlowControlBolt, FlowSettings, Tuple
+from engine.errors import ERROR, FAILED, TIMEOUT, Failure, FailureReason
+from engine.flow.controller import FlowController
+from engine.flow.pack import Records
+from engine.kernel import Sending
+from tests.flow.play import Numbers, Work, play, records
+from tests.flow.test_consumer import ack, consumer
+
+
+def is_bad(record: int, percent: int) -> bool:
+    """So many of a hundred, spread."""
+    return record * 2654435761 % 2**32 < percent * 2**32 // 100
+
+
+class Some(Work):
+    """Raises for some of the records."""
+
+    percent = 10
+
+    async def process(self, record: int) -> None:
+        if is_bad(record, self.percent):
+            await asyncio.sleep(self.secs(self.context.task_index, record))
+            raise ValueError(f"bad record {record}")
+        await super().process(record)
+
+
+# In a run
+
+
+@pytest.mark.guarantee("FC-3", "FC-4")
+@pytest.mark.parametrize(("percent", "tasks", "share"), [(1, 12, 0.85), (10, 12, 0.75), (30, 12, 0.55), (10, 1, 0.6), (30, 1, 0.35)])
+def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int, share: float) -> None:
+    class Of(Some):
+        pass
+
+    Of.percent = percent
+    made: list[Numbers] = []
+    done: list[tuple[int, int]] = []
+    count = 600 * tasks
+
+    def producer() -> Numbers:
+        made.append(Numbers(count))
+        return made[-1]
+
+    finished = play(producer, lambda: Of(done, lambda task, record: 0.002), tasks=tasks, settings=FlowSettings(max_retries=1))
+    bad = {record for record in range(1, count + 1) if is_bad(record, percent)}
+    assert {record for _, record, _ in made[0].given_up} == bad
+    assert set(records(done)) == set(range(1, count + 1)) - bad
+    ideal_secs = 0.002 * (count + len(bad)) / tasks
+    print(f"{ideal_secs / finished.secs:.2f} of the ideal")
+    assert ideal_secs / finished.secs > share, "in virtual time"
+
+
+@pytest.mark.guarantee("FC-4")
+@pytest.mark.parametrize("tasks", [1, 3])
+def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_turn(tasks: int) -> None:
+    done: list[tuple[int, int]] = []
+
+    class Many(Some):
+        percent = 40
+
+    play(lambda: Numbers(2000), lambda: Many(done), tasks=tasks, until=60.0)
+    assert set(records(done)) == {record for record in range(1, 2001) if not is_bad(record, 40)}
+
+
+def test_a_bad_record_is_no_death_of_its_task() -> None:
+    prepared: list[int] = []
+
+    class Prepared(Some):
+        def prepare(self) -> None:
+            prepared.append(self.context.task_id)
+
+    finished = play(lambda: Numbers(300), lambda: Prepared([]), settings=FlowSettings(max_retries=0))
+    assert finished.state == "complete"
+    assert len(prepared) == 3
+    assert finished.errors[0].text == "ValueError: bad record 5"
+
+
+class InTwo(FlowControlBolt):
+    """Emits one of two kinds of process."""
+
+    output_fields = "number"
+
+
+def _plain(self: Any, record: int) -> None:
+    _fails(self, record)
+
+
+def _generator(self: Any, record: int) -> Any:
+    yield (record,)
+    _fails(self, record)
+
+
+async def _coroutine(self: Any, record: int) -> None:
+    await asyncio.sleep(0.001)
+    _fails(self, record)
+
+
+async def _async_generator(self: Any, record: int) -> Any:
+    yield (record,)
+    await asyncio.sleep(0.001)
+    _fails(self, record)
+
+
+def _fails(self: Any, record: int) -> None:
+    self.seen.append(record)
+    if record == 37:
+        raise FailTuple
+
+
+@pytest.mark.guarantee("FC-1", "FC-3")
+@pytest.mark.parametrize("process", [_plain, _generator, _coroutine, _async_generator], ids=lambda each: each.__name__)
+def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) -> None:
+    seen: list[int] = []
+    kind: Any = type("Fails", (InTwo,), {"process": process, "seen": seen})
+
+    class Takes(BasicBolt):
+        def execute(self, tup: Tuple) -> None:
+            return None
+
+    finished = play(lambda: Numbers(200), kind, tasks=2, settings=FlowSettings(max_retries=3))
+    assert finished.state == "complete"
+    times = {record: seen.count(record) for record in set(seen)}
+    assert sorted(times) == list(range(1, 201))
+    assert times.pop(37) == 4
+    assert max(times.values()) <= 2, "once with it, and once without"
+    sizes = finished.snapshot.flow[0]
+    assert sum(task.settled for task in sizes.tasks) < 100, "they came in packs again"
+
+
+@pytest.mark.guarantee("FC-3")
+def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> None:
+    class Own(BasicBolt):
+        packs: list[tuple[int, ...]] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.packs.append(tuple(tup["records"]))
+            if 37 in tup["records"]:
+                raise FailTuple
+
+    play(lambda: Numbers(200), Own, tasks=1, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
+    of_it, *_ = [pack for pack in Own.packs if 37 in pack]
+    assert len(of_it) > 1
+    assert {(record,) for record in of_it} <= set(Own.packs)
+
+
+# The controller
+
+
+def _flow(tasks: int, **settings: Any) -> FlowController:
+    """Idle tasks, each of which does a record in 0.1 ms."""
+    flow = FlowController(FlowSettings(**settings), list(range(1, tasks + 1)))
+    for task in range(tasks):
+        flow.offer(f"warm {task}", task, 0.0)
+    sendings = [flow.next_send(0.0) for _ in range(tasks)]
+    for sending in sendings:
+        assert sending is not None
+        flow.acked(sending, 0.0001)
+    return flow
+
+
+def _sent(flow: FlowController, count: int, now: float) -> Sending:
+    for number in range(count):
+        flow.offer(f"p{number}", number, now)
+    sending = flow.next_send(now)
+    assert sending is not None
+    assert len(sending.pack.entries) == count
+    return sending
+
+
+def _fails_at(flow: FlowController, sending: Sending, place: int | None, now: float, reason: FailureReason = FAILED) -> list[Any]:
+    """One of its records fails, and the bolt says which."""
+    if place is not None:
+        sending.contents = Records(range(len(sending.pack.entries)))
+        sending.contents.place = place
+    return flow.failed(sending, Failure(reason, "work", sending.consumer.task_id), now)
+
+
+@pytest.mark.guarantee("FC-3")
+@pytest.mark.parametrize(
+    ("place", "sizes"), [(0, [1, 9]), (4, [4, 1, 5]), (9, [9, 1]), (None, [1] * 10)], ids=["first", "middle", "last", "not said"]
+)
+def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes: list[int]) -> None:
+    flow = _flow(1, initial_window=20)
+    done = flow.prefix.done
+    sending = _sent(flow, 10, 1.0)
+    _fails_at(flow, sending, place, 1.01)
+    again = []
+    for now in range(2, 2 + len(sizes)):
+        each = flow.next_send(now)
+        assert each is not None
+        again.append(len(each.pack.entries))
+        assert each.pack.tries == (1 if place is None or len(each.pack.entries) == 1 else 0)
+        flow.acked(each, now + 0.0001)
+    assert sorted(again) == sorted(sizes)
+    assert flow.prefix.done == done + 10
+    assert not flow.has_work
+
+
+@pytest.mark.guarantee("FC-6")
+def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() -> None:
+    flow = _flow(1, max_retries=0)
+    sending = _sent(flow, 5, 1.0)
+    assert [entry[1] for entry in _fails_at(flow, sending, 2, 1.01)] == [2]
+    assert flow.prefix.done == 1, "those before it are to be done first"
+    for now in (2.0, 3.0):
+        each = flow.next_send(now)
+        assert each is not None
+        flow.acked(each, now + 0.0001)
+    assert flow.prefix.done == 6
+
+
+@pytest.mark.guarantee("FC-3")
+@pytest.mark.parametrize("reason", [FAILED, ERROR])
+def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: FailureReason) -> None:
+    flow = _flow(2, initial_window=3)
+    sending = _sent(flow, 1, 1.0)
+    first = sending.consumer
+    _fails_at(flow, sending, 0, 1.001, reason)
+    assert (first.state, first.window) == ("BUSY", 2)
+    again = flow.next_send(1.001)
+    assert again is not None
+    second = again.consumer
+    assert second is not first
+    _fails_at(flow, again, 0, 1.002, reason)
+    assert (first.state, first.window) == ("NORMAL", 3), "it was the record"
+    assert (second.state, second.window) == ("NORMAL", 3)
+    third = flow.next_send(2.0)
+    assert third is not None
+    _fails_at(flow, third, 0, 2.001, reason)
+    assert [each.window for each in flow.tasks.consumers] == [3, 3], "it is cleared once"
+
+
+@pytest.mark.guarantee("FC-3")
+def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
+    flow = _flow(2, initial_window=3)
+    sendings = [_sent(flow, 1, 1.0), _sent(flow, 1, 1.0)]
+    assert {each.consumer.task_id for each in sendings} == {1, 2}
+    for each in sendings:
+        _fails_at(flow, each, 0, 1.001)
+    again = [flow.next_send(1.001), flow.next_send(1.001)]
+    for resent in again:
+        assert resent is not None
+        _fails_at(flow, resent, 0, 1.002)
+    assert [each.state for each in flow.tasks.consumers] == ["BUSY", "BUSY"], "it may be what both of them need"
+
+
+@pytest.mark.guarantee("FC-3")
+def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
+    flow = _flow(2, initial_window=3)
+    sending = _sent(flow, 1, 1.0)
+    first = sending.consumer
+    flow.failed(sending, Failure(TIMEOUT, "work", first.task_id), 31.0)
+    assert first.state == "BUSY"
+    again = flow.next_send(31.0)
+    assert again is not None
+    _fails_at(flow, again, 0, 31.1)
+    assert again.consumer.state == "NORMAL"
+    assert first.state == "NORMAL", "the same record, at a task that is well"
+
+
+@pytest.mark.guarantee("FC-4")
+def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> None:
+    flow = _flow(1)
+    now, bad = 1.0, []
+    for _ in range(3):  # three that fail, each after a pause
+        now += 2
+        sending = flow.next_send(now) if flow.has_work else _sent(flow, 1, now)
+        assert sending is not None
+        bad.append(sending.pack)
+        _fails_at(flow, sending, 0, now)
+        now += 2
+    assert flow.tasks.consumers[0].state == "BUSY"
+    was_new = []
+    for turn in range(8):
+        now += 10
+        for _ in range(flow.wanted(now)):
+            flow.offer(f"new {turn}", turn, now)
+        sending = flow.next_send(now)
+        assert sending is not None
+        was_new.append(sending.pack.tries == 0)
+        _fails_at(flow, sending, 0, now)
+    assert was_new == [True, False] * 4 or was_new == [False, True] * 4
+
+
+# The window
+
+
+@pytest.mark.guarantee("FC-3")
+def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
+    task = consumer(initial_window=4)
+    task.failed(task.send("a", 1, 0), 0)
+    run = task.run
+    task.failed(task.send("b", 1, 1), 1)
+    task.excused(run, 1)
+    assert (task.state, task.window) == ("BUSY", 3), "another one is held against it"
+    ack(task, task.send("c", 1, 2), 0.01)
+    task.failed(task.send("d", 1, 3), 3)
+    task.excused(run, 1)
+    assert (task.state, task.window) == ("BUSY", 3), "of before the ack; the place is given back all the same"
+    task.excused(task.run, 1)
+    assert (task.state, task.window) == ("NORMAL", 4)
+    for _ in range(100):
+        task.excused(task.run, 1)
+    assert task.window == task.max_window == 64
+
+
+@pytest.mark.guarantee("FC-3")
+def test_what_stands_still_is_not_cleared_by_a_record() -> None:
+    task = consumer(initial_window=4)
+    task.failed(task.send("a", 1, 0), 0)
+    run = task.run
+    task.stalled(1)
+    task.excused(run, 1)
+    assert task.state == "BUSY"
+
+
+@pytest.mark.guarantee("FC-3", "FC-4")
+def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
+    task = consumer(initial_window=4)
+    task.failed_again(task.send("a", 1, 0), 0)
+    assert (task.state, task.window, task.in_flight) == ("NORMAL", 4, 0)
+    for now in (1, 2, 3):
+        task.failed(task.send("a", 1, now), now)
+    assert task.paused_until == pytest.approx(3.02)
+    for now in (4, 5, 6):
+        task.failed_again(task.send("a", 1, now), now)
+    assert task.paused_until == pytest.approx(6.02)
+    assert task.resends == 7
+    sending = task.send("b", 1, 10)
+    ack(task, sending, 0.001)
+    assert not task.failed_again(sending, 11)
