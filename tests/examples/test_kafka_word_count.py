@@ -32,8 +32,8 @@ async def environment(kafka: str, tmp_path: Path) -> dict[str, str]:
     return os.environ | own | {"STATE": f"sqlite:///{tmp_path}/counts.db", "PYTHONPATH": str(ROOT)}
 
 
-async def start(environment: dict[str, str], *arguments: str, shown: int = DEVNULL) -> Process:
-    return await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environment, stdout=shown, stderr=DEVNULL)
+async def start(environment: dict[str, str], *arguments: str, shown: int = DEVNULL, told: int = DEVNULL) -> Process:
+    return await asyncio.create_subprocess_exec(sys.executable, *arguments, env=environment, stdout=shown, stderr=told)
 
 
 async def say(environment: dict[str, str], *arguments: str) -> tuple[int | None, list[str]]:
@@ -63,10 +63,13 @@ async def test_killed_and_started_again_the_counts_are_exact(environment: dict[s
     killed.kill()
     assert await killed.wait() == -signal.SIGKILL
     plain = Counter(word for line in LINES for word in line.split())
-    again = await start(environment, "-m", "engine", "run", SCRIPT)
+    again = await start(environment, "-m", "engine", "run", SCRIPT, told=asyncio.subprocess.PIPE)
+    assert again.stderr is not None
+    assert b"running" in await asyncio.wait_for(again.stderr.readline(), PATIENCE_SECS), "before it takes signals"
     await read_counts(environment, told, lambda: told == plain)
     again.send_signal(signal.SIGINT)
-    assert await asyncio.wait_for(again.wait(), PATIENCE_SECS) == 0
+    await asyncio.wait_for(again.communicate(), PATIENCE_SECS)
+    assert again.returncode == 0
     status, shown = await say(environment, "show")
     assert (status, shown[-1]) == (0, EXACT)
     assert {line.split()[1]: int(line.split()[0].replace(",", "")) for line in shown[:4]} == dict.fromkeys(["to", "be", "or", "not"], 1500)
