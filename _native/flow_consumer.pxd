@@ -57,4 +57,6 @@ cdef class FlowTasks:
     cdef bint by_turns
 
     cdef void went_to(self, AdaptiveFlowConsumer consumer) noexcept
+    cdef double probe_after(self, double now) noexcept
+    cdef double stall_after(self, double now, double stall_secs, double look) noexcept
     cpdef AdaptiveFlowConsumer choose(self, double now, AdaptiveFlowConsumer other_than=*)

@@ -3,7 +3,7 @@
 Plain objects: they are given the time, in seconds of one monotonic clock, and what came back. docs/decisions/0006-flow.md has the
 table of the states.
 """
-from libc.math cimport fabs
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 cimport cython
 
@@ -262,9 +262,28 @@ cdef class FlowTasks:
 
     def next_probe(self):
         """When the first of those that pause may be sent something again; None where none pauses."""
+        cdef double at = self.probe_after(-INFINITY)
+        return None if at == INFINITY else at
+
+    cdef double probe_after(self, double now) noexcept:
+        """When the next of those that pause may be sent something; infinite where none pauses."""
         cdef AdaptiveFlowConsumer each
-        pauses = [each.paused_until for each in self.consumers if each.code == BUSY and each.in_flight < each.window]
-        return min(pauses, default=None)
+        cdef double first = INFINITY
+        for each in self.consumers:
+            if each.code == BUSY and each.in_flight < each.window and now < each.paused_until < first:
+                first = each.paused_until
+        return first
+
+    cdef double stall_after(self, double now, double stall_secs, double look) noexcept:
+        """When the next of those that have work counts as standing still, and not before a look is due; infinite where none has."""
+        cdef AdaptiveFlowConsumer each
+        cdef double at, first = INFINITY
+        for each in self.consumers:
+            if each.in_flight:
+                at = max(each.head_began + stall_secs, look)
+                if now < at < first:
+                    first = at
+        return first
 
 
 cdef bint is_better(AdaptiveFlowConsumer each, double wait, AdaptiveFlowConsumer best, double least, bint by_turns) noexcept:

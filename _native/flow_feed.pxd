@@ -31,6 +31,7 @@ cdef class FlowFeed:                    # not final: the base of FlowController
     cdef Py_ssize_t pack_records, pack_bytes, max_pending
     cdef Py_ssize_t buffered_bytes
     cdef double pack_secs, pack_age_secs
+    cdef readonly double stall_secs
     cdef object size_of
 
     cdef Py_ssize_t most_records(self, AdaptiveFlowConsumer consumer) except -1

@@ -5,6 +5,7 @@ Plain objects: they are given the time and what came back. What is rare (fails, 
 from collections import deque as _deque
 
 cimport cython
+from libc.math cimport INFINITY
 
 from _native.flow_consumer cimport BUSY, AdaptiveFlowConsumer, FlowTasks, Sending
 
@@ -89,16 +90,17 @@ cdef class FlowFeed:
     """The records between the producer and the tasks; base of `FlowController`, which adds what is rare.
 
     A subclass has `look_for_stalls(now)`, `is_resend_due(now)` and `resend(now)`. `limits` has `pack_records`, `pack_bytes`,
-    `max_pending_records`, `pack_ms` and `pack_age_ms` (`FlowSettings`); `size_of(record)` gives bytes.
+    `max_pending_records`, `pack_ms` and `pack_age_ms` (`FlowSettings`); `size_of(record)` gives bytes; a task that acks nothing for
+    `stall_secs` stands still.
     """
 
-    def __init__(self, FlowTasks tasks not None, limits, size_of):
+    def __init__(self, FlowTasks tasks not None, limits, size_of, double stall_secs=INFINITY):
         self.tasks = tasks
         self.prefix = DonePrefix()
         self.buffer, self.resends = deque(), []
         self.pack_records, self.pack_bytes, self.max_pending = limits.pack_records, limits.pack_bytes, limits.max_pending_records
         self.pack_secs, self.pack_age_secs = limits.pack_ms / 1000, limits.pack_age_ms / 1000
-        self.size_of = size_of
+        self.size_of, self.stall_secs = size_of, stall_secs
 
     @property
     def pending(self):
@@ -152,6 +154,23 @@ cdef class FlowFeed:
         pack = Pack(self.sent + 1, self.take_entries(most))
         self.sent += len(pack.entries)
         return self.put(pack, consumer, now)
+
+    def look_at(self, double now):
+        """When something may be sent though nothing came back; None: not before something does."""
+        cdef double at, first = INFINITY
+        if self.resends:
+            at = self.resends[0][0]
+            if now < at:
+                first = at
+        if self.resends or self.buffer or not self.is_last:
+            first = min(first, self.tasks.probe_after(now))
+        if self.buffer and self.sent - self.prefix.done < self.max_pending:
+            at = <double>self.buffer[0][2] + self.pack_age_secs
+            if now < at < first:
+                first = at
+        if self.stall_secs < INFINITY:
+            first = min(first, self.tasks.stall_after(now, self.stall_secs, self.next_stall_look))
+        return None if first == INFINITY else first
 
     cdef bint is_turn_of_new(self, AdaptiveFlowConsumer consumer) noexcept:
         """True where only a BUSY task has room, and was sent what had failed: bad records alone would keep it BUSY."""

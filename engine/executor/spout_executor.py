@@ -62,6 +62,8 @@ class SpoutExecutor(Executor):
         self.inlet: InletHandle | None = None
         self.exhausted = False
         self.active = False
+        self.waits_for_wake = False
+        """Said by the spout: a poll by time would find nothing to do."""
         self.broken: ComponentError | None = None
         """Set when a generator broke: the run drains and ends with it (ACK-13)."""
         self._window = window
@@ -188,7 +190,7 @@ class SpoutExecutor(Executor):
                 await self._survive_error(error)
 
     async def _turn(self) -> None:
-        core = self.core
+        core, self.waits_for_wake = self.core, False
         outcome = core.run_burst(self.around.config.burst)
         if self._window is not None:
             self._adapt(self._window, outcome)
@@ -252,6 +254,9 @@ class SpoutExecutor(Executor):
 
     async def _pause(self) -> None:
         """The spout had nothing: poll again after a pause that doubles, or at a wake, an ack or a fail."""
+        if self.waits_for_wake:
+            await self._park(None)
+            return
         pause, self._pause_secs = self._pause_secs, min(2 * self._pause_secs, LONGEST_PAUSE_SECS)
         if await self._park(pause):
             self._pause_secs = FIRST_PAUSE_SECS

@@ -41,5 +41,8 @@ class ExecutorSpoutPort:
     def poll_again(self) -> None:
         self._executor.poll_again()
 
+    def wait_for_wake(self) -> None:
+        self._executor.waits_for_wake = True
+
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         return self._executor.core.count_sent(on)

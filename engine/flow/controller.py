@@ -40,7 +40,6 @@ class FlowController(FlowFeed):
     ) -> None:
         """Take the tasks, and how many packs each works on at once; one that acks nothing for `stall_secs` stands still."""
         self._settings = settings
-        self._stall_secs = stall_secs
         consumers = [
             AdaptiveFlowConsumer(
                 task_id,
@@ -52,7 +51,7 @@ class FlowController(FlowFeed):
             )
             for task_id in task_ids
         ]
-        super().__init__(FlowTasks(consumers, by_turns=settings.choice == "round_robin"), settings, size_of)
+        super().__init__(FlowTasks(consumers, by_turns=settings.choice == "round_robin"), settings, size_of, stall_secs)
 
     # How it stands
 
@@ -65,21 +64,6 @@ class FlowController(FlowFeed):
     def has_work(self) -> bool:
         """True while a record waits to be sent, for the first time or again."""
         return bool(self.buffer or self.resends)
-
-    def look_at(self, now: float) -> float | None:
-        """Return when something may be sent though nothing came back; None: not before something does."""
-        times = []
-        if self.resends:
-            times.append(self.resends[0][0])
-        if self.has_work and (probe := self.tasks.next_probe()) is not None:
-            times.append(probe)
-        if self.buffer and not self.is_full:
-            times.append(self.buffer[0][2] + self._settings.pack_age_ms / 1000)
-        if self._stall_secs < math.inf:
-            stalls = [each.head_began + self._stall_secs for each in self.tasks.consumers if each.in_flight]
-            times += [max(stall, self.next_stall_look) for stall in stalls]
-        later = [at for at in times if at > now]
-        return min(later, default=None)
 
     # Out again
 
@@ -138,9 +122,9 @@ class FlowController(FlowFeed):
 
     def look_for_stalls(self, now: float) -> None:
         """Call back from tasks that have acked nothing for too long: a pack that only waits there never times out (ACK-8)."""
-        self.next_stall_look = now + self._stall_secs / STALL_LOOKS
+        self.next_stall_look = now + self.stall_secs / STALL_LOOKS
         for consumer in self.tasks.consumers:
-            if consumer.in_flight and now - consumer.head_began >= self._stall_secs:
+            if consumer.in_flight and now - consumer.head_began >= self.stall_secs:
                 consumer.stalled(now)
                 self._call_back(consumer, now)
 

@@ -54,6 +54,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self._source: Source | None = None
         self._keeper: PositionKeeper | None = None
         self._alarm: asyncio.TimerHandle | None = None
+        self._alarm_at = 0.0
         self._trouble: str | None = None
         self._told_of_steps_back = False
 
@@ -136,13 +137,18 @@ class FlowControlSpout(Spout, SpoutPortUser):
                 self.collector.emit_direct(sending.consumer.task_id, (records,), sending)
             else:
                 self._wake_at(controller.look_at(now), now)
+                if not wanted:
+                    self.port.wait_for_wake()
         if sending is None and source.has_ended and not controller.has_work:
             raise SpoutExhausted
 
     def _wake_at(self, at: float | None, now: float) -> None:
+        """Have the spout be polled then, or before: an alarm that is set for earlier stays, and what it sees sets the next one."""
+        if at is None or (self._alarm is not None and self._alarm_at <= at):
+            return
         if self._alarm is not None:
             self._alarm.cancel()
-        self._alarm = None if at is None else asyncio.get_running_loop().call_later(at - now, self._ring)
+        self._alarm, self._alarm_at = asyncio.get_running_loop().call_later(at - now, self._ring), at
 
     def _ring(self) -> None:
         self._alarm = None

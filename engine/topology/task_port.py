@@ -75,6 +75,9 @@ class SpoutPort(Protocol):
     def poll_again(self) -> None:
         """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""
 
+    def wait_for_wake(self) -> None:
+        """Said in a poll that emits nothing: poll no more before a verdict, a settle or a wake; what its source has meanwhile can wait."""
+
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
         """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
 

@@ -10,6 +10,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, Spout, SpoutExhausted, Tuple
 from engine.topology import Fields
+from engine.topology.task_port import SpoutPortUser
 from tests.executor.stage import AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, running
 
 pytestmark = pytest.mark.guarantee("BP-4")
@@ -223,6 +224,42 @@ def test_the_pause_ends_at_once_and_begins_anew(how: str) -> None:
             assert polls[0] == before
             gaps = [round((after - earlier) * 1000) for earlier, after in pairwise(polls)]
             assert gaps[:3] == ([0, 1, 2] if how == "emit" else [1, 2, 4])
+
+    play(main)
+
+
+@pytest.mark.parametrize("how", ["wake", "ack", "fail"])
+def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
+    polls: list[float] = []
+
+    class Waits(SpoutPortUser, Spout):
+        output_fields = Fields("number")
+
+        def next_tuple(self) -> None:
+            polls.append(loop().time())
+            if len(polls) == 1:
+                self.collector.emit((1,), 1)
+            elif len(polls) != 4:
+                self.port.wait_for_wake()
+
+    spout, keeper = Waits(), Keeper()
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: keeper)):
+            await asyncio.sleep(1)
+            assert len(polls) == 2, "one that emits, and one that waits"
+            if how == "wake":
+                spout.context.wake()
+            else:
+                keeper.settle(ack=how == "ack")
+            await asyncio.sleep(1)
+            assert len(polls) == 3
+            spout.context.wake()
+            await asyncio.sleep(0.0005)
+            assert len(polls) == 4
+            await asyncio.sleep(1)
+            assert len(polls) == 5, "what is said holds for one poll: the next one came after a millisecond"
+            assert polls[4] - polls[3] == pytest.approx(0.001)
 
     play(main)
 

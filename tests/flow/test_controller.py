@@ -47,6 +47,22 @@ def test_a_busy_task_is_looked_at_when_its_pause_is_over() -> None:
     assert flow.next_send(1.011) is not None
 
 
+@pytest.mark.guarantee("FC-4")
+def test_where_all_tasks_pause_and_nothing_waits_the_source_is_asked_again_when_the_pause_is_over() -> None:
+    flow = FlowController(FlowSettings(max_retries=0), [TASK])
+    for number in range(3):
+        flow.offer(number, number, 1.0)
+        sending = flow.next_send(1.0 + number)
+        assert sending is not None
+        assert flow.failed(sending, Failure(FAILED, "work", TASK), 1.0 + number), "given up"
+    assert not flow.has_work
+    assert flow.wanted(3.0) == 0
+    assert flow.look_at(3.0) == pytest.approx(3.02)
+    assert flow.wanted(3.03) == 1
+    flow.is_last = True
+    assert flow.look_at(3.0) is None, "there is nothing to ask for"
+
+
 @pytest.mark.guarantee("FC-3")
 def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
     flow = controller()
