@@ -22,7 +22,18 @@ COST: Final = Benchmark(
     ),
     lambda quick: module_child("bench.flow.controller_cost", "--packs", 20_000 if quick else 300_000),
 )
-SUMMARIES: Final = (*unlike_contest.SUMMARIES, (COST.name, COST.summary), *auto_pending.SUMMARIES)
+BAD: Final = Benchmark(
+    GROUP,
+    "bad-records",
+    "12 tasks, some of the records are bad: each is tried twice, and given up",
+    (
+        *(Figure(f"waiting_{percent}_of_ideal", f"3 ms a record, {percent} % bad: rate, to the ideal", "×") for percent in (1, 10, 30)),
+        *(Figure(f"at_once_{percent}_per_second", f"nothing to do, {percent} % bad", "/s") for percent in (1, 10, 30)),
+        Figure("at_once_per_second", "nothing to do, none bad", "/s"),
+    ),
+    lambda quick: module_child("bench.flow.bad_records", "--secs", 0.2 if quick else 4),
+)
+SUMMARIES: Final = (*unlike_contest.SUMMARIES, (COST.name, COST.summary), (BAD.name, BAD.summary), *auto_pending.SUMMARIES)
 NAMES: Final = tuple(name for name, _ in SUMMARIES)
 
 
@@ -33,6 +44,8 @@ def measure(names: Sequence[str], rounds: int, say: Say, *, quick: bool) -> Resu
         results += unlike_contest.measure(names, rounds, say, quick=quick)
     if not names or COST.name in names:
         results += run_alone(COST, rounds, say, quick=quick)
+    if not names or BAD.name in names:
+        results += run_alone(BAD, rounds, say, quick=quick)
     if not names or set(names) & set(auto_pending.NAMES):
         results += auto_pending.measure(names, rounds, say, quick=quick)
     return results
