@@ -28,6 +28,7 @@ cdef class AdaptiveFlowConsumer:
     cdef readonly Py_ssize_t in_flight, in_flight_records
     cdef readonly Py_ssize_t last_records   # of the last pack that was sent to it
     cdef readonly Py_ssize_t settled_packs, settled_records, resends
+    cdef readonly Py_ssize_t failed_since_ack   # whoever's doing it was
     cdef readonly double head_began     # since when its oldest pack is worked on, as far as can be known
     cdef readonly double paused_until   # of a BUSY one: no pack before
     cdef readonly LatencyHistogram service
@@ -37,7 +38,7 @@ cdef class AdaptiveFlowConsumer:
     cdef double last_settle
     cdef Py_ssize_t credit              # acks that count towards the next place of the window
     cdef readonly Py_ssize_t run        # which row of failures it is in, counted; an ack ends one
-    cdef int failures                   # in this row
+    cdef int failures                   # in this row, without those that were excused
     cdef Py_ssize_t place               # among the tasks to choose from
     cdef dict there                     # the sendings that are at the task, the oldest first
 

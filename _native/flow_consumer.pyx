@@ -127,6 +127,7 @@ cdef class AdaptiveFlowConsumer:
         self.settled_packs += 1
         self.settled_records += sending.records
         record(self.service, service / sending.records)
+        self.failed_since_ack = 0
         self.record_secs += (service / sending.records - self.record_secs) / (1 if first else SMOOTHING * self.width)
         self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.width)
         if self.failures:
@@ -153,6 +154,7 @@ cdef class AdaptiveFlowConsumer:
             return False
         self.take_back(sending, now)
         self.resends += 1
+        self.failed_since_ack += 1
         self.code = BUSY
         self.shrink()
         self.failures += 1
@@ -165,6 +167,7 @@ cdef class AdaptiveFlowConsumer:
             return False
         self.take_back(sending, now)
         self.resends += 1
+        self.failed_since_ack += 1
         if self.code == BUSY:
             self.paused_until = max(self.paused_until, now + pause_after(self.failures))
         return True

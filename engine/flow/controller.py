@@ -18,6 +18,8 @@ from engine.kernel import AdaptiveFlowConsumer, FlowFeed, FlowTasks, Pack, Sendi
 
 FIRST_RETRY_SECS: Final = 0.1
 LONGEST_RETRY_SECS: Final = 5.0
+DOUBTED_FAILURES: Final = 4
+"""So many without an ack, and what fails at a task is its own doing: two that fail everything would clear each other for ever."""
 STALL_LOOKS: Final = 8
 """How often within the time of a stall it is looked for one."""
 _OF_THE_RECORDS: Final = (ERROR, FAILED)
@@ -94,7 +96,7 @@ class FlowController(FlowFeed):
         has_failed_before = pack.tries > 0 and len(pack.entries) == 1
         if not sending.is_outstanding:
             pass
-        elif is_of_record and has_failed_before:
+        elif is_of_record and has_failed_before and not _is_doubted(consumer):
             self._failed_again(sending, now)
         elif failure.task_id == consumer.task_id or (failure.task_id is None and failure.reason == TIMEOUT):
             self._held_against(sending, now)
@@ -179,6 +181,11 @@ class _Blame:
         if self.is_held:
             self.is_held = False
             self.consumer.excused(self.run, self.places)
+
+
+def _is_doubted(consumer: AdaptiveFlowConsumer) -> bool:
+    """Tell whether a task is to become BUSY by what fails there next, whatever it is."""
+    return consumer.state != "BUSY" and consumer.failed_since_ack >= DOUBTED_FAILURES
 
 
 def _place_in(sending: Sending) -> int | None:

@@ -53,6 +53,8 @@ class ModelTask:
     window: int = 0
     counted: int = 0
     failures: int = 0
+    not_acked: int = 0
+    """Failures since its last ack, excused or not."""
     acks: int = 0
     """And how often it stood still."""
     paused_until: float = 0.0
@@ -106,7 +108,7 @@ class ModelTask:
             self.pack_secs += (service - self.pack_secs) / (8 * self.width)
         if self.failures:
             self.acks += 1
-        self.failures = 0
+        self.failures = self.not_acked = 0
         settings = self.settings
         threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
         if settings.threshold_ms is not None:
@@ -117,12 +119,14 @@ class ModelTask:
         """It failed there."""
         self.leaves(sending, now)
         self.failures += 1
+        self.not_acked += 1
         self.paused_until = now + PAUSES[min(self.failures, 20)]
         self.follow("failed", False)
 
     def failed_again(self, sending: ModelSending, now: float) -> None:
         """What failed there had failed before."""
         self.leaves(sending, now)
+        self.not_acked += 1
         if self.state == "BUSY":
             self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
 

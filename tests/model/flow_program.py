@@ -249,7 +249,8 @@ class FlowProgram:
         given_up = self.controller.failed(sending, failure, self.now)
         if was_there:
             self.records.at_tasks.subtract(model.numbers)
-            if is_of_record and is_alone and self.records.tries[model.numbers[0]]:
+            is_believed = task.state == "BUSY" or task.not_acked < 4
+            if is_of_record and is_alone and self.records.tries[model.numbers[0]] and is_believed:
                 task.failed_again(model, self.now)
                 self.excuse(model.numbers[0], task)
             elif failure.task_id in (None, model.task):
