@@ -96,16 +96,18 @@ def _flow_faults(topology: Topology) -> Iterator[str]:
 
 def _foreign_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
     """Yield what a bolt gets that takes packs of records alone."""
+    where = _where(spec)
     for subscription in spec.subscriptions:
-        source = topology.components.get(subscription.source)
+        is_named = not any(_named_wrongly(where, subscription))  # else it is among the faults already
+        source = topology.components.get(subscription.source) if is_named else None
         if source is not None and not source.feeds_one_bolt:
             yield (
-                f"{_where(spec)}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
+                f"{where}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
                 f"{source.component_id!r}. Derive it from Bolt or BasicBolt, or give it a bolt of its own."
             )
     if spec.settings.tick_tuple_freq_secs is not None:
         yield (
-            f"{_where(spec)}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
+            f"{where}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
             "Leave it out, and let self.context.create_task(...) do what is to be done by time; or derive it from Bolt."
         )
 

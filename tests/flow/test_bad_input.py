@@ -281,6 +281,9 @@ def _behind_another_bolt(work: type[FlowControlBolt]) -> TopologyBuilder:
 def test_a_flow_control_bolt_takes_the_packs_of_a_flow_control_spout_alone() -> None:
     with pytest.raises(TopologyError, match=r"(?s)bolt 'work'.*takes the packs of a FlowControlSpout and nothing else.*bolt 'other'"):
         _behind_another_bolt(Nothing).build()
+    assert "direct_grouping() names a component by ['x'] (list)" in _faults(
+        lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers").direct_grouping(["x"])  # type: ignore[arg-type]
+    )
     builder = TopologyBuilder("ticks")
     builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
     builder.set_bolt("work", Nothing, tick_tuple_freq_secs=1.0).direct_grouping("numbers")
