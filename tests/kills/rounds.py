@@ -85,14 +85,16 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
         with self._log.open("ab") as log:
             process = await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=PIPE, stderr=log)
         assert process.stdout is not None
+        may_live: float | None = None
         try:
             async with asyncio.timeout(MOST_SECS):
                 while await process.stdout.readline() not in (BEGINS if death.from_the_beginning else RUNS, b""):
                     pass
-            async with asyncio.timeout(MOST_SECS if death.secs is None else death.secs):
+            may_live = death.secs
+            async with asyncio.timeout(MOST_SECS if may_live is None else may_live):
                 await process.wait()
         except TimeoutError:
-            if death.secs is None:
+            if may_live is None:  # it was to end by itself, or has not begun
                 self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
         finally:
             if process.returncode is None:
