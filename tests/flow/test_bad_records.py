@@ -376,6 +376,10 @@ def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
         task.failed_again(task.send("a", 1, now), now)
     assert task.paused_until == pytest.approx(6.02)
     assert task.resends == 7
+    sending = task.send("a", 1, 7)
+    task.stalled(7)
+    task.failed_again(sending, 7.1)
+    assert task.paused_until == 8, "nor one shorter"
     sending = task.send("b", 1, 10)
     ack(task, sending, 0.001)
     assert not task.failed_again(sending, 11)
