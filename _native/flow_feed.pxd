@@ -16,7 +16,7 @@ cdef class Pack:
     cdef public int tries               # how often it has failed
     cdef public bint is_done
     cdef public object blame            # against whom its failure is held, until it fails elsewhere too; else None
-    cdef list parts                     # its records as packs of their own, once it was split; else None
+    cdef list parts                     # the packs that it was split into; else None
 
 
 cdef class FlowFeed:                    # not final: the base of FlowController
