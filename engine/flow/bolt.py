@@ -43,7 +43,7 @@ class FlowControlBolt(BasicBolt):
                 result = process(record)
                 if result is not None:
                     yield from _rows(result)
-        except Exception:
+        except BaseException:  # a GeneratorExit, too: what was yielded last could not be emitted
             records.note_failed(left)
             raise
 
@@ -66,7 +66,7 @@ def _by_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
     try:
         for record in left:
             yield from process(record)
-    except Exception:
+    except BaseException:
         records.note_failed(left)
         raise
 
@@ -82,7 +82,7 @@ async def _by_coroutine(self: FlowControlBolt, tup: Tuple) -> None:
             if result is not None:
                 for row in _rows(result):
                     self.collector.emit(row)
-    except Exception:
+    except BaseException:
         records.note_failed(left)
         raise
 
@@ -95,7 +95,7 @@ async def _by_async_generator(self: FlowControlBolt, tup: Tuple) -> AsyncIterato
         for record in left:
             async for values in process(record):
                 yield values
-    except Exception:
+    except BaseException:
         records.note_failed(left)
         raise
 

@@ -1,7 +1,7 @@
 """Bad records among good ones: the good ones flow on, and no task is held to be bad for what is the records' doing (FC-3, FC-4)."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -71,47 +71,6 @@ def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_t
     assert set(records(done)) == {record for record in range(1, 2001) if not is_bad(record, 40)}
 
 
-class Paced(Numbers):
-    """Yields one in 3 ms: no task has much to do."""
-
-    async def records(self, after: Any) -> AsyncIterator[tuple[int, int]]:  # type: ignore[override]
-        for number in range((after or 0) + 1, self.count + 1):
-            await asyncio.sleep(0.003)
-            yield number, number
-
-
-@pytest.mark.guarantee("FC-3", "FC-4")
-@pytest.mark.parametrize("choice", ["least_wait", "round_robin"])
-@pytest.mark.parametrize(("tasks", "broken", "most_tries"), [(12, 2, 12), (12, 6, 40), (3, 3, 100), (12, 12, 400)])
-def test_tasks_that_fail_everything_do_not_clear_each_other(choice: Any, tasks: int, broken: int, most_tries: int) -> None:
-    made: list[Paced] = []
-    done: list[tuple[int, int]] = []
-    tries: list[int] = []
-    away_until = 0.0
-
-    class Broken(Work):
-        async def process(self, record: int) -> None:
-            if self.context.task_index < broken and made[0].context.clock.now() < away_until:
-                await asyncio.sleep(0.0005)
-                tries.append(record)
-                raise FailTuple
-            await super().process(record)
-
-    class Since(Paced):
-        def open(self) -> None:
-            nonlocal away_until
-            away_until = self.context.clock.now() + 4.0
-
-    def producer() -> Paced:
-        made.append(Since(2000))
-        return made[-1]
-
-    play(producer, lambda: Broken(done), tasks=tasks, settings=FlowSettings(choice=choice))
-    assert set(records(done)) == set(range(1, 2001))
-    print(len(tries), "tries")
-    assert len(tries) <= most_tries, "of the 1,300 records of that time"
-
-
 def test_a_bad_record_is_no_death_of_its_task() -> None:
     prepared: list[int] = []
 
@@ -175,6 +134,30 @@ def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) 
     assert max(times.values()) <= 2, "once with it, and once without"
     sizes = finished.snapshot.flow[0]
     assert sum(task.settled for task in sizes.tasks) < 100, "they came in packs again"
+
+
+def _cancelled(self: Any, record: int) -> tuple[int, ...]:
+    if record == 37:
+        raise asyncio.CancelledError  # of something that it waited for
+    return (record,)
+
+
+def _misfit(self: Any, record: int) -> tuple[int, ...]:
+    return (record,) if record != 37 else (record, record)
+
+
+def _yields_misfit(self: Any, record: int) -> Iterator[tuple[int, ...]]:
+    yield _misfit(self, record)
+
+
+@pytest.mark.guarantee("FC-3")
+@pytest.mark.parametrize("process", [_cancelled, _misfit, _yields_misfit], ids=lambda each: each.__name__)
+def test_it_is_known_which_record_was_cancelled_or_gave_what_cannot_be_emitted(process: Any) -> None:
+    kind: Any = type("Fails", (InTwo,), {"process": process})
+    settings = FlowSettings(max_retries=1, pack_records=100)
+    finished = play(lambda: Numbers(2000), kind, tasks=2, settings=settings)
+    assert finished.state == "complete"
+    assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "none came one by one"
 
 
 @pytest.mark.guarantee("FC-3")
