@@ -76,11 +76,13 @@ class FlowController(FlowFeed):
         return bool(self.resends) and self.resends[0][0] <= now
 
     def resend(self, now: float) -> Sending | None:
-        """Send what failed to another task than it failed at; to that one where there is no other."""
+        """Send what failed to another task than it failed at; to that one where there is no other, or only BUSY ones while it is well."""
         _, _, pack, before = self.resends[0]
-        consumer = self.tasks.choose(now, before) or self.tasks.choose(now)
+        consumer, other = self.tasks.choose(now), self.tasks.choose(now, before)
         if consumer is None:
             return None
+        if other is not None and (other.state != "BUSY" or consumer.state == "BUSY"):
+            consumer = other
         heapq.heappop(self.resends)
         return self.send(pack, consumer, now)
 

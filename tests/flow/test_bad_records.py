@@ -263,6 +263,20 @@ def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: Failu
     assert [each.window for each in flow.tasks.consumers] == [3, 3], "it is cleared once"
 
 
+@pytest.mark.guarantee("FC-4")
+def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well() -> None:
+    flow = _flow(2, initial_window=3)
+    _fails_at(flow, _sent(flow, 1, 1.0), 0, 1.001)
+    again = flow.next_send(1.001)
+    assert again is not None
+    first, second = again.consumer, next(each for each in flow.tasks.consumers if each is not again.consumer)
+    flow.failed(again, Failure(FAILED, "sink", 9), 1.002)  # downstream
+    assert (first.state, second.state) == ("NORMAL", "BUSY")
+    third = flow.next_send(2.0)
+    assert third is not None
+    assert third.consumer is first
+
+
 @pytest.mark.guarantee("FC-3")
 def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
     flow = _flow(2, initial_window=3)

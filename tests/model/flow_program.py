@@ -183,6 +183,7 @@ class FlowProgram:
             assert all(self.tasks[each].state == "BUSY" for each in room), "what failed goes first"
             assert self.probed_again, "a BUSY task gets it by turns"
         if self.tasks[task].state == "BUSY":
+            assert all(self.tasks[each].state == "BUSY" for each in room), "FC-4: only where no other task has room"
             self.probed_again = is_again
         if is_new:
             assert self.sent + len(numbers) - self.records.prefix <= self.settings.max_pending_records
