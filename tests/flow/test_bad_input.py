@@ -15,6 +15,7 @@ from engine import (
     FlowControlSpout,
     FlowProducer,
     FlowSettings,
+    Spout,
     TopologyBuilder,
     TopologyError,
     Tuple,
@@ -262,6 +263,13 @@ def test_a_topology_that_does_not_fit_is_refused_by_build() -> None:
     assert "needs tracked tuples" in _faults(lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers"), without)
 
 
+class Plain(Spout):
+    output_fields = "number"
+
+    def next_tuple(self) -> None:
+        return None
+
+
 class Source(BasicBolt):
     output_fields = "number"
 
@@ -283,6 +291,12 @@ def test_a_flow_control_bolt_takes_the_packs_of_a_flow_control_spout_alone() -> 
         _behind_another_bolt(Nothing).build()
     assert "direct_grouping() names a component by ['x'] (list)" in _faults(
         lambda builder: builder.set_bolt("a", Nothing).direct_grouping("numbers").direct_grouping(["x"])  # type: ignore[arg-type]
+    )
+    assert "subscribes to spout 'other'" in _faults(
+        lambda builder: (
+            builder.set_spout("other", Plain),
+            builder.set_bolt("a", Nothing).direct_grouping("numbers").shuffle_grouping("other"),
+        )
     )
     builder = TopologyBuilder("ticks")
     builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))
