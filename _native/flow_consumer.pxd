@@ -37,7 +37,7 @@ cdef class AdaptiveFlowConsumer:
     cdef double record_secs, pack_service   # smoothed; 0 before the first ack
     cdef double last_settle
     cdef Py_ssize_t credit              # acks that count towards the next place of the window
-    cdef readonly Py_ssize_t run        # which row of failures it is in, counted; an ack ends one
+    cdef readonly Py_ssize_t row        # which row of failures it is in, counted; an ack ends one
     cdef int failures                   # in this row, without those that were excused
     cdef Py_ssize_t place               # among the tasks to choose from
     cdef dict there                     # the sendings that are at the task, the oldest first

@@ -132,7 +132,7 @@ cdef class AdaptiveFlowConsumer:
         self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.width)
         if self.failures:
             self.failures = 0
-            self.run += 1
+            self.row += 1
         if passed > self.threshold():
             self.code = SLOW
             self.shrink()
@@ -172,11 +172,11 @@ cdef class AdaptiveFlowConsumer:
             self.paused_until = max(self.paused_until, now + pause_after(self.failures))
         return True
 
-    def excused(self, Py_ssize_t run, Py_ssize_t places):
+    def excused(self, Py_ssize_t row, Py_ssize_t places):
         """A failure in that row was a record's doing: it gets the places back that it lost by it, and where it was the only one, it is BUSY
         no more."""
         self.window = min(self.window + places, self.max_window)
-        if run != self.run or self.failures == 0:
+        if row != self.row or self.failures == 0:
             return
         self.failures -= 1
         if self.failures == 0:
@@ -186,7 +186,7 @@ cdef class AdaptiveFlowConsumer:
     def stalled(self, double now):
         """It has acked nothing for too long: BUSY."""
         self.code = BUSY
-        self.run += 1
+        self.row += 1
         self.paused_until = now + LONGEST_PAUSE_SECS
 
     def called_back(self, Sending sending not None, double now):

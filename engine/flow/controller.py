@@ -115,7 +115,7 @@ class FlowController(FlowFeed):
         consumer = sending.consumer
         before = consumer.window
         consumer.failed(sending, now)
-        sending.pack.blame = _Blame(consumer, consumer.run, before - consumer.window)
+        sending.pack.blame = _Blame(consumer, consumer.row, before - consumer.window)
 
     def _failed_again(self, sending: Sending, now: float) -> None:
         """The record is what is wrong, where it fails at a second task that is well."""
@@ -173,7 +173,7 @@ class _Blame:
     """A failure that is held against a task."""
 
     consumer: AdaptiveFlowConsumer
-    run: int
+    row: int
     places: int
     """Of its window, that it lost by it."""
     is_held: bool = True
@@ -182,7 +182,7 @@ class _Blame:
         """It was a record's doing: of one of those that came of the pack, whichever fails first."""
         if self.is_held:
             self.is_held = False
-            self.consumer.excused(self.run, self.places)
+            self.consumer.excused(self.row, self.places)
 
 
 def _is_doubted(consumer: AdaptiveFlowConsumer) -> bool:

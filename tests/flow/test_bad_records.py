@@ -336,18 +336,18 @@ def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> No
 def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
     task = consumer(initial_window=4)
     task.failed(task.send("a", 1, 0), 0)
-    run = task.run
+    row = task.row
     task.failed(task.send("b", 1, 1), 1)
-    task.excused(run, 1)
+    task.excused(row, 1)
     assert (task.state, task.window) == ("BUSY", 3), "another one is held against it"
     ack(task, task.send("c", 1, 2), 0.01)
     task.failed(task.send("d", 1, 3), 3)
-    task.excused(run, 1)
+    task.excused(row, 1)
     assert (task.state, task.window) == ("BUSY", 3), "of before the ack; the place is given back all the same"
-    task.excused(task.run, 1)
+    task.excused(task.row, 1)
     assert (task.state, task.window) == ("NORMAL", 4)
     for _ in range(100):
-        task.excused(task.run, 1)
+        task.excused(task.row, 1)
     assert task.window == task.max_window == 64
 
 
@@ -355,9 +355,9 @@ def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
 def test_what_stands_still_is_not_cleared_by_a_record() -> None:
     task = consumer(initial_window=4)
     task.failed(task.send("a", 1, 0), 0)
-    run = task.run
+    row = task.row
     task.stalled(1)
-    task.excused(run, 1)
+    task.excused(row, 1)
     assert task.state == "BUSY"
 
 

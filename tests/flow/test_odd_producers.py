@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.flow.controller import FlowController
+from engine.flow.source import source_of
 from tests.flow.play import AsyncNumbers, Numbers, Work, play, records, topology
 
 POISON = 7
@@ -292,3 +294,34 @@ async def test_a_generator_that_takes_its_time_leaves_turns_to_the_rest_of_the_r
     counting.cancel()
     assert records(done) == list(range(1, 41))
     assert max(pulled_at.values()) <= 2, "and where its 5 ms are over, others have a turn"
+
+
+@pytest.mark.guarantee("FC-1")
+def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
+    class Stepping(Numbers):
+        def records(self, after: Any) -> Iterator[tuple[int, int]]:
+            for each in super().records(after):
+                now[0] += 0.001
+                yield each
+
+    now, offered = [0.0], []
+    context: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now[0]))
+    source = source_of(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
+    assert source.pull(3) is False, "all that was asked for"
+    assert source.pull(100) is True
+    assert offered == list(range(1, 12)), "3, and 8: it looks at the clock at 1, 2, 4, and 8"
+    for _ in range(12):
+        source.pull(100)
+    assert offered == list(range(1, 101))
+    assert source.has_ended
+
+
+@pytest.mark.guarantee("FC-1")
+def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("engine.flow.source.PULL_SECS", -1.0)  # each pull is over with its first record
+    done: list[tuple[int, int]] = []
+    settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
+    finished = play(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)
+    assert records(done) == list(range(1, 1001))
+    [task] = finished.snapshot.flow[0].tasks
+    assert task.settled < 50, "packs of a hundred, as their task takes them"

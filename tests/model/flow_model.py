@@ -23,9 +23,9 @@ LAW: dict[tuple[str, str], tuple[str, int, str]] = {
 }
 
 
-@dataclass
+@dataclass(eq=False)
 class ModelSending:
-    """A pack on its way."""
+    """A pack on its way; another one may be of the same records, at the same task, since the same instant."""
 
     numbers: range
     task: int
