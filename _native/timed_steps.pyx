@@ -48,6 +48,8 @@ cdef class TimedSteps:
         cdef double began = self.timer.now()
         cdef PyObject* raw = NULL
         cdef PySendResult what
+        if self.has_suspended:
+            self.timer.resumed_at = began
         try:
             what = PyIter_Send(self.coroutine, value, &raw)
         finally:
@@ -56,11 +58,14 @@ cdef class TimedSteps:
         Py_DECREF(result)
         if what == PYGEN_RETURN:
             raise StopIteration(result)
+        self.has_suspended = True
         return result
 
     def throw(self, *error):
         """Go on with an exception, as a coroutine's own throw()."""
         cdef double began = self.timer.now()
+        if self.has_suspended:
+            self.timer.resumed_at = began
         try:
             return self.coroutine.throw(*error)
         finally:

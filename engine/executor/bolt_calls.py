@@ -81,7 +81,9 @@ class BoltCalls:
 
     async def yield_in_time(self) -> None:
         """Give the loop its turn though no call suspends (BP-4)."""
-        around = self._executor.around
+        around, resumed_at = self._executor.around, self._timed.resumed_at
+        if resumed_at > self._turn_began:  # a call that suspended has given it
+            self._turn_began, self._calls_of_turn = resumed_at, 0
         self._calls_of_turn += 1
         if self._calls_of_turn >= around.config.burst or around.clock.now() - self._turn_began >= YIELD_AFTER_SECS:
             await asyncio.sleep(0)

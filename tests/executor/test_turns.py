@@ -95,6 +95,26 @@ def test_a_bolt_yields_after_5_ms(kind: str) -> None:
     assert max(turns.calls.values()) <= 5
 
 
+@pytest.mark.parametrize("secs_behind", [0.0, 0.002])
+def test_a_bolt_whose_call_has_suspended_goes_on_in_the_same_turn_unless_that_has_lasted(secs_behind: float) -> None:
+    turns = Turns()
+    begun: list[int] = []
+    ended: list[int] = []
+
+    class Suspends(Bolt):
+        async def execute(self, tup: Tuple) -> None:
+            begun.append(turns.turn)
+            loop().advance(0.003)
+            await asyncio.sleep(0)  # the loop has had its turn
+            loop().advance(secs_behind)
+            ended.append(turns.turn)
+            self.collector.ack(tup)
+
+    run_counting(lambda: AtOnce(50), Suspends, turns=turns)
+    goes_on = [after == before for before, after in zip(ended[:-1], begun[1:], strict=True)]
+    assert all(goes_on) if not secs_behind else not any(goes_on)
+
+
 def test_many_quick_calls_before_slow_ones_do_not_stretch_a_turn() -> None:
     """Given a stride that has grown on quick calls, when the calls get slow, then few of them pass the 5 ms."""
     turns = Turns()

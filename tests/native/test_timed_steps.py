@@ -166,3 +166,23 @@ def test_one_that_is_dropped_is_closed() -> None:
 def test_none_is_refused() -> None:
     with pytest.raises(TypeError):
         Time().timer(None)  # type: ignore[arg-type]
+
+
+def test_it_says_when_the_loop_last_went_on_with_one_that_had_suspended() -> None:
+    time = Time()
+
+    async def twice() -> None:
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    steps = time.timer(twice())
+    time.at = 1.0
+    steps.send(None)
+    assert time.timer.resumed_at == 0.0, "its first step is its caller's"
+    time.at = 2.0
+    steps.send(None)
+    assert time.timer.resumed_at == 2.0
+    time.at = 3.0
+    with pytest.raises(ZeroDivisionError):
+        steps.throw(ZeroDivisionError())
+    assert time.timer.resumed_at == 3.0
