@@ -47,7 +47,7 @@ cdef class AdaptiveFlowConsumer:
     cpdef Sending send(self, object pack, Py_ssize_t records, double now)
     cdef bint settle(self, Sending sending, double now) except -1
     cdef bint has_room(self, double now) noexcept
-    cdef int take_back(self, Sending sending, double now) except -1
+    cdef bint take_back(self, Sending sending, double now) except -1
     cdef double threshold(self) noexcept
     cdef void shrink(self) noexcept
 

@@ -117,13 +117,12 @@ cdef class AdaptiveFlowConsumer:
     cdef bint settle(self, Sending sending, double now) except -1:
         cdef double service, passed = now - sending.sent_at
         cdef bint first = self.settled_packs == 0
-        if not sending.is_outstanding:
+        if not self.take_back(sending, now):
             return False
         service = now - max(sending.sent_at, self.last_settle)
         if service < 0:
             service = 0
         self.last_settle = max(self.last_settle, now)
-        self.take_back(sending, now)
         self.settled_packs += 1
         self.settled_records += sending.records
         record(self.service, service / sending.records)
@@ -150,9 +149,8 @@ cdef class AdaptiveFlowConsumer:
 
     def failed(self, Sending sending not None, double now):
         """It failed there, or timed out there; False where it was called back before."""
-        if not sending.is_outstanding:
+        if not self.take_back(sending, now):
             return False
-        self.take_back(sending, now)
         self.resends += 1
         self.failed_since_ack += 1
         self.code = BUSY
@@ -163,9 +161,8 @@ cdef class AdaptiveFlowConsumer:
 
     def failed_again(self, Sending sending not None, double now):
         """A record failed there that has failed before, alone: that says nothing of the task. A BUSY one pauses as long as before."""
-        if not sending.is_outstanding:
+        if not self.take_back(sending, now):
             return False
-        self.take_back(sending, now)
         self.resends += 1
         self.failed_since_ack += 1
         if self.code == BUSY:
@@ -191,9 +188,8 @@ cdef class AdaptiveFlowConsumer:
 
     def called_back(self, Sending sending not None, double now):
         """It waits at a task that stands still, and goes to another one; False where it is settled."""
-        if not sending.is_outstanding:
+        if not self.take_back(sending, now):
             return False
-        self.take_back(sending, now)
         sending.was_called_back = True
         self.resends += 1
         self.shrink()
@@ -201,18 +197,18 @@ cdef class AdaptiveFlowConsumer:
 
     def released(self, Sending sending not None, double now):
         """Its tree ended by another task's doing, before this one settled it; False where it did."""
+        return self.take_back(sending, now)
+
+    cdef bint take_back(self, Sending sending, double now) except -1:
+        """It is no longer at the task; False where it was not counted there any more."""
         if not sending.is_outstanding:
             return False
-        self.take_back(sending, now)
-        return True
-
-    cdef int take_back(self, Sending sending, double now) except -1:
         sending.is_outstanding = False
         del self.there[sending]
         self.in_flight -= 1
         self.in_flight_records -= sending.records
         self.head_began = now
-        return 0
+        return True
 
     cdef void shrink(self) noexcept:
         self.credit = 0

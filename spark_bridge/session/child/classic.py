@@ -112,6 +112,7 @@ def _conf(settings: dict[str, Any], folder: str) -> SparkConf:
 
 
 def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
+    archive = java_option()
     named = [
         ("spark.driver.memory", settings["driver_memory"] or "1g"),
         ("spark.executor.memory", settings["executor_memory"]),
@@ -121,9 +122,9 @@ def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
         ("spark.ui.showConsoleProgress", "false"),
         ("spark.sql.warehouse.dir", os.path.join(folder, "warehouse")),
         ("spark.sql.session.timeZone", "UTC"),
-        (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} {java_option()}".rstrip()),
+        (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} {archive}".rstrip()),
     ]
     if settings["is_on_this_machine"]:
         named += [("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")]
-        named.append((_JAVA_OPTIONS_OF_EXECUTORS, java_option()))
+        named.append((_JAVA_OPTIONS_OF_EXECUTORS, archive))
     return [(name, value) for name, value in named if value]
