@@ -78,6 +78,7 @@ class LogLines(FlowProducer):
 class Parse(FlowControlBolt):
     """Parses a line, which takes each task its own time."""
 
+    on_error = "restart"  # a task that raises dies, and a fresh instance takes its place; by default it would go on
     output_fields = ("file", "offset", "status", "bytes")
 
     def __init__(self, job: Job) -> None:

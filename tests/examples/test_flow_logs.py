@@ -60,6 +60,7 @@ def test_the_command_line_runs_it_too(flow_logs: ModuleType, tmp_path: Path) -> 
     small.write_text(Path(SCRIPT).read_text().replace(f"LINES, TASKS = {flow_logs.LINES:_}, ", "LINES, TASKS = 2_000, "))
     done = run("-m", "engine", "run", str(small))
     assert "this task dies once, and its lines go to others" in done.stderr
+    assert "the task is replaced by a fresh instance" in done.stderr
     assert 2000 <= sum(lines_by_task(done.stdout)) < 2100
 
 
