@@ -13,6 +13,7 @@ cimport cython
 from _native.bolt_dispatch cimport BoltDispatch
 from _native.histogram cimport LatencyHistogram, record
 from _native.holdback cimport Aside, KeptAcks
+from _native.layers cimport Layers, keep_changes
 from _native.mailbox cimport ACK, FAIL, RESET, SETTLED_AT, SignalKind, SignalRing, drained_to_half, post, signal, signal_with, take
 from _native.method cimport Method, call_one
 from _native.task_core cimport DEFERS, HOLDS, TRACES, TaskCore, check_thread, ring_for, tell_acker
@@ -35,7 +36,7 @@ cdef class BoltCore(BoltDispatch):
         self.lost.park()
         self.aside = Aside()
         self.kept = KeptAcks(self)
-        self.upstream, self.settle_rings = {}, {}
+        self.upstream, self.settle_rings, self.failures = {}, {}, {}
         self.process_latency = LatencyHistogram()
 
     def bind(self, execute, *, bint basic):
@@ -55,6 +56,7 @@ cdef class BoltCore(BoltDispatch):
         cdef PyObject* raw
         self.returned = None
         self.begin_turn()
+        self.begin_guard()
         self.in_burst = True
         self.lost.unpark()
         try:
@@ -79,13 +81,16 @@ cdef class BoltCore(BoltDispatch):
                 if self.call(self.current):
                     outcome = RETURNED
                     break
+                self.keep_call()
                 if calls - lapped >= self.stride:
                     if self.lap(calls - lapped):
                         lapped = calls
                         break
                     lapped = calls
-            if outcome != RETURNED and outcome != CONTROL:
-                self.current = None
+            if outcome != RETURNED:
+                self.end_guard()
+                if outcome != CONTROL:
+                    self.current = None
         finally:
             if calls > lapped:
                 self.lap(calls - lapped)
@@ -176,6 +181,7 @@ cdef class BoltCore(BoltDispatch):
             self.take_sample(tup, self.turn_start)
         if not tup.flags & IS_CONTROL:
             self.executed += 1
+            self.begin_guard()
         return tup
 
     def end_call(self, double started, Tuple tup=None):
@@ -183,6 +189,37 @@ cdef class BoltCore(BoltDispatch):
         self.busy_secs += self.now() - started
         if tup is not None and self.basic and tup.state == TAKEN:
             self.ack_tuple(tup)
+        self.end_guard()
+
+    # The state of a call (SV-2)
+
+    def guard_state(self, Layers state not None):
+        """Have the changes of each call to this state, and its acks, count when the call returns."""
+        self.state = state
+
+    cdef int begin_guard(self) except -1:
+        if self.state is not None:
+            self.state.guard_call()
+            self.kept_before = self.kept.count_deferred()
+        return 0
+
+    cdef int end_guard(self) except -1:
+        if self.state is not None:
+            self.state.end_call()
+        return 0
+
+    cdef int keep_call(self) except -1:
+        """A call returned, and another one may follow in the burst: what the first changed and acked counts."""
+        if self.state is not None:
+            keep_changes(self.state)
+            self.kept_before = self.kept.count_deferred()
+        return 0
+
+    def take_call_back(self, reason):
+        """The call raised: undo what it changed in the state, and fail what it acked, its own input included."""
+        if self.state is not None and self.state.guarding:
+            self.state.take_call_back()
+            self.kept.take_back(self.kept_before, reason)
 
     def forget_current(self):
         """Let go of the last call's input."""
@@ -255,12 +292,19 @@ cdef class BoltCore(BoltDispatch):
         if not self.is_mine(tup):
             return 0
         let_go(self, tup, SETTLED)
-        self.failed += 1
+        self.count_failure(reason)
         if tup.flags & SAMPLED:
             self.end_sample(tup)
         if self.rare & TRACES and tup.root != 0:
             self.trace("failed", tup.roots, self.task_id)
         return self.signal_roots(tup, FAIL, reason)
+
+    cdef int count_failure(self, object reason) except -1:
+        """Count an input that failed, by the reason of its Failure."""
+        word = getattr(reason, "reason", "failed")
+        self.failures[word] = self.failures.get(word, 0) + 1
+        self.failed += 1
+        return 0
 
     cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:
         """Send one signal for each root of tup: ACK with its value, FAIL with its reason, RESET bare."""
@@ -332,7 +376,7 @@ cdef class BoltCore(BoltDispatch):
         taken = self.taken_tuples()
         for tup in taken:
             let_go(self, tup, FAILED_WITH_TASK)
-            self.failed += 1
+            self.count_failure(reason)
             if self.rare & TRACES and tup.root != 0:
                 self.trace("failed", tup.roots, self.task_id)
             self.signal_roots(tup, FAIL, reason)
@@ -360,6 +404,13 @@ cdef class BoltCore(BoltDispatch):
     def gate(self, bint closed):     # put all data aside from now on, or let it in, in order
         self.aside.set_gate(closed)
         self.rare |= HOLDS
+
+    def let_all_in(self):
+        """Hold nothing back any more, from no source: there is no instance, and what comes fails."""
+        cdef int32_t source
+        for source in list(self.aside.held):
+            self.release(source)
+        self.aside.set_gate(False)
 
     def defer_settles(self, bint on):
         """Keep acks as (root, value) in `kept` from now on."""

@@ -18,4 +18,6 @@ cdef class KeptAcks:
     cdef SignalRing prepared         # those that wait for a commit
     cdef readonly uint64_t released  # roots whose acks were sent, since the task began
 
+    cdef Py_ssize_t count_deferred(self) noexcept
+    cdef int take_back(self, Py_ssize_t count, object reason) except -1
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1

@@ -106,6 +106,18 @@ cdef class KeptAcks:
         """Fail up to limit acks that are not prepared; how many are left."""
         return self.drain(self.deferred, limit, reason)
 
+    cdef Py_ssize_t count_deferred(self) noexcept:
+        return self.deferred.tail - self.deferred.head
+
+    cdef int take_back(self, Py_ssize_t count, object reason) except -1:
+        """Fail the acks that were deferred after the first count: the call that gave them raised (SV-2)."""
+        cdef uint64_t root
+        while self.count_deferred() > count:
+            self.deferred.tail -= 1
+            root = self.deferred.ring[self.deferred.tail & self.deferred.mask].root
+            signal_with(ring_for(self.core, root), FAIL, root, self.core.task_id, reason)
+        return 0
+
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1:
         cdef uint64_t root, value
         while ring.head != ring.tail and limit > 0:

@@ -5,6 +5,16 @@ from cpython.object cimport PyObject
 cdef class Layers:                      # not final: the base of LayeredState
     cdef public dict _changes
     cdef public tuple _older            # all layers but the changes, newest first
-    cdef object _deleted                # what stands in a layer for a key that is not there
+    cdef object _deleted                # stands in a layer for a key that is not there
+    cdef readonly bint guarding         # a call is under way: note each change, for take_call_back (SV-2)
+    cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
+    cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
 
     cdef PyObject* in_older(self, object key) except? NULL
+    cdef int note(self, object key, PyObject* before) except -1
+    cdef int drop_notes(self) except -1
+
+
+cdef inline int keep_changes(Layers state) except -1:
+    """Let the changes of the call that returned count."""
+    return state.drop_notes() if state.noted else 0

@@ -1,10 +1,16 @@
 """The layers of a state, as its bolt looks into them for every tuple (CP-6)."""
 from cpython.bytes cimport PyBytes_CheckExact
-from cpython.dict cimport PyDict_Contains, PyDict_GetItemWithError, PyDict_SetItem
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
 from cpython.float cimport PyFloat_CheckExact
 from cpython.long cimport PyLong_CheckExact
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF
 from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdlib cimport free, realloc
+
+cdef enum:
+    FIRST_NOTES = 16
+    IDLE_NOTES = 4096      # a longer list of notes gives its memory back
 
 
 cdef class Layers:
@@ -12,10 +18,17 @@ cdef class Layers:
 
     The base of `LayeredState`, whose `_get_rarely` and `_put_rarely` take what is rare: keys of other types than str, int and bytes, values
     that may be changed in place, keys that are in no layer. `deleted` stands for a key that is not there.
+
+    While a call is under way (`guarding`) each change notes the value before it, so that a call that raises takes its changes back (SV-2).
+    The notes are a C array: two pointers for each put, dropped when the call returns.
     """
 
     def __cinit__(self, *args, **kwargs):
         self._changes, self._older = {}, ()
+
+    def __dealloc__(self):
+        self.drop_notes()
+        free(self.notes)
 
     def __init__(self, deleted):
         self._deleted = deleted
@@ -34,10 +47,76 @@ cdef class Layers:
 
     def put(self, key, value):
         """Set the value of key. Raises StateError for a key of another task's key group, or one that is no key."""
-        if is_plain(key) and (PyDict_Contains(self._changes, key) or self.in_older(key) != NULL):
-            PyDict_SetItem(self._changes, key, value)
-        else:
-            self._put_rarely(key, value)
+        cdef PyObject* before
+        if is_plain(key):
+            before = PyDict_GetItemWithError(self._changes, key)
+            if before != NULL or self.in_older(key) != NULL:
+                if self.guarding:
+                    self.note(key, before)
+                PyDict_SetItem(self._changes, key, value)
+                return
+        self._put_rarely(key, value)
+
+    def guard_call(self):
+        """Note changes from now on: a call begins."""
+        self.drop_notes()
+        self.guarding = True
+
+    def end_call(self):
+        """Note nothing more; what is noted counts."""
+        self.guarding = False
+        self.drop_notes()
+
+    def take_call_back(self):
+        """Undo every change since the call began, newest first; note nothing more."""
+        cdef PyObject* key
+        cdef PyObject* before
+        self.guarding = False
+        while self.noted:
+            self.noted -= 1
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
+            try:
+                if before == NULL:
+                    self._changes.pop(<object>key, None)
+                else:
+                    PyDict_SetItem(self._changes, <object>key, <object>before)
+            finally:
+                Py_XDECREF(key)
+                Py_XDECREF(before)
+        self.drop_notes()
+
+    def _note_change(self, key, *before):
+        """For `_put_rarely` and `_get_rarely`: note the value of a canonical key before a change; none given: what it is now."""
+        if self.guarding:
+            self.note(key, <PyObject*>before[0] if before else PyDict_GetItemWithError(self._changes, key))
+
+    cdef int note(self, object key, PyObject* before) except -1:
+        cdef Py_ssize_t room
+        cdef PyObject** larger
+        if self.noted == self.room:
+            room = 2 * self.room if self.room else FIRST_NOTES
+            larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))
+            if larger == NULL:
+                raise MemoryError(f"no memory for {room} notes of changes")
+            self.notes, self.room = larger, room
+        Py_INCREF(key)
+        Py_XINCREF(before)
+        self.notes[2 * self.noted], self.notes[2 * self.noted + 1] = <PyObject*>key, before
+        self.noted += 1
+        return 0
+
+    cdef int drop_notes(self) except -1:
+        cdef PyObject* key
+        cdef PyObject* before
+        while self.noted:     # one by one: a destructor may change the state, and note it
+            self.noted -= 1
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
+            Py_XDECREF(key)
+            Py_XDECREF(before)
+        if self.room > IDLE_NOTES:
+            free(self.notes)
+            self.notes, self.room = NULL, 0
+        return 0
 
     cdef PyObject* in_older(self, object key) except? NULL:
         """The value of a key in the newest of the older layers that has it; NULL where none has."""

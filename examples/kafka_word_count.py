@@ -54,7 +54,7 @@ WRITING = KafkaSinkConfig(brokers=BROKERS, topic=COUNTS, key=lambda tup: tup["wo
 def topology() -> Topology:
     """What `python -m engine run` runs."""
     begun: set[int] = set()
-    builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, max_task_restarts=0))
+    builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, on_error="stop"))
     builder.set_spout("lines", lambda: KafkaSpout(READING))
     builder.set_bolt("split", lambda: Split(begun), parallelism=2).fields_grouping("lines", "partition")
     builder.set_bolt("count", lambda: Count(begun), parallelism=4).fields_grouping("split", "word")

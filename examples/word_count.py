@@ -118,7 +118,7 @@ class DurableWordCount(WordCount):
         self.tasks: set[int] = set()
 
     def topology(self) -> Topology:
-        builder = TopologyBuilder("word-count", Config(state_provider=self.state_provider, max_task_restarts=0))
+        builder = TopologyBuilder("word-count", Config(state_provider=self.state_provider, on_error="stop"))
         builder.set_spout("lines", lines_left(self), max_spout_pending=20_000)
         builder.set_bolt("split", lambda: SplitOnce(self), parallelism=2).fields_grouping("lines", "file")
         builder.set_bolt("count", lambda: DurableCount(self), parallelism=4).fields_grouping("split", "word")

@@ -172,6 +172,7 @@ class StateKeeper(BarrierForwarder):
             state = await self._checkpoints.state_of(self._place, self._key_of)
             await self._port.call(self._bolt.init_state, state)
             self._state = state
+            self._port.guard_state(state)
             self._port.open_gate()
         self._forward(barrier, barriers)
         self._settle(barriers)

@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-import threading
 import traceback
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -12,14 +11,12 @@ from typing import Any, Final
 import click
 
 from engine.cli import output
-from engine.clock import Clock
+from engine.cli.leftovers import is_left_behind
 from engine.errors import EngineError
-from engine.names import POOL_NAME
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _WRONG: Final = 2
 _INTERRUPTED: Final = 130
-_THREAD_PATIENCE_SECS: Final = 1.0
 
 
 class _Unwritten(Exception):
@@ -84,22 +81,10 @@ def enter(program: click.Group, arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit status (RUN-4)."""
     output.open_missing()
     status = run(program, arguments)
-    if status == _INTERRUPTED or _left_behind():  # at once: an exit would first wait for threads, and one may never return
+    if status == _INTERRUPTED or is_left_behind():  # at once: an exit would first wait for threads and coroutines, and one may never return
         output.discard_unwritten()
         os._exit(status)
     sys.exit(status)
-
-
-def _left_behind() -> bool:
-    """Tell, also the user, of calls in pool threads that have not returned; nothing can end them but the end of the process."""
-    deadline = Clock().now() + _THREAD_PATIENCE_SECS
-    pools = [thread for thread in threading.enumerate() if thread.name.startswith(f"{POOL_NAME} ")]
-    for thread in pools:
-        thread.join(max(0.0, deadline - Clock().now()))
-    stuck = sorted({thread.name.removeprefix(f"{POOL_NAME} ").rpartition("_")[0] for thread in pools if thread.is_alive()})
-    for component_id in stuck:
-        output.tell(f"a call of bolt {component_id!r} in a pool thread did not return; the process ends without it")
-    return bool(stuck)
 
 
 def run(program: click.Group, arguments: list[str] | None = None) -> int:

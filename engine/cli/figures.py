@@ -122,6 +122,16 @@ def pending_trees(snapshot: Snapshot) -> int:
     return sum(spout.pending or 0 for spout in snapshot.spouts)
 
 
+def failures_text(now: Snapshot) -> str | None:
+    """Return which components failed how many inputs, and why; a spout's are trees. None where nothing failed."""
+    parts = [
+        f"{component_id} {', '.join(f'{reason} {count_text(number)}' for reason, number in component.failures.items())}"
+        for component_id, component in now.components.items()
+        if component.failures
+    ]
+    return "failures " + " · ".join(parts) if parts else None
+
+
 def errors_of(snapshot: Snapshot) -> int:
     """Return how many exceptions the components raised."""
     return sum(component.errors for component in snapshot.components.values())

@@ -58,7 +58,7 @@ def render(before: Snapshot | None, now: Snapshot, width: int, height: int | Non
         errors.insert(0, Text("latest errors", style="bold red"))
     headline = Text(figures.headline(before, now), style="bold", no_wrap=True, overflow="ellipsis")
     blank = Text("")  # the last line too: the terminal's own ^C would wrap a full one, and the table would not be drawn over
-    told = [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
+    told = [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now), figures.failures_text(now)) if text]
     state = [line for text in told for line in (blank, Text(text, no_wrap=True, overflow="ellipsis"))]
     above = _FIXED_LINES + len(now.components) + len(now.spouts) + len(state) + len(errors)
     own = _own_tables(now, width, None if height is None else height - above)

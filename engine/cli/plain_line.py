@@ -39,6 +39,9 @@ class PlainLines:
         if outcome.snapshot is not None:
             _say(figures.aligned([figures.COMPONENT_COLUMNS, *figures.component_rows(None, outcome.snapshot)]))
             _say(figures.aligned([figures.SPOUT_COLUMNS, *figures.spout_rows(outcome.snapshot)]))
+            failures = figures.failures_text(outcome.snapshot)
+            if failures is not None:
+                _say(failures)
             for table in (*flow_tables(outcome.snapshot), *label_tables(outcome.snapshot)):
                 _say(f"{table.title}\n{figures.aligned([table.headers, *table.rows], text_columns=table.labels)}")
             _say(outcome.summary())
@@ -63,7 +66,7 @@ def plain_line(before: Snapshot | None, now: Snapshot) -> str:
     parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
     parts += _lags(now)
     parts += flow_texts(now)
-    parts += [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now)) if text]
+    parts += [text for text in (figures.checkpoint_text(now), figures.transactions_text(before, now), figures.failures_text(now)) if text]
     errors = figures.errors_of(now)
     return " | ".join([*parts, *([f"errors {count_text(errors)}"] if errors else [])])
 

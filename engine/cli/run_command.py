@@ -58,6 +58,7 @@ Exit status:
 @click.option(
     "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True, help="Least level logged."
 )
+@click.option("--full-traceback", is_flag=True, help="Show every frame of a traceback, those of libraries and the engine too.")
 @click.option("--log-json", is_flag=True, help="Log JSON lines.")
 def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, for_secs: float | None, **switches: bool | str) -> int:
     """Load, show or run what was asked for."""
@@ -67,6 +68,7 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
     log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]))
     try:
         loaded = _load(spec, needed=not switches["show_config"])
+        flags += ("full_traceback=true",) * bool(switches["full_traceback"])
         chosen = options.settings_of(flags, config_file, loaded)
     except EngineError as error:
         if as_json and not switches["show_config"]:

@@ -12,6 +12,7 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from engine.cli.durations import duration_text
 from engine.cli.interrupts import STOPPED, Interrupts
+from engine.cli.leftovers import close_runner
 from engine.errors import ConfigError, EngineError, UsageError
 
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
@@ -81,8 +82,12 @@ class TerminalSession(Generic[_S]):
         with self._interrupts:
             playing = self._play(started)
             try:
-                with asyncio.Runner(loop_factory=loop_factory) as runner:
+                runner = asyncio.Runner(loop_factory=loop_factory)
+                runner.get_loop()
+                try:
                     return runner.run(playing)
+                finally:
+                    close_runner(runner)
             except KeyboardInterrupt:
                 return self._ending(STOPPED)
             except ConfigError as error:

@@ -52,6 +52,7 @@ class Run:
         validate_run(topology, self.config)
         self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
         """Called with each ErrorReport of a component."""
+        self._on_end: list[Callable[[ComponentError | None], None]] = []
         self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
         self._metrics = UserMetrics()
         self._assembly: Assembly | None = None
@@ -122,18 +123,23 @@ class Run:
             publish=self._publish,
             give_up=self._give_up,
             came_to_rest=self._came_to_rest,
+            is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
         )
         self._assembly = assemble(plan, around)
         port.spouts = self._assembly.user_spouts
-        self._supervisor = Supervisor(self._assembly, self.config, self._checkpoints, self._preparation)
+        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._checkpoints, self._preparation)
         if self._checkpoints is not None:
             self._checkpoints.join(port, plan.component_of, self._give_up)
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
+        for callback in self._on_end:
+            self._supervisor.on_end(callback)
         await self._supervisor.start()
 
     async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
-        await self.stop()
+        await self._close()
+        if error is None and self._supervisor is not None:
+            self._supervisor.raise_error()
 
     # What the executors tell
 
@@ -155,8 +161,19 @@ class Run:
     # What the host asks
 
     async def completed(self) -> None:
-        """Wait until the run is complete, drained or stopped; raise the ComponentError that ended it."""
+        """Wait until the run is complete, drained or stopped; raise the ComponentError that ends it, as soon as there is one (SV-4)."""
         await self._supervised.completed()
+
+    def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
+        """Have callback called once, on the loop's thread, when the run ends; at once where it has ended.
+
+        It gets the ComponentError of a run that fails, before its components are closed; None when a run has completed, drained or
+        stopped. May be called before the run is entered. An exception of the callback is logged.
+        """
+        if self._supervisor is None:
+            self._on_end.append(callback)
+        else:
+            self._supervisor.on_end(callback)
 
     async def activate(self) -> None:
         """Let the spouts poll (again)."""
@@ -172,14 +189,22 @@ class Run:
         await asyncio.gather(*(spout.switch(active=active) for spout in self._assembled.spouts))
 
     async def drain(self, timeout_secs: float | None = None) -> None:
-        """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order."""
+        """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order.
+
+        Raises the ComponentError that ended the run, before or meanwhile.
+        """
         if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
             hint = "Write drain(10), or drain() for drain_timeout_secs."
             raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
         await self._supervised.drain(timeout_secs)
 
     async def stop(self) -> None:
-        """Close every component now. Without effect once the run has ended; safe against cancellation."""
+        """Close every component now; safe against cancellation. Raises the ComponentError that ended the run, if one did."""
+        await self._close()
+        if self._supervisor is not None:
+            self._supervisor.raise_error()
+
+    async def _close(self) -> None:
         if self._supervisor is not None:
             await self._supervisor.close("stopped")
 

@@ -114,7 +114,8 @@ _PER_WINDOW: Final = (
 def families(snapshot: Snapshot) -> tuple[Family, ...]:
     """Return the engine's families, each beginning with `stormcell_`, then the users' under the names they gave them."""
     tasks = (_of_tasks(snapshot, spec) for spec in _PER_TASK)
-    return (*_of_run(snapshot), *_of_checkpoints(snapshot), *tasks, _complete(snapshot), *_of_flow(snapshot), *_of_users(snapshot))
+    of_tasks = (*tasks, _failures(snapshot), _complete(snapshot))
+    return (*_of_run(snapshot), *_of_checkpoints(snapshot), *of_tasks, *_of_flow(snapshot), *_of_users(snapshot))
 
 
 def _of_run(snapshot: Snapshot) -> Iterator[Family]:
@@ -146,6 +147,15 @@ def _of_tasks(snapshot: Snapshot, spec: _PerTask) -> Family:
         if (value := spec.value(task)) is not None
     )
     return Family(f"stormcell_{spec.name}", spec.kind, spec.help, samples, spec.unit)
+
+
+def _failures(snapshot: Snapshot) -> Family:
+    samples = tuple(
+        Sample({**_labels(snapshot, component.component_id, task.task_id), "reason": reason}, number, "_total")
+        for component, task in _tasks(snapshot.components.values())
+        for reason, number in sorted(task.failures.items())
+    )
+    return Family("stormcell_failures", "counter", "Inputs failed, by the reason; for a spout, trees.", samples)
 
 
 def _complete(snapshot: Snapshot) -> Family:

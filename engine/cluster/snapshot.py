@@ -5,6 +5,7 @@ was measured yet. Counts are since the run began, through restarts of the instan
 """
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from datetime import UTC, datetime
@@ -37,6 +38,8 @@ class TaskSnapshot:
     """Inputs acked; for a spout, trees."""
     failed: int = 0
     """Inputs failed; for a spout, trees."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """The same by the reason of their `Failure`."""
     waiting: int = 0
     """Tuples in the mailbox."""
     mailbox_capacity: int = 0
@@ -102,6 +105,14 @@ class ComponentSnapshot:
     def failed(self) -> int:
         """Inputs failed; for a spout, trees."""
         return sum(task.failed for task in self.tasks)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """Inputs failed, for a spout trees, by the reason of their `Failure`; the most frequent first."""
+        numbers = Counter[str]()
+        for task in self.tasks:
+            numbers.update(task.failures)
+        return dict(numbers.most_common())
 
     @property
     def waiting(self) -> int:
@@ -241,7 +252,8 @@ def weighted_mean(values: Iterable[tuple[float | None, int]]) -> float | None:
 
 
 _SHOWN_OF_COMPONENTS = (
-    *("emitted", "transferred", "executed", "acked", "failed", "pending", "max_pending", "waiting", "mailbox_capacity", "queue_fill"),
+    *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
+    *("waiting", "mailbox_capacity", "queue_fill"),
     *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "restarts", "errors"),
     *("forgotten", "settled_twice", "status"),
 )

@@ -4,12 +4,13 @@ import asyncio
 import contextvars
 import logging
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from engine.checkpoint import Checkpoints
 from engine.cluster.assembly import Assembly
 from engine.config import Config
-from engine.errors import TASK_DIED, ComponentError, Failure
+from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.executor.acker_executor import AckerExecutor
 from engine.executor.bolt_executor import BoltExecutor
 from engine.executor.ending import end_all, is_cancelled_from_outside
@@ -28,10 +29,16 @@ class Supervisor:
     """Starts, watches and ends the actors of one run. `state` says how far it is."""
 
     def __init__(
-        self, assembly: Assembly, config: Config, checkpoints: Checkpoints | None = None, preparation: RunPreparation | None = None
+        self,
+        name: str,
+        assembly: Assembly,
+        config: Config,
+        checkpoints: Checkpoints | None = None,
+        preparation: RunPreparation | None = None,
     ) -> None:
-        """Take the actors, the checkpoints of a run with state, whose last one comes before the end, and what is closed after all."""
+        """Take the topology's name, the actors, the checkpoints of a run with state, and the preparation, which is closed last."""
         self._assembly = assembly
+        self._name = name
         self._checkpoints = checkpoints
         self._preparation = preparation
         self._finishing: asyncio.Task[None] | None = None
@@ -44,6 +51,10 @@ class Supervisor:
         self._starting: asyncio.Task[None] | None = None
         self._breaking: asyncio.Task[None] | None = None
         self._looks = False
+        self._begun: Executor | None = None
+        """The task that is being started."""
+        self._on_end: list[Callable[[ComponentError | None], None]] = []
+        self._over: asyncio.Future[None] = self._loop.create_future()
         self.state: RunState = "starting"
         self.error: ComponentError | None = None
 
@@ -59,11 +70,13 @@ class Supervisor:
             await self._starting
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and not is_cancelled_from_outside():
-                await self.close("stopped")  # it was `_close_all` that cancelled the start
-                return
+                if self._closing is not None:  # `_close_all` cancelled the start
+                    await self.close("stopped")
+                    return
+                error = self._cancelled_itself()
             self.error = error if isinstance(error, ComponentError) else None
             await self.close("stopped" if isinstance(error, asyncio.CancelledError) else "failed")
-            raise
+            raise error
         if self._closing is not None:
             await self.close("stopped")
             return
@@ -72,10 +85,19 @@ class Supervisor:
     async def _begin_all(self) -> None:
         _INSIDE.set(self)
         for bolt in self._assembly.bolts:
+            self._begun = bolt
             await bolt.begin()
         for spout in self._assembly.spouts:
+            self._begun = spout
             spout.active = True
             await spout.begin()
+
+    def _cancelled_itself(self) -> ComponentError:
+        """The error of a start whose asyncio task was cancelled by a component."""
+        assert self._begun is not None
+        place = self._begun.place
+        message = "cancelled the asyncio task that starts the run"
+        return ComponentError(place.component_id, place.task_id, None, message=message, hint="Let open() or prepare() raise instead.")
 
     def _set_off(self) -> None:
         assembly = self._assembly
@@ -166,10 +188,40 @@ class Supervisor:
         self.give_up(error)
 
     def give_up(self, error: ComponentError) -> None:
-        """A component failed for good: close everything; `completed` raises."""
+        """A component failed for good: say so, and close everything; `completed` raises at once (SV-4)."""
         if self.error is None and not self._ended.done():
             self.error = error
+            LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
             self.end("failed")
+            self._settle_end()
+
+    def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
+        """Call back when the run ends; at once where it has."""
+        if self._over.done():
+            self._call_back(callback)
+        else:
+            self._on_end.append(callback)
+
+    def _settle_end(self) -> None:
+        """Release who waits for the end: at once where the run fails, else when all is closed."""
+        if self._over.done():
+            return
+        self._over.set_result(None)
+        callbacks, self._on_end = self._on_end, []
+        for callback in callbacks:
+            self._call_back(callback)
+
+    def _call_back(self, callback: Callable[[ComponentError | None], None]) -> None:
+        try:
+            callback(self.error)
+        except Exception as error:
+            LOGGER.error("a callback of on_end raised", exc_info=error)
+
+    @property
+    def is_abandoned(self) -> bool:
+        """True where the host's loop has cancelled this run's own tasks, though nobody has closed the run."""
+        clock = self._tree_clock
+        return clock is not None and (clock.done() or clock.cancelling() > 0)
 
     def end(self, state: RunState) -> None:
         """Close everything, soon."""
@@ -199,13 +251,19 @@ class Supervisor:
         closing.result()
 
     async def drain(self, timeout_secs: float | None) -> None:
-        """Stop the spouts, give open trees their time, then close in order."""
+        """Stop the spouts, give open trees their time, then close in order. Raises the ComponentError that ended the run meanwhile."""
         if self._closing is None and self.state != "starting":
             await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
             broken = self._broken()
             if broken is not None:
                 self.give_up(broken)
         await self.close("drained")
+        self.raise_error()
+
+    def raise_error(self) -> None:
+        """Raise the ComponentError that ended the run, if one did."""
+        if self.error is not None:
+            raise self.error
 
     async def _settle_open_trees(self, timeout_secs: float) -> None:
         self.state = "draining"
@@ -236,9 +294,8 @@ class Supervisor:
 
     async def completed(self) -> None:
         """Wait for the end; raise the ComponentError that ended the run."""
-        await asyncio.shield(self._ended)
-        if self.error is not None:
-            raise self.error
+        await asyncio.shield(self._over)
+        self.raise_error()
 
     async def _close_all(self, state: RunState) -> None:
         """Close spouts, then bolts from the sources on, then ackers."""
@@ -269,6 +326,7 @@ class Supervisor:
             self._at_rest.set()
             if not self._ended.done():
                 self._ended.set_result(None)
+            self._settle_end()
 
     def _bolts_from_sources_on(self) -> list[BoltExecutor]:
         bolts = self._assembly.bolts

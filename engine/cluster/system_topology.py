@@ -47,6 +47,7 @@ def with_checkpoints(topology: Topology, checkpoints: Checkpoints, config: Confi
         MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS}),
         (),
         ComponentSettings(),
+        renewed_at_each_error=True,
     )
     return replace(topology, components=MappingProxyType(components))
 

@@ -61,9 +61,15 @@ class Config:
         32768, minimum=2, maximum=2**30, help="Tuples that the mailbox of a task holds before those who send to it stop."
     )
     burst: int = setting(256, minimum=1, maximum=2**20, help="Tuples that a task handles at most before others get their turn.")
-    on_error: Literal["restart", "fail"] = setting(
-        "restart",
-        help="What an exception in a component does beside failing its input: a fresh instance, or keep the instance.",
+    on_error: Literal["fail", "restart", "stop"] = setting(
+        "fail",
+        help="What an exception in a component does beside failing its input: nothing, a fresh instance, or the end of the run.",
+    )
+    renew_after_failures: int = setting(
+        100,
+        minimum=1,
+        maximum=_C_INT_MAXIMUM,
+        help='Calls that raise in a row, without one success, after which on_error="fail" gives the task a fresh instance.',
     )
     max_task_restarts: int = setting(
         5, minimum=0, maximum=_C_INT_MAXIMUM, help="Deaths of one task within restart_window_secs that the run survives."
@@ -111,6 +117,7 @@ class Config:
     trace_sample_rate: float = setting(
         0.0, minimum=0, maximum=1, help="Share of trees (0 to 1) whose path through the components is recorded."
     )
+    full_traceback: bool = setting(False, help="Whether tracebacks show every frame; else those of libraries and the engine are folded.")
     stats_interval_secs: float = setting(5.0, above=0, help="Seconds between two lines of figures where no live table is shown.")
 
     def __post_init__(self) -> None:

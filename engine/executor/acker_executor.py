@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, TypedDict
 from engine.errors import TASK_DIED, ComponentError, Failure
 from engine.executor.doorbell import Doorbell
 from engine.executor.ending import end_all
-from engine.executor.error_report import ErrorReporter, error_text
+from engine.executor.error_report import error_text
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.kernel import AckerCore, Signal, SignalRing
 
@@ -27,7 +27,7 @@ class AckerExecutor:
         self.place = place
         self.around = around
         self.doorbell = Doorbell(around.loop)
-        self.reporter = ErrorReporter(place.component_id, place.task_id, around.clock, around.publish)
+        self.reporter = around.reporter_of(place)
         self.inbox = inbox
         self.restarts = 0
         self._explain = explain

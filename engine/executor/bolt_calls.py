@@ -36,7 +36,7 @@ class BoltCalls:
         self._tasks: dict[asyncio.Task[None], Tuple] = {}
         self._failures: deque[tuple[BaseException, Tuple]] = deque()
         self._alone = 0
-        self._timed = StepTimer(executor.around.clock.now, executor.core.slow_call_secs, executor.note_slow)
+        self._timed = StepTimer(executor.around.clock.now, executor.core.slow_call_secs, executor.slow_calls.note)
         self._awaited_by = 0
         self._on_return: list[asyncio.Future[None]] = []
         self._loop_thread = threading.get_ident()

@@ -45,7 +45,7 @@ class BoltExecutor(Executor):
         self.port = ExecutorBoltPort(self)
         self.calls = BoltCalls(self)
         self._warned_of_forgotten = self._warned_of_double = False
-        self._died_before = False
+        self._died_before = self._is_renewing = False
         self._handles_control: Callable[[Tuple], Any] | None = None
         self._controls: list[Tuple] = []
         """Control tuples that the instance was handed and has not settled; they fail with it."""
@@ -129,7 +129,7 @@ class BoltExecutor(Executor):
             await self.survive_call(error, tup)
             return
         if core.slowest_call:
-            self.warn_if_slow()
+            self.slow_calls.look(core)
         if core.forgotten_tuples or core.settled_twice:
             self._warn_of_settles()
         if outcome == BoltOutcome.MORE:
@@ -205,21 +205,76 @@ class BoltExecutor(Executor):
     # Errors
 
     async def survive_call(self, error: BaseException, tup: Tuple | None) -> None:
-        """A call raised: fail its input, and keep or replace the instance."""
+        """A call raised: fail its input, and have the instance go on, or another one begin, as `on_error` says."""
         if isinstance(error, FailTuple):
             if error.report:
                 self.reporter.report(error, tup=tup, next_step="the input fails")
             self._fail_input(tup, Failure(FAILED, self.place.component_id, self.place.task_id, failure_text(error)))
-        elif self.outlives(error):
-            self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
-            self._fail_input(tup, self.failure_of(error))
+        elif self.error_mode(error) == "fail":
+            if self._fail_alone(error, tup) and not self._is_renewing:
+                await self._renew_when_returned(error)
         else:
             self._fail_input(tup, self.failure_of(error))
             await self._replace(error, tup)
 
+    def _fail_alone(self, error: BaseException, tup: Tuple | None) -> bool:
+        """Fail the input of a call that raised, and nothing else; True when the instance is to be renewed (SV-1)."""
+        self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
+        self._fail_input(tup, self.failure_of(error))
+        return self.streak.note_failure(self.around.clock.now(), self.core.acked)
+
+    async def _renew_when_returned(self, error: BaseException) -> None:
+        """Renew the instance once its running calls have returned."""
+        await self._let_calls_return()
+        await self._renew(error)
+
+    async def _let_calls_return(self) -> None:
+        """Wait for the calls that are running, and deal with what they raise. Those that take longer than a tree may are left to run."""
+        self._is_renewing = True
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self.around.config.message_timeout_secs):
+                    await self.calls.returned()
+            while (failed := self.calls.take_failure()) is not None:
+                await self.survive_call(*failed)
+        finally:
+            self._is_renewing = False
+
     def _fail_input(self, tup: Tuple | None, failure: Failure) -> None:
+        """Fail the input of a call, and undo what the call did to the state of its task (SV-2)."""
+        self.core.take_call_back(failure)
         if tup is not None and not tup.is_tick and not tup.is_settled:
             self.core.fail(tup, failure)
+
+    async def _stay_down(self, secs: float, failure: Failure) -> None:
+        """Wait for the next try of an instance; meanwhile every input fails with this failure (SV-3)."""
+        core, now = self.core, self.around.clock.now
+        until, calls = now() + secs, 0
+        while (left := until - now()) > 0 and self._serves:
+            core.let_all_in()
+            tup = core.take_next()
+            if tup is None:
+                if core.mailbox.park():
+                    await self.rest(left)
+                    core.mailbox.unpark()
+                continue
+            if tup.is_control:
+                await self._pass_control(tup, failure)
+            elif not tup.is_tick:
+                core.fail(tup, failure)
+            calls += 1
+            if calls % self.around.config.burst == 0:
+                await asyncio.sleep(0)
+
+    async def _pass_control(self, tup: Tuple, failure: Failure) -> None:
+        """Without an instance: a stateless bolt sends barriers on all the same; anything else that a control tuple asks for fails."""
+        handle = self._handles_control
+        if self.spec.attendant is None or self.spec.keeps_state or handle is None:
+            self.core.settle_control(tup, failure)
+            return
+        handled = handle(tup)
+        if handled is not None:
+            await handled
 
     def _report_from_anywhere(self, error: BaseException) -> None:
         """`collector.report_error`, from a pool's thread too."""
@@ -253,6 +308,13 @@ class BoltExecutor(Executor):
             self.reporter.warn(
                 f"bolt {self.place.component_id!r} settled a tuple twice; the second ack or fail was ignored. Settle each input once."
             )
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """How many inputs failed, by reason."""
+        core = self.core
+        forgotten = {FORGOTTEN: core.forgotten_tuples} if core.forgotten_tuples and self.around.config.forgotten_ack == "fail" else {}
+        return {**core.failures, **forgotten}
 
     @property
     def is_empty(self) -> bool:

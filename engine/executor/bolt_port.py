@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from engine.errors import Failure
-from engine.kernel import BatchFeed, Tuple, reply
+from engine.kernel import BatchFeed, Layers, Tuple, reply
 from engine.names import DEFAULT_STREAM
 from engine.topology import Tuple as AnyTuple
 from engine.topology import Values
@@ -38,6 +38,7 @@ class ExecutorBoltPort:
         self._executor.core.gate(True)
 
     def open_gate(self) -> None:
+        self._executor.has_worked = True
         self._executor.core.gate(False)
         self._executor.doorbell.ring()
 
@@ -68,6 +69,9 @@ class ExecutorBoltPort:
 
     async def returned(self) -> None:
         await self._executor.calls.returned()
+
+    def guard_state(self, state: Layers) -> None:
+        self._executor.core.guard_state(state)
 
     def defer_settles(self, *, on: bool = True) -> None:
         self._executor.core.defer_settles(on)

@@ -1,7 +1,7 @@
 """Ending what a component has running: within a bound, and with every error told."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Coroutine, Iterable
 from typing import Any, Final
 
 CLOSE_TIMEOUT_SECS: Final = 30.0
@@ -24,6 +24,27 @@ async def end_all(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseEx
             ended, running = await asyncio.wait(running, timeout=patience_secs)
             errors += [error for each in ended if not each.cancelled() and (error := each.exception()) is not None]
     return errors, len(running)
+
+
+async def end_in_time(coroutine: Coroutine[Any, Any, None], secs: float) -> bool:
+    """Await a coroutine for so long, then cancel it; False where it swallows even that, and runs on.
+
+    Raises what the coroutine raises; TimeoutError without arguments where it was cancelled.
+    """
+    aio_task = asyncio.get_running_loop().create_task(coroutine)
+    try:
+        await asyncio.wait([aio_task], timeout=secs)
+        if aio_task.done():
+            aio_task.result()
+            return True
+    finally:
+        aio_task.cancel()
+    await asyncio.wait([aio_task], timeout=_SECOND_CANCEL_SECS)
+    if not aio_task.done():
+        return False
+    if not aio_task.cancelled() and (error := aio_task.exception()) is not None:
+        raise error
+    raise TimeoutError
 
 
 def is_cancelled_from_outside() -> bool:

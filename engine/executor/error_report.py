@@ -1,20 +1,22 @@
 """Errors of components, told so that a person can act: who, with which input, where in the code, and what happens next."""
 
+import asyncio
 import logging
-import traceback
-from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Final, cast
+from typing import Final, TypeAlias, cast
 
 from engine.clock import Clock
-from engine.errors import EngineBug, EngineError, UsageError, with_hint
+from engine.errors import EngineError, UsageError, with_hint
+from engine.executor.tracebacks import user_traceback
 from engine.log import TaskLogger
 
 LOGGER: Final = logging.getLogger("engine.executor")
 MOST_REPORTS: Final = 5
 WINDOW_SECS: Final = 10.0
-MOST_CAUSES: Final = 10
+
+_Kind: TypeAlias = tuple[type[BaseException], str, int, str]
+"""Type, file or text, line, next step: equal for errors that are told once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +32,7 @@ class ErrorReport:
     tuple_text: str | None
     """The input that was being executed."""
     traceback: str
-    """From the component's own code on; empty for an error that has no traceback."""
+    """The user's frames; empty for an error that has no traceback."""
     next_step: str
     """What the engine does about it."""
 
@@ -44,48 +46,98 @@ class ErrorReport:
         return "\n".join(lines)
 
 
-class ErrorReporter:
-    """Reports the errors of one task: 5 per 10 s at most, the rest is counted (ACK-12)."""
+@dataclass(slots=True, eq=False)
+class _Burst:
+    """Equal errors of one task: the first is reported, the others are counted."""
 
-    def __init__(self, component_id: str, task_id: int, clock: Clock, publish: Callable[[ErrorReport], None]) -> None:
+    window: asyncio.TimerHandle
+    text: str
+    """Of the last one."""
+    more: int = 0
+
+
+class ErrorReporter:
+    """Reports the errors of one task: of equal ones the first, and their number after 10 s; at most 5 different ones in 10 s (SV-5)."""
+
+    def __init__(
+        self,
+        component_id: str,
+        task_id: int,
+        loop: asyncio.AbstractEventLoop,
+        publish: Callable[[ErrorReport], None],
+        *,
+        full_traceback: bool = False,
+    ) -> None:
+        """publish: tells the listeners of the run. full_traceback: fold no frames."""
         self._component_id = component_id
         self._task_id = task_id
-        self._clock = clock
+        self._loop = loop
+        self._clock = Clock.of(loop)
         self._publish = publish
-        self._times: deque[float] = deque()
+        self._full_traceback = full_traceback
+        self._bursts: dict[_Kind, _Burst] = {}
         self._left_out = 0
         self._logger = TaskLogger(LOGGER, component_id, task_id)
         self.errors = 0
 
     def report(self, error: BaseException, *, tup: object = None, next_step: str) -> None:
-        """Log and publish an error, unless too many were of late."""
+        """Log and publish an error; only count it where an equal one, or too many, were of late."""
         if not isinstance(cast(object, error), BaseException):
             text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is no exception"
             raise UsageError(text, hint='Write report_error(ValueError("...")).')
         self.errors += 1
-        now = self._clock.now()
-        while self._times and now - self._times[0] >= WINDOW_SECS:
-            self._times.popleft()
-        if len(self._times) >= MOST_REPORTS:
+        kind = _kind_of(error, next_step)
+        burst = self._bursts.get(kind)
+        if burst is not None:
+            burst.more += 1
+            burst.text = error_text(error)
+        elif len(self._bursts) >= MOST_REPORTS:
             self._left_out += 1
-            return
-        self._times.append(now)
+        else:
+            self._bursts[kind] = _Burst(self._loop.call_later(WINDOW_SECS, self._end_burst, kind), error_text(error))
+            self._tell(error, tup, next_step)
+
+    def _tell(self, error: BaseException, tup: object, next_step: str) -> None:
         report = ErrorReport(
             self._component_id,
             self._task_id,
             self._clock.wall(),
             error_text(error),
             None if tup is None else shown(tup),
-            user_traceback(error),
-            next_step + (f" ({self._left_out} more errors of this task were left out)" if self._left_out else ""),
+            user_traceback(error, full=self._full_traceback),
+            next_step + (f" ({self._left_out:,} more errors of this task were left out)" if self._left_out else ""),
         )
         self._left_out = 0
         self._publish(report)
         self._logger.error("%s", report.describe())
 
+    def _end_burst(self, kind: _Kind) -> None:
+        """Log how many more equal errors came."""
+        burst = self._bursts.pop(kind)
+        burst.window.cancel()
+        if burst.more:
+            times = f"{burst.more:,} more time{'s' * (burst.more > 1)}"
+            where = f"{self._component_id!r} (task {self._task_id})"
+            self._logger.error("%s raised the same %s within %g s; the last one: %s", where, times, WINDOW_SECS, burst.text)
+
+    def close(self) -> None:
+        """Log what is counted and not told yet."""
+        for kind in list(self._bursts):
+            self._end_burst(kind)
+
     def warn(self, text: str) -> None:
         """Log a warning about this task."""
         self._logger.warning("%s", text)
+
+
+def _kind_of(error: BaseException, next_step: str) -> _Kind:
+    """Return the same for equal errors: one type, raised at one line of code (without a traceback: one text), and one next step."""
+    last = error.__traceback__
+    if last is None:
+        return type(error), error_text(error), 0, next_step
+    while last.tb_next is not None:
+        last = last.tb_next
+    return type(error), last.tb_frame.f_code.co_filename, last.tb_lineno, next_step
 
 
 def error_text(error: BaseException) -> str:
@@ -117,26 +169,6 @@ def shown(tup: object, most: int = 500) -> str:
         raise
     except BaseException as error:  # noqa: BLE001 - the user's own __repr__; what it raised is told instead
         return f"<{type(tup).__name__} that cannot be shown: a value's repr raised {type(error).__name__}>"
-
-
-def user_traceback(error: BaseException, causes: int = MOST_CAUSES) -> str:
-    """Return the traceback without the engine's own frames at its top, and, where the engine refused a call, below that call."""
-    frames = list(traceback.extract_tb(error.__traceback__))
-    own = [i for i, frame in enumerate(frames) if not is_engine_file(frame.filename)]
-    refused = isinstance(error, EngineError) and not isinstance(error, EngineBug)
-    text = "".join(traceback.format_list(frames[own[0] : own[-1] + 1 if refused else None])) if own else ""
-    cause = error.__cause__
-    if causes and cause is not None and cause.__traceback__ is not None and not isinstance(error, EngineError):
-        text = f"{user_traceback(cause, causes - 1)}{error_text(cause)}\nthe cause of:\n{text}"
-    return text
-
-
-def is_engine_file(filename: str) -> bool:
-    """True for the engine's own modules."""
-    path = filename.replace("\\", "/")
-    packages = ("executor", "cluster", "checkpoint", "transactional", "state", "topology")
-    inside = (*(f"/engine/{package}/" for package in packages), "/_native/")
-    return path.startswith("_native/") or any(folder in path for folder in inside)
 
 
 def shorten(text: str, most: int = 500) -> str:

@@ -4,19 +4,21 @@ import asyncio
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Any, Literal, Protocol, TypeAlias
 
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.executor.doorbell import Doorbell
-from engine.executor.ending import CLOSE_TIMEOUT_SECS, end_all, is_cancelled_from_outside, take_cancellations_back
-from engine.executor.error_report import ErrorReporter, error_text
-from engine.executor.restart_policy import RestartPolicy
+from engine.executor.ending import CLOSE_TIMEOUT_SECS, end_all, end_in_time, is_cancelled_from_outside, take_cancellations_back
+from engine.executor.error_report import error_text
+from engine.executor.restart_policy import FailureStreak, RestartPolicy
+from engine.executor.slow_calls import SlowCalls
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.executor.task_context import BackgroundTasks, ExecutorContext
 from engine.kernel import TaskCore, Tuple
 from engine.topology import ComponentSpec
 
-SLOW_WARNING_PAUSE_SECS: Final = 60.0
+ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
+"""The choices of `on_error`. "renew" is "fail" for components of the engine that cannot go on after an exception: it is replaced."""
 
 
 class RetiredWithInstance(Protocol):
@@ -30,11 +32,15 @@ class TaskKilled(Exception):
     """An instance was killed from outside, by a test or by background work that raised."""
 
 
+class FailedInARow(Exception):
+    """Every call of an instance failed for a while: the instance is renewed (SV-1)."""
+
+
 class Executor(ABC):
     """The actor of one task.
 
-    `begin` makes the first instance, `start` sets the coroutine off, `close` ends both. In between, `_serve` runs bursts until
-    something raises; then the instance is replaced or kept, as `on_error` says (ACK-12).
+    `begin` makes the first instance, `start` sets the coroutine off, `close` ends both. In between, `_serve` runs bursts. A call
+    that raises fails its own input; the instance goes on, or is replaced, as `on_error` says (ACK-12, SV-1).
     """
 
     core: TaskCore
@@ -44,26 +50,31 @@ class Executor(ABC):
         self.spec = spec
         self.around = around
         self.doorbell = Doorbell(around.loop)
-        self.reporter = ErrorReporter(place.component_id, place.task_id, around.clock, around.publish)
+        self.reporter = around.reporter_of(place)
         self.policy = RestartPolicy(around.config.max_task_restarts, around.config.restart_window_secs)
+        self.streak = FailureStreak(around.config.renew_after_failures)
+        self.has_worked = False
+        """True once the first instance is ready: from then on failures end no run, unless `on_error` says so (SV-3)."""
         self.component: Any = None
         self.at_rest = False
         """True while the coroutine waits and nothing is in a call."""
         self._aio_task: asyncio.Task[None] | None = None
         self._has_begun = False
         self._killed: BaseException | None = None
+        self._ailing: BaseException | None = None
+        """Raised by background work: the instance is replaced as soon as its running calls have returned."""
         self._is_open = self._is_retiring = False
         self._background: BackgroundTasks | None = None
         self._collector: RetiredWithInstance | None = None
         self._settled_at_death = 0
         self._resumed: list[asyncio.Future[None]] = []
-        self._next_slow_warning = 0.0
+        self.slow_calls = SlowCalls(f"{spec.kind} {place.component_id!r}", self.reporter, around.clock)
 
     # Life
 
     async def begin(self) -> None:
-        """Make an instance and get it ready; raise ComponentError when that fails too often."""
-        while True:
+        """Make an instance and get it ready; try again where that fails. Raises ComponentError where `_survive` ends the run."""
+        while not self.core.closing:
             try:
                 await self._make_instance()
                 self._is_open = True
@@ -75,10 +86,12 @@ class Executor(ABC):
             if error is None:
                 return
             await self._retire_instance(call_close=True)
-            self._survive(error, counts=True, next_step="the task is replaced by a fresh instance")
+            pause_secs = self._survive(error, counts=True)
+            await self._stay_down(pause_secs, self._death(error))
 
     def start(self) -> None:
         """Set the coroutine off."""
+        self.has_worked = self.has_worked or not self.spec.keeps_state  # with state: once it is initialised
         name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}]"
         self._aio_task = self.around.loop.create_task(self._main(), name=name)
         self._aio_task.add_done_callback(self._ended)
@@ -92,6 +105,7 @@ class Executor(ABC):
                 await asyncio.wait([aio_task], timeout=CLOSE_TIMEOUT_SECS)
             self._tell_of_ends(*await end_all([aio_task]))
         await self._retire_instance(call_close=True)
+        self.reporter.close()
 
     def kill(self, error: BaseException | None = None) -> None:
         """Have the instance die as if it had raised; for background work and fault injection."""
@@ -110,6 +124,9 @@ class Executor(ABC):
             while not self.core.closing:
                 try:
                     error = self._take_kill()
+                    if error is None and self._ailing is not None:
+                        await self._let_calls_return()
+                        error = self._ailing
                     if error is not None:
                         await self._replace(error)
                     await self._serve()
@@ -132,11 +149,15 @@ class Executor(ABC):
         self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
 
     def _judge(self, raised: asyncio.CancelledError) -> None:
-        """Raise what ends the coroutine; a kill, or a CancelledError that is the component's own, ends its instance only."""
-        if self.core.closing or (self._killed is None and is_cancelled_from_outside()):
+        """Raise what ends the coroutine; a kill, or a CancelledError that is the component's own, ends its instance only.
+
+        Only `close`, `kill` and the end of the host's loop cancel this task. Any other cancellation came from the component itself.
+        """
+        if self.core.closing or (self._killed is None and self.around.is_abandoned()):
             raise raised
         if self._killed is None:
-            self._killed = raised
+            own = "the component cancelled the asyncio task that runs it"
+            self._killed = asyncio.CancelledError(own) if is_cancelled_from_outside() else raised
 
     def _take_kill(self) -> BaseException | None:
         """What the instance was killed by since it began, if it was."""
@@ -148,7 +169,7 @@ class Executor(ABC):
     @property
     def _serves(self) -> bool:
         """True while the instance is to go on."""
-        return not self.core.closing and self._killed is None
+        return not self.core.closing and self._killed is None and self._ailing is None
 
     @abstractmethod
     async def _serve(self) -> None:
@@ -170,25 +191,54 @@ class Executor(ABC):
     def _fail_instance(self, failure: Failure) -> None:
         """Fail or drop what a dead instance leaves behind."""
 
+    @abstractmethod
+    async def _let_calls_return(self) -> None:
+        """Wait for the calls that are running, before an instance is replaced that could go on."""
+
+    @abstractmethod
+    async def _stay_down(self, secs: float, failure: Failure) -> None:
+        """Wait before the next try of an instance; meanwhile every input fails with this failure."""
+
     # Death
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
         """The instance died of error: report, fail what it took up, and begin another (ACK-12, ACK-15)."""
         self._take_kill()
+        self._ailing = None
         settled = self._settled() - self._settled_at_death - (1 if tup is not None and not tup.is_tick else 0)
+        pause_secs = 0.0
         try:
-            self._survive(error, tup=tup, counts=settled <= 0, next_step="the task is replaced by a fresh instance")
+            pause_secs = self._survive(error, tup=tup, counts=settled <= 0)
         finally:
-            self._fail_instance(Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error)))
-            self._settled_at_death = self._settled()
-            self._is_retiring = True
-            try:
-                await self._retire_instance(call_close=not isinstance(error, TaskKilled))
-            finally:
-                self._is_retiring = False
-        if not self.core.closing:
-            await asyncio.sleep(0)  # an instance that dies at once must not keep others from their turn
-            await self.begin()
+            await self._end_instance(self._death(error), call_close=not isinstance(error, TaskKilled))
+        await self._begin_another(pause_secs, self._death(error))
+
+    async def _renew(self, error: BaseException) -> None:
+        """Exchange an instance whose every call has failed of late, the last one with error (SV-1). This is no death."""
+        reason = FailedInARow(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
+        self.reporter.report(reason, next_step="the task gets a fresh instance, so that a broken connection heals")
+        self.policy.note_renewal()
+        self._ailing = None
+        await self._end_instance(self._death(reason), call_close=True)
+        self.streak.note_renewal(self.around.clock.now())
+        await self._begin_another(0.0, self._death(reason))
+
+    async def _end_instance(self, failure: Failure, *, call_close: bool) -> None:
+        """Fail what the instance took up, and take it out of service."""
+        self._fail_instance(failure)
+        self._settled_at_death = self._settled()
+        self._is_retiring = True
+        try:
+            await self._retire_instance(call_close=call_close)
+        finally:
+            self._is_retiring = False
+
+    async def _begin_another(self, pause_secs: float, failure: Failure) -> None:
+        if self.core.closing:
+            return
+        await asyncio.sleep(0)  # an instance that dies at once must not keep others from their turn
+        await self._stay_down(pause_secs, failure)
+        await self.begin()
 
     async def _retire_instance(self, *, call_close: bool) -> None:
         """Take the instance out of service; without effect where there is none."""
@@ -207,15 +257,16 @@ class Executor(ABC):
 
     async def _close_component(self, close: Callable[[], Any]) -> None:
         try:
-            async with asyncio.timeout(CLOSE_TIMEOUT_SECS) as scope:
-                await self.call(close)
+            if not await end_in_time(self.call(close), CLOSE_TIMEOUT_SECS):
+                self._tell_of_ends((), 1)
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
                 raise
             too_long = f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
-            self.reporter.report(TimeoutError(too_long) if scope.expired() else error, next_step="nothing: the instance is closed")
+            late = type(error) is TimeoutError and not error.args
+            self.reporter.report(TimeoutError(too_long) if late else error, next_step="nothing: the instance is closed")
 
     def _tell_of_ends(self, errors: Sequence[BaseException], resisting: int) -> None:
         """Report how the cancelled work of an instance ended."""
@@ -227,31 +278,48 @@ class Executor(ABC):
                 f"{CLOSE_TIMEOUT_SECS:g} s after being cancelled, and run on. Let asyncio.CancelledError pass."
             )
 
-    def _survive(self, error: BaseException, *, tup: object = None, counts: bool, next_step: str) -> None:
-        """Report a death; raise ComponentError when it was one too many."""
+    def _survive(self, error: BaseException, *, tup: object = None, counts: bool) -> float:
+        """Report a death; return the pause before the next instance, in seconds. Raises ComponentError where it ends the run (SV-3)."""
+        where, mode = (self.place.component_id, self.place.task_id), self.error_mode(error)
         if isinstance(error, FatalError):
-            raise ComponentError(self.place.component_id, self.place.task_id, error, message=error.message, hint=error.hint)
-        if self.policy.may_restart(self.around.clock.now(), counts=counts):
-            self.reporter.report(error, tup=tup, next_step=next_step)
-            return
+            raise ComponentError(*where, error, message=error.message, hint=error.hint)
+        if mode == "stop":
+            self.reporter.report(error, tup=tup, next_step="the run ends: on_error is 'stop'")
+            hint = 'Mend what it raises; or fail single tuples by on_error="fail".'
+            raise ComponentError(*where, error, message=f"raised {error_text(error)}, and on_error is 'stop'", hint=hint)
+        now = self.around.clock.now()
+        if self.has_worked and mode != "restart":
+            pause_secs = self.policy.pause_before_restart(now, counts=counts)
+            when = f" in {pause_secs:g} s; until then its inputs fail" if pause_secs else ""
+            self.reporter.report(error, tup=tup, next_step=f"the task is replaced by a fresh instance{when}")
+            return pause_secs
+        if self.policy.may_restart(now, counts=counts):
+            self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
+            return 0.0
         config = self.around.config
         without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
         limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
-            self.place.component_id,
-            self.place.task_id,
+            *where,
             error,
             message=f"died {limit}, the last time of {error_text(error)}",
             hint='Mend what it raises; or let it fail single tuples by on_error="fail"; or raise max_task_restarts.',
         )
 
+    def _death(self, error: BaseException) -> Failure:
+        """The Failure of what an instance leaves behind that dies of this error."""
+        return Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error))
+
     def _settled(self) -> int:
         return self.core.acked + self.core.failed
 
-    def outlives(self, error: BaseException) -> bool:
-        """True where an exception fails its input alone, and the instance goes on."""
-        return (self.spec.settings.on_error or self.around.config.on_error) == "fail" and not isinstance(error, FatalError)
+    def error_mode(self, error: BaseException) -> ErrorMode:
+        """What an exception of the component does beside failing its input (ACK-12, SV-1)."""
+        if isinstance(error, FatalError):
+            return "stop"
+        mode = self.spec.settings.on_error or self.around.config.on_error
+        return "renew" if mode == "fail" and self.spec.renewed_at_each_error else mode
 
     def failure_of(self, error: BaseException) -> Failure:
         """The Failure of an input whose call raised."""
@@ -267,11 +335,14 @@ class Executor(ABC):
         return BackgroundTasks(self.around.loop, name, self._background_failed)
 
     def _background_failed(self, error: BaseException) -> None:
-        """What background work raises counts as raised by the component (ACK-12)."""
-        if self.outlives(error):
-            self.reporter.report(error, next_step="the instance goes on without this background work")
-        else:
+        """Replace the instance: without its background work it is not whole (ACK-12). Under on_error="fail" no call is cut short for it."""
+        if self.core.closing or self.error_mode(error) != "fail":
             self.kill(error)
+        elif self._ailing is None:
+            self._ailing = error
+            self.doorbell.ring()
+        else:
+            self.reporter.report(error, next_step="the task is replaced by a fresh instance anyway")
 
     def _wake(self) -> None:
         self.doorbell.ring()
@@ -303,27 +374,6 @@ class Executor(ABC):
     def report_own(self, error: BaseException) -> None:
         """`collector.report_error`."""
         self.reporter.report(error, tup=None, next_step="nothing: the component reported it and goes on")
-
-    def warn_if_slow(self) -> None:
-        """Name the component when one of its calls held the loop for too long; once a minute at most."""
-        secs = self.core.take_slow_call()
-        if secs:
-            self.note_slow(secs)
-
-    def note_slow(self, secs: float) -> None:
-        """One call, or one step of a coroutine, has held the loop for too long."""
-        if self._may_warn_of_slowness():
-            self.reporter.warn(
-                f"one call of {self.spec.kind} {self.place.component_id!r} held the event loop for {secs * 1000:.0f} ms: nothing else ran "
-                "meanwhile. Await what it waits for, give a BasicBolt threads=n for blocking code, or do less in one call."
-            )
-
-    def _may_warn_of_slowness(self) -> bool:
-        now = self.around.clock.now()
-        if now < self._next_slow_warning:
-            return False
-        self._next_slow_warning = now + SLOW_WARNING_PAUSE_SECS
-        return True
 
     async def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a lifecycle method, plain or async."""

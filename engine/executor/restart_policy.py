@@ -1,6 +1,10 @@
-"""When a task that died gets another instance, and when the run ends (ACK-12). Decides; does nothing."""
+"""When a task gets another instance, after what pause, and when its deaths end the run (ACK-12, SV-1, SV-3). Decides; does nothing."""
 
 from collections import deque
+from typing import Final
+
+FIRST_PAUSE_SECS: Final = 1.0
+LONGEST_PAUSE_SECS: Final = 30.0
 
 
 class RestartPolicy:
@@ -10,6 +14,7 @@ class RestartPolicy:
         self._max_restarts = max_restarts
         self._window_secs = window_secs
         self._deaths: deque[float] = deque()
+        self._pause_secs = 0.0
         self.restarts = 0
 
     def may_restart(self, now: float, *, counts: bool) -> bool:
@@ -19,9 +24,62 @@ class RestartPolicy:
         """
         if counts:
             self._deaths.append(now)
-        while self._deaths and now - self._deaths[0] > self._window_secs:
-            self._deaths.popleft()
+        self._forget_old(now)
         if len(self._deaths) > self._max_restarts:
             return False
         self.restarts += 1
         return True
+
+    def pause_before_restart(self, now: float, *, counts: bool) -> float:
+        """Note a death at `now` that does not end the run; return the pause before the next instance, in seconds.
+
+        The first death that counts, and a few that do not, cause no pause. Further ones within the window double it, up to 30 s.
+        """
+        self.restarts += 1
+        self._deaths.append(now)
+        self._forget_old(now)
+        if len(self._deaths) <= (1 if counts else self._max_restarts):
+            self._pause_secs = 0.0
+        else:
+            self._pause_secs = _grown(self._pause_secs)
+        return self._pause_secs
+
+    def note_renewal(self) -> None:
+        """Count an instance that was renewed after failing inputs; this is no death."""
+        self.restarts += 1
+
+    def _forget_old(self, now: float) -> None:
+        while self._deaths and now - self._deaths[0] > self._window_secs:
+            self._deaths.popleft()
+
+
+class FailureStreak:
+    """Counts calls that raised in a row, and says when the instance is to be renewed (SV-1).
+
+    While calls go on failing, renewals follow each other after pauses that double up to 30 s; one success starts anew.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """limit: `renew_after_failures`."""
+        self._limit = limit
+        self._successes = 0
+        self._pause_secs = 0.0
+        self._not_before = 0.0
+        self.length = 0
+
+    def note_failure(self, now: float, successes: int) -> bool:
+        """Note a call that raised; True when a renewal is due. successes: calls that succeeded, since the task began."""
+        if successes != self._successes:
+            self._successes, self._pause_secs, self._not_before, self.length = successes, 0.0, now, 0
+        self.length += 1
+        return self.length >= self._limit and now >= self._not_before
+
+    def note_renewal(self, now: float) -> None:
+        """Begin to count anew."""
+        self.length = 0
+        self._pause_secs = _grown(self._pause_secs)
+        self._not_before = now + self._pause_secs
+
+
+def _grown(pause_secs: float) -> float:
+    return min(LONGEST_PAUSE_SECS, max(FIRST_PAUSE_SECS, 2 * pause_secs))

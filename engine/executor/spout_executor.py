@@ -2,6 +2,7 @@
 
 import asyncio
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
@@ -59,6 +60,8 @@ class SpoutExecutor(Executor):
         )
         self.core.emitter.set_on_resume(self.resumed)
         self.port = ExecutorSpoutPort(self)
+        self.failures: Counter[str] = Counter()
+        """How many trees failed, by reason."""
         self.inlet: InletHandle | None = None
         self.exhausted = False
         self.active = False
@@ -71,7 +74,7 @@ class SpoutExecutor(Executor):
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
-        self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.note_slow)
+        self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.slow_calls.note)
 
     # The instance
 
@@ -120,6 +123,7 @@ class SpoutExecutor(Executor):
         context = self._context
         assert context is not None
         self.poll_again()
+        self.failures[failure.reason] += 1
         context.failure = failure
         result: Awaitable[None] | None = None
         try:
@@ -195,7 +199,7 @@ class SpoutExecutor(Executor):
         if self._window is not None:
             self._adapt(self._window, outcome)
         if core.slowest_call:
-            self.warn_if_slow()
+            self.slow_calls.look(core)
         if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
             self._pause_secs = FIRST_PAUSE_SECS
             await asyncio.sleep(0)
@@ -244,7 +248,7 @@ class SpoutExecutor(Executor):
                 await asyncio.sleep(0)
 
     def _warn_of_wait(self) -> None:
-        if not self._may_warn_of_slowness():
+        if not self.slow_calls.may_warn():
             return
         limit_ms = self.around.config.slow_call_warn_ms
         self.reporter.warn(
@@ -284,11 +288,29 @@ class SpoutExecutor(Executor):
         self._note_exhausted()
 
     async def _survive_error(self, error: BaseException) -> None:
-        if self.outlives(error):
-            self.reporter.report(error, next_step="the instance goes on")
-            await self._pause()
+        """A call raised: have the instance go on, or another one begin, as `on_error` says."""
+        if self.error_mode(error) != "fail":
+            await self._replace(error)
             return
-        await self._replace(error)
+        self.reporter.report(error, next_step="the instance goes on")
+        if self.streak.note_failure(self.around.clock.now(), self.core.emitted + self.core.handed_out):
+            await self._renew(error)
+        else:
+            await self._pause()
+
+    async def _let_calls_return(self) -> None:
+        """Return at once: between two turns a spout has no call running."""
+
+    async def _stay_down(self, secs: float, failure: Failure) -> None:
+        """Wait for the next try of an instance; a switch of the activity is noted for it."""
+        now = self.around.clock.now
+        until = now() + secs
+        while (left := until - now()) > 0 and self._serves:
+            while self._switches:
+                self.active, done = self._switches.pop(0)
+                if not done.done():
+                    done.set_result(None)
+            await self.rest(left)
 
     @property
     def is_empty(self) -> bool:

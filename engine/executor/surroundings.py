@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
-from engine.executor.error_report import ErrorReport
+from engine.executor.error_report import ErrorReport, ErrorReporter
 from engine.kernel import Pulse
 from engine.metrics import UserMetrics
 from engine.names import is_reserved
@@ -45,8 +45,15 @@ class RunSurroundings:
     """Ends the run: a component failed for good."""
     came_to_rest: Callable[[], None]
     """Has the run look whether it is complete; called whenever an executor parks."""
+    is_abandoned: Callable[[], bool] = lambda: False
+    """Tells whether the host's loop cancels all of its tasks: the run was never closed."""
     inlets: dict[str, InletHandle] = field(default_factory=dict)
     """The service's end of each component that is an Inlet: one for all of its tasks and their instances."""
+
+    def reporter_of(self, place: TaskPlace) -> ErrorReporter:
+        """Return what reports the errors of a task."""
+        full = self.config.full_traceback
+        return ErrorReporter(place.component_id, place.task_id, self.loop, self.publish, full_traceback=full)
 
     def sources_of(self, spec: ComponentSpec) -> tuple[int, ...]:
         """The tasks that a component's inputs come from, ascending; the engine's own among them."""

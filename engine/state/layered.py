@@ -9,6 +9,7 @@ takes long after it (`_compact`, `fold`) copies a newer layer over an older one,
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
@@ -88,16 +89,26 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
             raise self._no_key(key, error) from error
-        if value is _MISSING:
-            value = self._older_value(key)
+        value = self._older_value(key) if value is _MISSING else self._handed_out(key, value)
         return default if value is DELETED else value
+
+    def _handed_out(self, key: Any, value: Any) -> Any:
+        """Return a value of `_changes`. The call may change it in place: note what it was, encoded."""
+        if type(value) is Encoded:
+            return self._codec.decode(value)
+        if self.guarding and type(value) not in ATOMS:
+            with suppress(StateError):  # it cannot be stored: the next PREPARE says so
+                self._note_change(key, self._sealed(key, value))
+        return value
 
     def _put_rarely(self, key: Any, value: Any) -> None:
         try:
             known = key in self._changes
         except TypeError as error:
             raise self._no_key(key, error) from error
-        self._changes[key if known else self._own(key)] = value
+        key = key if known else self._own(key)
+        self._note_change(key)
+        self._changes[key] = value
 
     def delete(self, key: K) -> None:
         self.put(key, DELETED)
@@ -125,8 +136,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._decoded(self._key_codec, row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
-                if value is _MISSING:
-                    value = self._layered_value(key)
+                value = self._layered_value(key) if value is _MISSING else self._handed_out(key, value)
                 yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
 
     # Reading
@@ -137,7 +147,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._canonical(key)
             value = self._changes.get(key, _MISSING)
             if value is not _MISSING:
-                return value
+                return self._handed_out(key, value)
         value = self._layered_value(key)
         if value is not _MISSING:
             return value
@@ -259,7 +269,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         await self._fold_when_due()
 
     async def rollback(self) -> None:
-        self._changes = {}
+        self.lose_changes()
         self._frozen = None
         self._note_layers()
 
@@ -269,7 +279,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         return bool(self._changes or (self._frozen and self._frozen.layer))
 
     def lose_changes(self) -> None:
-        """The instance died: drop what it changed since the last PREPARE."""
+        """Drop every change since the last PREPARE, those of a call that is under way included."""
+        self.end_call()
         self._changes = {}
 
     def _note_layers(self) -> None:

@@ -24,7 +24,7 @@ from engine.topology.grouping import (
     PartialKey,
     Shuffle,
 )
-from engine.topology.inlet import Inlet, InletClosed, InletHandle
+from engine.topology.inlet import Inlet, InletClosed, InletHandle, RunEnded
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
 from engine.topology.spout import MaxSpoutPending, OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
@@ -70,6 +70,7 @@ __all__ = [
     "OutputCollector",
     "OutputFields",
     "PartialKey",
+    "RunEnded",
     "RunPreparation",
     "Shuffle",
     "Spout",

@@ -26,7 +26,7 @@ class BoltBase(ABC):
     concurrency: int = 1
     """How many inputs an `async def execute` works on at once; 1: one after the other, in order."""
     on_error: OnError | None = None
-    """None: as `Config.on_error` says (`restart`)."""
+    """None: as `Config.on_error` says (`fail`)."""
     tick_tuple_freq_secs: float | None = None
     """`execute` gets a tick (`tup.is_tick`) this often; None: never."""
 

@@ -78,7 +78,7 @@ def bolt(
     *output_fields: str | Fields,
     concurrency: int = 1,
     threads: int = 0,
-    on_error: OnError = "fail",
+    on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
     """Make a `BasicBolt` of a function of one input: `def`, generator, `async def` or async generator.

@@ -18,6 +18,17 @@ class InletClosed(EngineError):
     """Values were sent to an inlet that is closed, or whose run has ended; they were not emitted."""
 
 
+class RunEnded(InletClosed):
+    """The run of an inlet has ended: the tree of a pending send was not processed to its end; values of a later one were not emitted.
+
+    `failure` says why: the error of a run that failed, or how it ended.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"the run of this inlet has ended: {failure.describe()}", hint="Send only while the run is active.")
+        self.failure = failure
+
+
 class _Send:
     """One `send` that waits; it is its own message id."""
 
@@ -56,9 +67,9 @@ class InletHandle:
     async def send(self, values: Values) -> None:
         """Emit one tuple; return when its whole tree is processed.
 
-        Raises TupleFailed, with the Failure, when the tree failed or timed out; UsageError for a wrong number of
-        values, a wrong key, or another thread; InletClosed after `close()`. A cancelled send that is not emitted yet is
-        taken back; one that is emitted runs on.
+        Raises TupleFailed, with the Failure, when the tree failed or timed out; RunEnded when the run ended, before or
+        meanwhile; UsageError for a wrong number of values, a wrong key, or another thread; InletClosed after `close()`.
+        A cancelled send that is not emitted yet is taken back; one that is emitted runs on.
         """
         row = self._checked(values)
         self._check_loop()
@@ -91,13 +102,13 @@ class InletHandle:
         return self._is_closed
 
     def abandon(self, failure: Failure) -> None:
-        """Close, and fail every send that waits. The run calls this when it has stopped."""
+        """Close, and raise RunEnded at every send that waits. The run calls this when it ends."""
         self._end = failure
         self.close()
         for inlet in self._inlets.values():
-            inlet.fail_in_flight(failure)
+            inlet.end_in_flight(RunEnded(failure))
         while self._queue:
-            self._queue.popleft().settle(TupleFailed(failure))
+            self._queue.popleft().settle(RunEnded(failure))
 
     def attach(self, inlet: "Inlet") -> None:
         """Let an opened instance take from the queue; what an earlier instance of its task had in flight fails."""
@@ -123,7 +134,7 @@ class InletHandle:
 
     def _check_open(self) -> None:
         if self._end is not None:
-            raise InletClosed(f"the run of this inlet has ended: {self._end.describe()}", hint="Send only while the run is active.")
+            raise RunEnded(self._end)
         if self._is_closed:
             raise InletClosed("this inlet is closed", hint="Send before close().")
 
@@ -201,5 +212,9 @@ class Inlet(Spout):
 
     def fail_in_flight(self, failure: Failure) -> None:
         """Raise TupleFailed at each sender whose tree is open."""
+        self.end_in_flight(TupleFailed(failure))
+
+    def end_in_flight(self, error: EngineError) -> None:
+        """Raise an error at each sender whose tree is open."""
         while self.in_flight:
-            self.in_flight.pop().settle(TupleFailed(failure))
+            self.in_flight.pop().settle(error)

@@ -42,7 +42,7 @@ def _is_tick_time(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and LEAST_TICK_SECS <= value < math.inf
 
 
-_ON_ERROR: Final = _Setting(lambda value: value in ("restart", "fail"), "'restart' or 'fail'")
+_ON_ERROR: Final = _Setting(lambda value: value in ("fail", "restart", "stop"), "'fail', 'restart' or 'stop'")
 _PENDING: Final = _Setting(lambda value: value == "auto" or is_count(value, 1), "an integer of at least 1, or 'auto'")
 _SPOUT_SETTINGS: Final = {"max_spout_pending": _PENDING, "on_error": _ON_ERROR}
 _BOLT_SETTINGS: Final = {

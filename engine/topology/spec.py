@@ -68,6 +68,8 @@ class ComponentSpec:
     """True for spouts that choose a task of the one bolt behind them (FC-1)."""
     takes_packs: bool = False
     """True for bolts that take what such a spout sends, and nothing else (FC-1)."""
+    renewed_at_each_error: bool = False
+    """True for components of the engine that cannot go on after an exception: under on_error="fail" each one renews the instance."""
     attendant: "MakesAttendant | None" = None
     """Who handles the control tuples of the bolt's tasks, in a run that has any."""
 

@@ -8,7 +8,7 @@ from engine.topology.collector import SpoutCollector
 from engine.topology.context import TaskContext
 from engine.topology.stream import OutputFields
 
-OnError: TypeAlias = Literal["restart", "fail"]
+OnError: TypeAlias = Literal["fail", "restart", "stop"]
 """After an exception: replace the instance by a fresh one, or keep it and fail the input alone (ACK-12)."""
 
 
@@ -35,7 +35,7 @@ class Spout(ABC):
     max_spout_pending: MaxSpoutPending = None
     """At most so many open trees for each task, or "auto"; None: as `Config.max_spout_pending` says."""
     on_error: OnError | None = None
-    """None: as `Config.on_error` says (`restart`)."""
+    """None: as `Config.on_error` says (`fail`)."""
 
     keeps_position: ClassVar[bool] = False
     """True for spouts that keep their position in the run's state provider (FC-6)."""

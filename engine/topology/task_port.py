@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
 from engine.errors import Failure
-from engine.kernel import BatchFeed
+from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
 from engine.topology.collector import Tuple
 from engine.topology.context import TaskContext
@@ -124,6 +124,9 @@ class BoltPort(Protocol):
 
     async def returned(self) -> None:
         """Wait until every input that was taken has returned; none is taken meanwhile."""
+
+    def guard_state(self, state: Layers) -> None:
+        """Have what a call changes in this state, and acks, count when the call returns; nothing of it where the call raises (SV-2)."""
 
     def defer_settles(self, *, on: bool = True) -> None:
         """Keep the task's acks as (root, value) from now on. They outlive the instance."""

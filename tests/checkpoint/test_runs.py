@@ -1,5 +1,6 @@
 """Runs with state, one after the other on the same store: what goes on, what is refused, and how it is told (CP-4, CP-8, CP-9, GRP-5)."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -172,17 +173,17 @@ def test_a_hook_that_raises_once_costs_an_instance_and_no_count(hook: str) -> No
     assert all(told[word] >= count for word, count in Counter(word for (word,) in WORDS).items())
 
 
-def replay_words(bolt: Any) -> None:
+def replay_words(bolt: Any, *, until: float | None = None, **settings: Any) -> Finished:
     """Run a bolt behind a source that emits again what failed."""
     source = Source("s", [f"s:{number}" for number in range(10)])
     builder = TopologyBuilder("replayed")
     builder.set_spout("source", lambda: ReplayingSpout(source))
     builder.set_bolt("count", bolt).fields_grouping("source", "message")
-    run_topology(builder.build(), Config())
+    return run_topology(builder.build(), Config(**settings), until=until)
 
 
-@pytest.mark.guarantee("CP-4")
-def test_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
+@pytest.mark.guarantee("CP-4", "ACK-12")
+def test_under_restart_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
     class Breaks(Count):
         def execute(self, tup: Tuple) -> Any:
             self.state.put(tup["message"], 1)
@@ -191,17 +192,43 @@ def test_a_hook_that_always_raises_ends_the_run_with_its_error() -> None:
             raise ValueError("no room")
 
     with pytest.raises(ComponentError, match="no room"):
-        replay_words(Breaks)
+        replay_words(Breaks, on_error="restart")
+
+
+@pytest.mark.guarantee("CP-4", "SV-3")
+def test_a_hook_that_raises_for_two_minutes_ends_no_run_and_loses_no_word() -> None:
+    failing_until = 120.0
+
+    class Recovers(Count):
+        def execute(self, tup: Tuple) -> Any:
+            self.state.put(tup["message"], 1)
+
+        def pre_prepare(self, txid: int) -> None:
+            if self.context.clock.now() < failing_until:
+                raise ValueError("no room")
+
+    finished = replay_words(Recovers)
+    assert finished.state == "complete"
+    assert finished.secs > failing_until
+    components = finished.snapshot.components
+    assert components["source"].acked == 10
+    assert 3 <= components["count"].restarts < 40, "after pauses that grow"
+    assert finished.snapshot.checkpoint is not None
+    assert finished.snapshot.checkpoint.committed > 0
 
 
 @pytest.mark.guarantee("CP-6", "CP-7")
-def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_ends_the_run() -> None:
+def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_under_restart_ends_the_run() -> None:
     class Unstorable(Count):
         def execute(self, tup: Tuple) -> Any:
             self.state.put(tup["message"], object())
 
-    with pytest.raises(ComponentError, match=r"'count': the value of key 's:\d' cannot be stored: a value of type object"):
-        replay_words(Unstorable)
+    named = r"'count': the value of key 's:\d' cannot be stored: a value of type object"
+    with pytest.raises(ComponentError, match=named):
+        replay_words(Unstorable, on_error="restart")
+    finished = replay_words(Unstorable, until=60)
+    assert finished.state == "stopped"
+    assert re.search(named, finished.errors[0].text)
 
 
 @pytest.mark.guarantee("CP-5")

@@ -51,6 +51,15 @@ class Last(Bolt):
             except asyncio.CancelledError:
                 pass
 """
+CLOSES_NEVER = """\
+class Last(Take):
+    async def cleanup(self):
+        while True:
+            try:
+                await asyncio.sleep(1000)
+            except:
+                pass
+"""
 HOLDS_THE_LOOP = """\
 class Last(Bolt):
     def execute(self, tup):
@@ -175,6 +184,22 @@ def test_a_drain_does_not_wait_for_a_thread_that_never_returns(running: Any) -> 
     _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
     assert run.process.returncode == 0
     assert "a call of bolt 'last' in a pool thread did not return; the process ends without it" in errors
+
+
+@pytest.mark.guarantee("RUN-3")
+@pytest.mark.parametrize("component", [NEVER_CLOSES, CLOSES_NEVER])
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(running: Any, component: str, loop: str) -> None:
+    patience = "from engine.executor import ending, executor\nending.CLOSE_TIMEOUT_SECS = executor.CLOSE_TIMEOUT_SECS = 2\n"
+    run = running(patience + component, "-c", "drain_timeout_secs=0.1", "-c", f"event_loop={loop}")
+    run.wait_for("start")
+    run.send(signal.SIGTERM)
+
+    assert run.wait_for("end")["exit_status"] == 0
+    _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
+    assert run.process.returncode == 0
+    assert "swallowed its cancellation and did not end; the process ends without it" in errors
+    assert "1 coroutine of bolt 'last' did not end within" in errors
 
 
 @pytest.mark.guarantee("RUN-3")

@@ -190,10 +190,10 @@ def test_an_async_generator_that_raises_is_told_behind_what_it_yielded() -> None
     sink = Sink()
 
     async def main() -> None:
-        async with running(chain(breaks, lambda: sink)) as run:
-            with pytest.raises(ComponentError) as caught:
+        with pytest.raises(ComponentError) as caught:
+            async with running(chain(breaks, lambda: sink)) as run:
                 await run.completed()
-            assert isinstance(caught.value.error, OSError)
+        assert isinstance(caught.value.error, OSError)
 
     play(main)
     assert sink.got == [0, 1, 2, 3, 4]

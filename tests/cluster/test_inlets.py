@@ -1,6 +1,7 @@
 """An Inlet from the service's end to the tree's end, and back."""
 
 import asyncio
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from engine import (
     Fields,
     Inlet,
     InletClosed,
+    RunEnded,
     TopologyBuilder,
     Tuple,
     TupleFailed,
@@ -129,8 +131,9 @@ def test_all_tasks_of_an_inlet_take_from_one_queue() -> None:
 
 
 @pytest.mark.parametrize("end", ["stop", "drain", "leave", "death"])
-def test_sends_that_wait_fail_when_the_run_ends(end: str) -> None:
-    """Those that are in flight and those that wait for their turn; none hangs."""
+@pytest.mark.guarantee("SV-4")
+def test_sends_that_wait_raise_run_ended_when_the_run_ends(end: str) -> None:
+    """Those that are in flight, those that wait for their turn, and later ones; none hangs, and all say why the run ended."""
 
     class Dies(Bolt):
         async def execute(self, tup: Tuple) -> None:
@@ -140,22 +143,33 @@ def test_sends_that_wait_fail_when_the_run_ends(end: str) -> None:
     async def main() -> None:
         results: list[asyncio.Future[None]] = []
         topology = inlet_chain(Dies if end == "death" else Keeper, max_waiting=4)
-        async with running(topology, max_spout_pending=2, max_task_restarts=0, drain_timeout_secs=3) as run:
-            inlet = run.inlet("source")
-            results += [asyncio.ensure_future(inlet.send((number,))) for number in range(6)]
-            await asyncio.sleep(0.5)
-            if end == "stop":
-                await run.stop()
-            elif end == "drain":
-                await run.drain()
-            elif end == "death":
-                with pytest.raises(ComponentError):
+        with pytest.raises(ComponentError) if end == "death" else nullcontext():
+            async with running(topology, max_spout_pending=2, on_error="stop", drain_timeout_secs=3) as run:
+                inlet = run.inlet("source")
+                results += [asyncio.ensure_future(inlet.send((number,))) for number in range(6)]
+                await asyncio.sleep(0.5)
+                if end == "stop":
+                    await run.stop()
+                elif end == "drain":
+                    await run.drain()
+                elif end == "death":
                     await run.completed()
         done = await asyncio.gather(*results, return_exceptions=True)
-        assert all(isinstance(error, (TupleFailed, InletClosed)) for error in done), done
-        assert sum(isinstance(error, TupleFailed) for error in done) == 4
-        with pytest.raises(InletClosed):
+        if end == "death":  # the tree of the input that ended the run has a verdict of its own
+            first = done.pop(0)
+            assert isinstance(first, TupleFailed)
+            assert first.failure.reason == "error"
+        assert all(isinstance(error, RunEnded) for error in done), done
+        with pytest.raises(RunEnded) as later:
             await inlet.send((7,))
+        why = {"stop": "stopped", "drain": "drained", "leave": "stopped", "death": "ValueError: always"}[end]
+        for error in (*done, later.value):
+            assert isinstance(error, InletClosed)
+            assert not isinstance(error, TupleFailed)
+            assert error.failure.reason == "task_died"
+            assert error.failure.component_id == ("bolt1" if end == "death" else None)
+            assert why in error.failure.describe()
+            assert why in str(error)
 
     play(main)
 
@@ -297,7 +311,8 @@ def test_a_deactivated_inlet_keeps_its_sends_until_it_is_active_again() -> None:
 
 
 @pytest.mark.guarantee("RUN-3")
-def test_a_drain_finishes_what_is_emitted_and_fails_what_waits() -> None:
+@pytest.mark.guarantee("SV-4")
+def test_a_drain_finishes_what_is_emitted_and_what_waits_raises_run_ended() -> None:
     async def main() -> None:
         async with running(inlet_chain(Judge), max_spout_pending=2) as run:
             inlet = run.inlet("source")
@@ -306,7 +321,7 @@ def test_a_drain_finishes_what_is_emitted_and_fails_what_waits() -> None:
             await run.drain()
             done = await asyncio.gather(*sends, return_exceptions=True)
             assert done[:2] == [None, None]
-            assert all(isinstance(error, TupleFailed) for error in done[2:])
+            assert [type(error) for error in done[2:]] == [RunEnded, RunEnded]
 
     play(main)
 

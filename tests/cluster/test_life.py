@@ -191,8 +191,11 @@ def test_a_spout_that_is_replaced_while_deactivated_is_opened_and_stays_paused()
     play(main)
 
 
+@pytest.mark.guarantee("ACK-12")
+@pytest.mark.parametrize(("on_error", "restarts"), [("fail", 0), ("restart", 1)])
 @pytest.mark.parametrize("hook", ["activate", "deactivate"])
-def test_a_hook_that_raises_replaces_the_spout_and_lets_the_caller_go_on(hook: str) -> None:
+def test_a_hook_that_raises_is_reported_and_lets_the_caller_go_on(hook: str, on_error: str, restarts: int) -> None:
+    """Under "restart" the spout is replaced; else it goes on, as active as the caller said."""
     made: list[Spout] = []
 
     class Raises(Endless):
@@ -210,15 +213,16 @@ def test_a_hook_that_raises_replaces_the_spout_and_lets_the_caller_go_on(hook: s
                 raise ValueError(hook)
 
     async def main() -> None:
-        async with running(chain(Raises, Sink)) as run:
+        async with running(chain(Raises, Sink), on_error=on_error) as run:
             await run.deactivate()
             await run.activate()
             await asyncio.sleep(1)
             assert run.snapshot().components["source"].status == "polling"
-            assert run.snapshot().components["source"].restarts == 1
+            assert run.snapshot().components["source"].restarts == restarts
+            assert [report.text for report in run.snapshot().errors] == [f"ValueError: {hook}"]
 
     play(main)
-    assert len(made) == 2
+    assert len(made) == 1 + restarts
 
 
 def test_a_deactivate_during_a_stop_returns() -> None:

@@ -223,7 +223,7 @@ def test_a_stop_while_a_task_gets_ready_again_ends_at_once() -> None:
             closed.append("cleanup")
 
     async def main() -> None:
-        async with running(chain(lambda: Numbers(1), Dies)):
+        async with running(chain(lambda: Numbers(1), Dies), on_error="restart"):
             await asyncio.sleep(1)
         assert loop().time() == 1
 

@@ -64,8 +64,8 @@ def test_an_integer_is_a_number_too() -> None:
         ({"seed": -1}, "seed must be an integer from 0 to 18_446_744_073_709_551_615, or none, not -1."),
         ({"enable_message_timeouts": 1}, "enable_message_timeouts must be true or false, not 1."),
         ({"message_timeout_secs": 10**5000}, "message_timeout_secs must be a number above 0, not an integer of 16610 bits."),
-        ({"on_error": "retry"}, "on_error must be 'restart' or 'fail', not 'retry'."),
-        ({"on_error": ["fail"]}, "on_error must be 'restart' or 'fail', not ['fail'] (list)."),
+        ({"on_error": "retry"}, "on_error must be 'fail', 'restart' or 'stop', not 'retry'."),
+        ({"on_error": ["fail"]}, "on_error must be 'fail', 'restart' or 'stop', not ['fail'] (list)."),
     ],
 )
 def test_a_wrong_value_is_one_clear_fault(values: dict[str, Any], fault: str) -> None:

@@ -41,9 +41,11 @@ def ends_with_component_error(topology: Topology, config: Config | None = None, 
     """Run to the end, which must be a failure; the error."""
 
     async def main() -> ComponentError:
-        async with engine.run(topology, config) as run:
-            with pytest.raises(ComponentError) as caught:
-                await run.completed()
+        with pytest.raises(ComponentError) as left:  # leaving raises what `completed` raised (SV-4)
+            async with engine.run(topology, config) as run:
+                with pytest.raises(ComponentError) as caught:
+                    await run.completed()
+        assert left.value is caught.value
         assert run.state == "failed"
         assert run.error is caught.value
         with pytest.raises(ComponentError):

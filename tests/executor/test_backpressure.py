@@ -343,7 +343,7 @@ def test_the_death_of_a_full_task_lets_its_senders_go_on_with_the_next_instance(
             self.collector.ack(tup)
 
     spout = Numbers(1000)
-    run = play_run(chain(lambda: spout, DiesLater), Config(executor_receive_buffer_size=10))
+    run = play_run(chain(lambda: spout, DiesLater), Config(executor_receive_buffer_size=10, on_error="restart"))
     assert run.state == "complete"
     assert len(spout.acked) == 999
     assert spout.failed == [0]

@@ -58,8 +58,8 @@ def test_a_base_exception_ends_the_run_and_is_named(make: Callable[[], Any], err
         monkeypatch.setattr(kind, "error", error, raising=False)
 
     async def main() -> ComponentError:
-        async with running(make()) as run:
-            with pytest.raises(ComponentError) as caught:
+        with pytest.raises(ComponentError) as caught:
+            async with running(make()) as run:
                 await asyncio.wait_for(run.completed(), 10)
         assert run.state == "failed"
         return caught.value
@@ -135,9 +135,9 @@ def test_an_acker_that_raises_one_ends_the_run() -> None:
             raise Odd("in the acker")
 
     async def main() -> ComponentError:
-        async with running(chain(lambda: Numbers(1), Keeper), message_timeout_secs=1) as run:
-            run._assembled.explainer.trace = OddTrace()  # type: ignore[assignment]
-            with pytest.raises(ComponentError) as caught:
+        with pytest.raises(ComponentError) as caught:
+            async with running(chain(lambda: Numbers(1), Keeper), message_timeout_secs=1) as run:
+                run._assembled.explainer.trace = OddTrace()  # type: ignore[assignment]
                 await asyncio.wait_for(run.completed(), 10)
         assert run.state == "failed"
         return caught.value

@@ -83,6 +83,8 @@ def test_under_restart_the_others_are_cancelled_and_fail_with_it() -> None:
     made: list[Bolt] = []
 
     class Dies(Picky):
+        on_error = "restart"
+
         def __init__(self) -> None:
             super().__init__()
             made.append(self)
@@ -107,6 +109,7 @@ def test_under_restart_the_others_are_cancelled_and_fail_with_it() -> None:
 def test_several_calls_that_raise_at_once_under_restart_count_as_one_death() -> None:
     class AllDie(Bolt):
         concurrency = 4
+        on_error = "restart"
 
         async def execute(self, tup: Tuple) -> None:
             await asyncio.sleep(1)
@@ -126,6 +129,7 @@ def test_a_settle_after_the_death_of_the_instance_is_ignored() -> None:
 
     class Stubborn(Bolt):
         concurrency = 2
+        on_error = "restart"
 
         async def execute(self, tup: Tuple) -> None:
             if tup[0] == 1:

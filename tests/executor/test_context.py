@@ -56,7 +56,7 @@ def test_places_sources_and_targets_are_the_same_through_restarts() -> None:
     Curious.seen = []
 
     async def main() -> None:
-        async with running(curious_topology(), seed=5):
+        async with running(curious_topology(), seed=5, on_error="restart"):
             await asyncio.sleep(1)
 
     play(main)
@@ -273,7 +273,7 @@ def test_the_context_of_a_replaced_instance_starts_no_background_work() -> None:
                 raise ValueError("dies")
 
     async def main() -> None:
-        async with running(chain(lambda: AndGoesOn(3), Dies)) as run:
+        async with running(chain(lambda: AndGoesOn(3), Dies), on_error="restart") as run:
             await asyncio.sleep(1)
             with pytest.raises(UsageError, match=r"bolt .bolt1.: an instance that .* was replaced .* called create_task"):
                 contexts[0].create_task(interferes())

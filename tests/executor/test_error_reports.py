@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import engine
-from engine import Bolt, Config, SpoutExhausted, Topology, TopologyBuilder, Tuple
+from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.executor.error_report import ErrorReport
 from tests.executor.dying import poisoned
 from tests.executor.stage import LogLines, Numbers, Sink, chain, loop, play, play_run
@@ -40,12 +40,15 @@ def test_a_report_names_component_task_input_traceback_and_what_happens_next() -
     assert log.having("'bolt1' (task 2) raised ValueError: poison")
 
 
-def test_reports_are_limited_to_5_in_10_s_for_each_task() -> None:
+KINDS = [type(f"Error{letter}", (ValueError,), {}) for letter in "ABCDEFGH"]
+
+
+def test_reports_are_limited_to_5_different_ones_in_10_s_for_each_task() -> None:
     class Fails(Sink):
         on_error = "fail"
 
         def execute(self, tup: Tuple) -> None:
-            raise ValueError(f"at {loop().time():g}")
+            raise KINDS[tup[0] % 8](f"at {loop().time():g}")
 
     class Paced(Numbers):
         async def next_tuple(self) -> None:  # type: ignore[override]
@@ -57,10 +60,80 @@ def test_reports_are_limited_to_5_in_10_s_for_each_task() -> None:
     builder.set_bolt("bolt", Fails, parallelism=2).all_grouping("source")
     reports = reports_of(builder.build())
     times = [float(report.text.rpartition(" ")[2]) for report in reports if report.task_id == 2]
-    assert times == [1, 2, 3, 4, 5, 11, 12, 13, 14, 15]
-    left_out = [report.next_step for report in reports if report.task_id == 2 and report.text.endswith("at 11")]
-    assert left_out == ["the input fails; the instance goes on (5 more errors of this task were left out)"]
+    assert times == [1, 2, 3, 4, 5, 14, 15, 16, 17, 18]
+    left_out = [report.next_step for report in reports if report.task_id == 2 and report.text.endswith("at 14")]
+    assert left_out == ["the input fails; the instance goes on (3 more errors of this task were left out)"]
     assert len([report for report in reports if report.task_id == 3]) == 10
+
+
+@pytest.mark.guarantee("SV-5")
+def test_a_burst_of_equal_errors_is_its_first_one_and_a_line_with_the_number_of_the_others() -> None:
+    class Refused(Sink):
+        def execute(self, tup: Tuple) -> None:
+            raise ConnectionError(f"500 for order {tup[0]}")
+
+    spout = Numbers(1234)
+    with LogLines() as log:
+        (report,) = reports_of(chain(lambda: spout, Refused), renew_after_failures=10_000)
+    assert len(spout.failed) == 1234
+    assert report.text == "ConnectionError: 500 for order 0"
+    first, others = log.having("ConnectionError")
+    assert "raise ConnectionError" in first
+    assert "'bolt1' (task 2) raised the same 1,233 more times within 10 s; the last one: ConnectionError: 500 for order 1233" in others
+
+
+@pytest.mark.guarantee("SV-5")
+def test_a_burst_that_goes_on_is_told_every_10_s() -> None:
+    class Refused(Sink):
+        def execute(self, tup: Tuple) -> None:
+            raise ConnectionError(f"at {loop().time():g}")
+
+    class Paced(Numbers):
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(1)
+            Numbers.next_tuple(self)
+
+    with LogLines() as log:
+        reports = reports_of(chain(lambda: Paced(25), Refused))
+    assert [report.text for report in reports] == [f"ConnectionError: at {secs}" for secs in (1, 11, 21)]
+    assert len(log.having("raised the same 9 more times within 10 s; the last one: ConnectionError: at 10")) == 1
+    assert len(log.having("raised the same 9 more times within 10 s; the last one: ConnectionError: at 20")) == 1
+    assert len(log.having("raised the same 4 more times within 10 s; the last one: ConnectionError: at 25")) == 1
+
+
+@pytest.mark.guarantee("SV-5")
+def test_a_refusal_is_no_error_and_failures_are_counted_by_reason() -> None:
+    class Picky(BasicBolt):
+        def execute(self, tup: Tuple) -> None:
+            if tup[0] % 3 == 0:
+                raise FailTuple("not a third one")
+            if tup[0] % 3 == 1:
+                raise ValueError("bad")
+
+    spout = Numbers(9)
+    with LogLines() as log:
+        run = play_run(chain(lambda: spout, Picky))
+    assert len(log.having("not a third one")) == 0
+    assert spout.failures[0].error == "not a third one"
+    components = run.snapshot().components
+    assert components["bolt1"].failures == {"failed": 3, "error": 3}
+    assert components["source"].failures == {"failed": 3, "error": 3}
+    text = run.metrics_text()
+    assert 'stormcell_failures_total{topology="chain",component="bolt1",task="2",reason="error"} 3' in text
+    assert 'stormcell_failures_total{topology="chain",component="source",task="1",reason="failed"} 3' in text
+
+
+@pytest.mark.guarantee("SV-5")
+def test_timeouts_and_forgotten_tuples_are_counted_by_reason() -> None:
+    class Loses(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            if tup[0] == 0:
+                self.kept = tup
+
+    run = play_run(chain(lambda: Numbers(3), Loses))
+    components = run.snapshot().components
+    assert components["bolt1"].failures == {"forgotten": 2}
+    assert components["source"].failures == {"forgotten": 2, "timeout": 1}
 
 
 class Unprintable:

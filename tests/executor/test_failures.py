@@ -67,7 +67,7 @@ def test_a_timeout_names_who_owes_the_ack() -> None:
 
 def test_task_died_names_the_task_and_what_it_died_of() -> None:
     spout = Numbers(2)
-    play_run(chain(lambda: spout, Dies))
+    play_run(chain(lambda: spout, Dies), Config(on_error="restart"))
     assert spout.failures[spout.failed.index(0)] == Failure("task_died", "bolt1", 2, "ValueError: second")
     assert spout.failures[spout.failed.index(1)] == Failure("error", "bolt1", 2, "ValueError: second")
 

@@ -201,7 +201,7 @@ def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
                 raise ValueError("dies")
 
     spout = Timed(5)
-    play_run(chain(lambda: spout, Dies))
+    play_run(chain(lambda: spout, Dies), Config(on_error="restart"))
     assert sorted(spout.failed) == [0, 1, 2, 3, 4]
     assert set(spout.failed_at) == {0}
     reasons = dict(zip(spout.failed, (failure.reason for failure in spout.failures), strict=True))
@@ -229,7 +229,7 @@ def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
 
     spout, sink = Numbers(4), Sink()
     with LogLines() as log:
-        run = play_run(chain(lambda: spout, Dies, lambda: sink))
+        run = play_run(chain(lambda: spout, Dies, lambda: sink), Config(on_error="restart"))
     assert sorted(spout.failed) == [0, 1]
     assert spout.acked == [2, 3]
     assert sink.got == [0, 0]

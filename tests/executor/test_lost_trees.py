@@ -126,7 +126,7 @@ def test_a_dead_spout_instance_and_its_replacement_never_hear_of_its_trees() -> 
             super().next_tuple()
 
     async def main() -> None:
-        async with running(chain(Dies, lambda: keeper)) as run:
+        async with running(chain(Dies, lambda: keeper), on_error="restart") as run:
             await asyncio.sleep(1)
             assert [tup[0] for tup in keeper.kept] == [0, 1, 2, 0, 1, 2, 3]
             assert run.snapshot().components["source"].pending == 4
@@ -199,16 +199,16 @@ def test_a_generator_that_raises_drains_the_run_and_ends_it(other: str) -> None:
         builder.set_spout("other", Endless if other == "endless" else (lambda: Numbers(0)))
 
     async def main() -> None:
-        async with running(builder.build()) as run:
-            await asyncio.sleep(1)
-            assert run.state == "draining"
-            with pytest.raises(ComponentError) as caught:
+        with pytest.raises(ComponentError) as caught:
+            async with running(builder.build()) as run:
+                await asyncio.sleep(1)
+                assert run.state == "draining"
                 await run.completed()
-            assert loop().time() == 10
-            assert run.state == "failed"
-            assert caught.value.component_id == "source"
-            assert isinstance(caught.value.error, OSError)
-            assert "restartable=True" in str(caught.value)
+        assert loop().time() == 10
+        assert run.state == "failed"
+        assert caught.value.component_id == "source"
+        assert isinstance(caught.value.error, OSError)
+        assert "restartable=True" in str(caught.value)
 
     play(main)
     assert got == [0, 1, 2, 3, 4]
@@ -216,22 +216,26 @@ def test_a_generator_that_raises_drains_the_run_and_ends_it(other: str) -> None:
 
 def test_a_broken_generators_drain_is_bounded() -> None:
     async def main() -> None:
-        async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=7) as run:
-            with pytest.raises(ComponentError):
+        with pytest.raises(ComponentError):
+            async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=7) as run:
                 await run.completed()
-            assert loop().time() == 7
+        assert loop().time() == 7
 
     play(main)
 
 
 def test_a_drain_of_the_host_while_a_broken_run_drains_ends_as_failed() -> None:
     async def main() -> None:
-        async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=100) as run:
-            await asyncio.sleep(1)
-            await run.drain(5)
-            assert run.state == "failed"
-            with pytest.raises(ComponentError):
-                await run.completed()
+        with pytest.raises(ComponentError, match="source"):
+            async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=100) as run:
+                await asyncio.sleep(1)
+                with pytest.raises(ComponentError) as drained:
+                    await run.drain(5)
+                assert loop().time() == 6
+                assert run.state == "failed"
+                with pytest.raises(ComponentError) as completed:
+                    await run.completed()
+                assert completed.value is drained.value is run.error
 
     play(main)
 

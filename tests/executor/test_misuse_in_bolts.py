@@ -14,6 +14,7 @@ def test_a_replaced_instance_can_emit_no_more_and_its_settles_are_ignored() -> N
     told: list[str] = []
 
     class Dies(Bolt):
+        on_error = "restart"
         output_fields = {"late": Fields("word"), "direct": Fields("word", direct=True)}
 
         def prepare(self) -> None:

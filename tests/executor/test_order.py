@@ -139,7 +139,7 @@ def test_order_holds_through_the_death_of_the_receiving_instance() -> None:
     hears = builder.set_bolt("hears", lambda: HearsUntilItDies(heard))
     for stream in STREAMS:
         hears.shuffle_grouping("sends", stream=stream)
-    finished = run_topology(builder.build(), Config(executor_receive_buffer_size=4), shuffle=True)
+    finished = run_topology(builder.build(), Config(executor_receive_buffer_size=4, on_error="restart"), shuffle=True)
     assert finished.snapshot.components["hears"].restarts == 8
     [numbers] = heard.values()
     assert numbers == [-left for left in reversed(range(100)) if left % 13]

@@ -168,7 +168,7 @@ def test_they_outlive_the_instance_and_what_it_took_up_fails() -> None:
     spout = Numbers(10)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, Dies, Sink)) as run:
+        async with running(chain(lambda: spout, Dies, Sink), on_error="restart") as run:
             await asyncio.sleep(1)
             assert spout.failed == [5]
             assert [bolt.restarted for bolt in made] == [False, True]

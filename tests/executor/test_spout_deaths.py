@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail", "async next_tuple"])
-def test_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
+def test_under_restart_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
     instances: list[Numbers] = []
 
     class Raises(Numbers):
@@ -51,7 +51,7 @@ def test_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
         def execute(self, tup: Tuple) -> None:
             (self.collector.fail if tup[0] == 2 else self.collector.ack)(tup)
 
-    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, Judge))
+    run = play_run(chain(AsyncRaises if method.startswith("async") else Raises, Judge), Config(on_error="restart"))
     assert len(instances) == 2
     assert sorted(instances[1].acked + instances[1].failed) == [0, 1, 2, 3, 4]
     assert all(hasattr(spout, "closed") for spout in instances)
@@ -59,10 +59,8 @@ def test_a_spout_that_raises_gets_a_fresh_instance(method: str) -> None:
 
 
 @pytest.mark.parametrize("method", ["next_tuple", "ack", "fail"])
-def test_under_fail_a_spout_that_raises_goes_on(method: str) -> None:
+def test_by_default_a_spout_that_raises_goes_on(method: str) -> None:
     class Raises(Numbers):
-        on_error = "fail"
-
         def next_tuple(self) -> None:
             super().next_tuple()
             if method == "next_tuple":
@@ -89,21 +87,21 @@ def test_under_fail_a_spout_that_raises_goes_on(method: str) -> None:
     assert run.snapshot().components["source"].errors >= 1
 
 
-def test_a_spout_that_always_raises_ends_the_run() -> None:
+def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
     class Raises(Spout):
         output_fields = Fields("number")
 
         def next_tuple(self) -> None:
             raise OSError("gone")
 
-    error = ends_with_component_error(chain(Raises, Sink))
+    error = ends_with_component_error(chain(Raises, Sink), Config(on_error="restart"))
     assert error.component_id == "source"
     assert isinstance(error.error, OSError)
 
 
 @pytest.mark.parametrize("ackers", [0, 1])
 @pytest.mark.parametrize("method", ["ack", "async ack", "fail"])
-def test_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
+def test_under_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
     """Its death must not count as a step ahead because the tree in hand was settled."""
 
     class Raises(Spout):
@@ -129,6 +127,6 @@ def test_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int
     if method == "fail" and ackers == 0:
         return
     topology = chain(AsyncRaises if method == "async ack" else Raises, Settle)
-    error = ends_with_component_error(topology, Config(acker_executors=ackers, max_spout_pending=5))
+    error = ends_with_component_error(topology, Config(acker_executors=ackers, max_spout_pending=5, on_error="restart"))
     assert error.component_id == "source"
     assert isinstance(error.error, OSError)

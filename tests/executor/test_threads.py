@@ -118,6 +118,7 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
     class Lingers(BasicBolt):
         output_fields = Fields("number")
         threads = 2
+        on_error = "restart"
 
         def execute(self, tup: Tuple) -> Any:
             if tup[0] == 0:

@@ -254,7 +254,7 @@ def test_ticks_go_on_after_a_death() -> None:
                 raise ValueError("second tick")
 
     async def main() -> None:
-        async with running(chain(Endless, Dies, Sink)):
+        async with running(chain(Endless, Dies, Sink), on_error="restart"):
             await asyncio.sleep(9)
 
     play(main)

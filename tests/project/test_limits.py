@@ -9,7 +9,10 @@ MOST_FUNCTION_LINES = 50
 MOST_PARAMETERS = 6
 
 # "path" or "path:function": why it is right as it is.
-LONG_FILES: dict[str, str] = {}
+LONG_FILES: dict[str, str] = {
+    "_native/bolt_core.pyx": "one class: take up, execute, settle; C code in two modules would call across their border for each tuple",
+    "engine/state/layered.py": "one class: the layers of a state and what moves them on",
+}
 LONG_FUNCTIONS: dict[str, str] = {}
 MANY_PARAMETERS: dict[str, str] = {
     "_native/dispatch.pyx:__cinit__": "a constructor, called once per outlet at wiring, all but two by keyword",

@@ -36,12 +36,27 @@ def one_bolt(feeder: Feeder, bolt: type[Bolt] | Capture) -> Topology:
     return builder.build()
 
 
+def three_kills(victim: str) -> list[KillTask]:
+    return [KillTask(victim, at_secs=secs) for secs in (1, 2, 5)]
+
+
 @pytest.mark.guarantee("ACK-12")
 @pytest.mark.parametrize("victim", ["victim", "feed"])
-def test_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
+def test_under_restart_a_task_that_is_killed_too_often_ends_the_run(victim: str) -> None:
     topology = one_bolt(fed(3, max_retries=10), Capture(settles=False))
     with pytest.raises(ComponentError, match="died more than 2 times"):
-        run_topology(topology, Config(max_task_restarts=2), faults=[KillTask(victim, at_secs=secs) for secs in (1, 2, 3)], limit_secs=60)
+        run_topology(topology, Config(max_task_restarts=2, on_error="restart"), faults=three_kills(victim), limit_secs=60)
+
+
+@pytest.mark.guarantee("SV-3")
+@pytest.mark.parametrize("victim", ["victim", "feed"])
+def test_by_default_kills_end_no_run(victim: str) -> None:
+    """The second and the third cause a pause. A bolt fails what comes meanwhile; a spout's trees are open again after it."""
+    feeder = fed(3, max_retries=10**9)
+    finished = run_topology(one_bolt(feeder, Capture(settles=False)), faults=three_kills(victim), until=60)
+    assert finished.state == "stopped"
+    assert finished.snapshot.components[victim].restarts == len(finished.strikes) == 3
+    assert finished.snapshot.components["feed"].pending == 3
 
 
 @pytest.mark.guarantee("ACK-12")
@@ -106,17 +121,26 @@ def test_background_work_that_raises_while_the_run_closes_ends_nothing_else() ->
 
 
 @pytest.mark.guarantee("ACK-12")
-def test_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
-    feeder = fed(10)
+def test_under_restart_a_bolt_that_raises_at_every_input_ends_the_run() -> None:
+    feeder, always = fed(10), [RaiseError("victim", at_call=range(1, 100))]
     with pytest.raises(ComponentError, match="died more than 5 times"):
-        run_topology(one_bolt(feeder, SlowToPrepare), faults=[RaiseError("victim", at_call=range(1, 100))], limit_secs=60)
+        run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=always, limit_secs=60)
     assert len(feeder.failed) <= 6
 
 
+@pytest.mark.guarantee("SV-3")
+def test_by_default_a_bolt_that_raises_at_every_input_ends_no_run() -> None:
+    feeder, always = fed(50), [RaiseError("victim", at_call=range(1, 100))]
+    finished = run_topology(one_bolt(feeder, SlowToPrepare), faults=always, limit_secs=60)
+    assert finished.state == "complete"
+    assert finished.snapshot.components["victim"].restarts == 0
+    assert [failure.reason for _, failure in feeder.failed] == ["error"] * 50
+
+
 @pytest.mark.guarantee("ACK-12")
-def test_deaths_with_progress_between_them_do_not_count() -> None:
-    feeder = fed(40)
-    finished = run_topology(one_bolt(feeder, SlowToPrepare), faults=[RaiseError("victim", at_call=range(2, 100, 2))], limit_secs=60)
+def test_under_restart_deaths_with_progress_between_them_do_not_count() -> None:
+    feeder, every_second = fed(40), [RaiseError("victim", at_call=range(2, 100, 2))]
+    finished = run_topology(one_bolt(feeder, SlowToPrepare), Config(on_error="restart"), faults=every_second, limit_secs=60)
     assert finished.snapshot.components["victim"].restarts == 20
     assert len(feeder.failed) == len(feeder.acked) == 20
 

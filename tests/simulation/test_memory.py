@@ -7,7 +7,7 @@ from functools import partial
 
 import pytest
 
-from engine import Bolt, Inlet, Run, Spout, Topology, TopologyBuilder, Tuple, TupleFailed
+from engine import Bolt, Inlet, Run, RunEnded, Spout, Topology, TopologyBuilder, Tuple
 from engine.testing import run_topology
 
 
@@ -72,14 +72,14 @@ def test_message_ids_and_values_that_lead_back_to_the_run(place: str) -> None:
 
 
 def test_senders_that_wait_at_an_inlet() -> None:
-    failed: list[str] = []
+    ended: list[str] = []
     runs: list[weakref.ref[Run]] = []
 
     async def send(run: Run) -> None:
         try:
             await run.inlet("in").send(("hello",))
-        except TupleFailed as error:
-            failed.append(error.failure.reason)
+        except RunEnded as error:
+            ended.append(error.failure.reason)
 
     async def script(run: Run) -> None:
         runs.append(weakref.ref(run))
@@ -94,5 +94,5 @@ def test_senders_that_wait_at_an_inlet() -> None:
     run_topology(builder.build(), during=script)
     del builder
     collect()
-    assert failed == ["task_died"] * 5
+    assert ended == ["task_died"] * 5
     assert runs[0]() is None

@@ -127,13 +127,17 @@ def test_lifecycle_methods_raise_too() -> None:
     feeder = numbers(2)
     finished = run(feeder, RaiseError("relay", at_call={1, 2}, method="prepare"), RaiseError("numbers", at_call=1, method="open"))
     assert feeder.acked == [1, 2]
-    assert [report.component_id for report in finished.errors] == ["relay", "relay", "numbers"]
+    assert [report.component_id for report in finished.errors] == ["relay", "numbers"], "equal errors are told once"
+    assert [(each.errors, each.restarts) for each in map(finished.snapshot.components.get, ("relay", "numbers")) if each] == [(2, 2), (1, 1)]
 
 
-def test_a_spouts_calls_raise() -> None:
+@pytest.mark.parametrize(("on_error", "restarts"), [("fail", 0), ("restart", 1)])
+def test_a_spouts_calls_raise(on_error: Any, restarts: int) -> None:
     feeder = numbers(5, max_retries=1)
-    finished = run(feeder, RaiseError("numbers", at_call=3))
-    assert finished.snapshot.components["numbers"].restarts == 1
+    config = Config(message_timeout_secs=30, on_error=on_error)
+    finished = run_topology(topology(feeder), config, faults=[RaiseError("numbers", at_call=3)])
+    assert finished.snapshot.components["numbers"].restarts == restarts
+    assert finished.snapshot.components["numbers"].errors == 1
     assert set(feeder.acked) == {1, 2, 3, 4, 5}
 
 

@@ -86,7 +86,7 @@ def test_the_topology_is_what_was_declared() -> None:
     assert (count.kind, count.parallelism, dict(count.streams)) == ("bolt", 4, {"default": Fields("word", "count")})
     assert count.subscriptions == (Subscription("split", "default", FieldsGrouping(("word",))),)
     assert count.settings == ComponentSettings(concurrency=8, on_error="fail")
-    assert topology.components["split"].settings == ComponentSettings(on_error="fail")
+    assert topology.components["split"].settings == ComponentSettings()
     assert topology.components["lines"].settings == ComponentSettings(max_spout_pending=10)
     assert topology.subscribers("lines", "default") == (
         (topology.components["split"], Subscription("lines", "default", Shuffle())),

@@ -26,7 +26,7 @@ def test_the_decorated_function_is_a_factory_of_basic_bolts() -> None:
     assert one is not other
     assert type(one).__name__ == "split"
     assert one.output_fields == Fields("word", "length")
-    assert (one.concurrency, one.threads, one.on_error, one.tick_tuple_freq_secs) == (1, 0, "fail", 2.5)
+    assert (one.concurrency, one.threads, one.on_error, one.tick_tuple_freq_secs) == (1, 0, None, 2.5)
 
 
 def test_execute_is_the_function_itself() -> None:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from engine.errors import Failure, TupleFailed, UsageError
-from engine.topology import Fields, Inlet, InletClosed, InletHandle
+from engine.topology import Fields, Inlet, InletClosed, InletHandle, RunEnded
 from tests.topology.fakes import Driver
 
 TIMED_OUT = Failure("timeout", "count", 7)
@@ -106,19 +106,19 @@ async def test_no_more_than_max_waiting_are_taken_in() -> None:
         sending.cancel()
 
 
-async def test_the_end_of_a_run_fails_whatever_waits() -> None:
+@pytest.mark.guarantee("SV-4")
+async def test_the_end_of_a_run_raises_run_ended_at_whatever_waits_and_at_later_sends() -> None:
     driver, handle = start(Inlet("line", max_waiting=2))
     emitted = await begin_send(handle, "emitted")
     driver.poll()
     queued, outside = await begin_send(handle, "queued"), await begin_send(handle, "outside")
     ended = Failure("task_died", "in", 1, "The run was stopped.")
     handle.abandon(ended)
-    for sending in (emitted, queued):
-        with pytest.raises(TupleFailed) as raised:
+    for sending in (emitted, queued, outside, handle.send(["later"])):
+        with pytest.raises(RunEnded, match="The run was stopped") as raised:
             await sending
         assert raised.value.failure == ended
-    with pytest.raises(InletClosed, match="The run was stopped"):
-        await outside
+        assert isinstance(raised.value, InletClosed)
     assert handle.waiting == 0
 
 

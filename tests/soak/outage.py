@@ -1,0 +1,183 @@
+"""An outage under load: `python -m tests.soak.outage [SECS] [DOWN_SECS]`.
+
+A web service on a real HTTP server embeds a run: an async bolt calls a downstream service over HTTP (concurrency=100), a stateful bolt on
+SQLite counts. The downstream answers 500 for a while in the middle. Each request gets its own result or failure, and the run lives.
+"""
+
+import asyncio
+import contextlib
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+import engine
+from engine import BasicBolt, Config, Fields, Inlet, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, TupleFailed
+
+CLIENTS = 40
+CUSTOMERS = 7
+
+
+@dataclass
+class Outage:
+    """The record of one run."""
+
+    down: bool = False
+    refused: set[int] = field(default_factory=set)
+    """Orders that the downstream answered with 500."""
+    charged: set[int] = field(default_factory=set)
+    """Those that it answered with 200."""
+    answers: dict[int, tuple[int, str]] = field(default_factory=dict)
+    """The status and text that each order's client got."""
+    counted: Counter[int] = field(default_factory=Counter)
+    """Orders in the state, by customer."""
+    state: str = ""
+    renewals: int = 0
+
+    def faults(self) -> list[str]:
+        """Return what breaks the promises SV-1 to SV-5."""
+        found = [f"the run is {self.state} after the load"] * (self.state != "running")
+        for number, (status, text) in self.answers.items():
+            if number in self.charged and status != 200:
+                found.append(f"order {number} was charged, and its client got {status} {text}")
+            elif number in self.refused and (status != 502 or "500" not in text):
+                found.append(f"order {number} was refused with 500, and its client got {status} {text}")
+            elif number not in self.charged | self.refused:
+                found.append(f"order {number} never reached the downstream; its client got {status} {text}")
+        done = Counter(number % CUSTOMERS for number, (status, _) in self.answers.items() if status == 200)
+        if done != self.counted:
+            found.append(f"the state counts {dict(self.counted)}, and {dict(done)} were answered with 200")
+        return found
+
+
+def downstream(outage: Outage) -> Starlette:
+    async def charge(request: Request) -> Response:
+        number = int(request.path_params["number"])
+        await asyncio.sleep(0.002)
+        (outage.refused if outage.down else outage.charged).add(number)
+        return Response(status_code=500 if outage.down else 200)
+
+    return Starlette(routes=[Route("/charge/{number}", charge)])
+
+
+class Charge(BasicBolt):
+    """Asks the downstream service."""
+
+    output_fields = Fields("customer", "number")
+    concurrency = 100
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    async def prepare(self) -> None:
+        self.client = httpx.AsyncClient(verify=False)
+
+    async def execute(self, tup: Tuple) -> tuple[int, int]:  # type: ignore[override]
+        answer = await self.client.get(f"{self.url}/charge/{tup['number']}")
+        answer.raise_for_status()
+        return tup["number"] % CUSTOMERS, tup["number"]
+
+    async def cleanup(self) -> None:
+        await self.client.aclose()
+
+
+class Count(StatefulBasicBolt):
+    """Counts the orders of each customer."""
+
+    def __init__(self, outage: Outage) -> None:
+        self.outage = outage
+
+    def execute(self, tup: Tuple) -> None:
+        count = self.state.get(tup["customer"], 0) + 1
+        self.state.put(tup["customer"], count)
+        self.outage.counted[tup["customer"]] = count
+
+
+def topology(outage: Outage, url: str) -> Topology:
+    builder = TopologyBuilder("outage")
+    builder.set_spout("orders", lambda: Inlet("number"))
+    builder.set_bolt("charge", lambda: Charge(url)).shuffle_grouping("orders")
+    builder.set_bolt("count", lambda: Count(outage)).fields_grouping("charge", "customer")
+    return builder.build()
+
+
+def service(run: engine.Run) -> Starlette:
+    async def order(request: Request) -> Response:
+        try:
+            await run.inlet("orders").send((int(request.path_params["number"]),))
+        except TupleFailed as failed:
+            return JSONResponse({"error": failed.failure.describe()}, 502)
+        return JSONResponse({})
+
+    return Starlette(routes=[Route("/orders/{number}", order, methods=["POST"])])
+
+
+@contextlib.asynccontextmanager
+async def served(app: Starlette) -> AsyncIterator[str]:
+    """Serve an application on a free port of loopback; its URL."""
+    server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="warning"))
+    serving = asyncio.create_task(server.serve())
+    while not server.started:
+        await asyncio.sleep(0.01)
+        assert not serving.done()
+    try:
+        yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+async def play(secs: float, down_secs: float, folder: Path) -> Outage:
+    """Put load on the service for so long, with the outage in the middle."""
+    outage = Outage()
+    config = Config(state_provider=f"sqlite:///{folder}/outage.db", state_checkpoint_interval_ms=100, message_timeout_secs=30)
+    async with served(downstream(outage)) as url, engine.run(topology(outage, url), config) as run, served(service(run)) as front:
+        await _load(outage, front, secs, down_secs)
+        outage.state = run.state
+        outage.renewals = run.snapshot().components["charge"].restarts
+        await run.drain()
+    return outage
+
+
+async def _load(outage: Outage, front: str, secs: float, down_secs: float) -> None:
+    loop = asyncio.get_running_loop()
+    loop.call_later((secs - down_secs) / 2, setattr, outage, "down", True)
+    loop.call_later((secs + down_secs) / 2, setattr, outage, "down", False)
+    until = loop.time() + secs
+
+    async def client(first: int) -> None:
+        number = first
+        async with httpx.AsyncClient(timeout=60, verify=False) as session:
+            while loop.time() < until:
+                answer = await session.post(f"{front}/orders/{number}")
+                outage.answers[number] = (answer.status_code, answer.text)
+                number += CLIENTS
+
+    await asyncio.gather(*(client(first) for first in range(CLIENTS)))
+
+
+def main() -> int:
+    given = [float(text) for text in sys.argv[1:3]]
+    secs, down_secs = (*given, *(60.0, 20.0)[len(given) :])
+    with tempfile.TemporaryDirectory() as folder:
+        outage = asyncio.run(play(secs, down_secs, Path(folder)))
+    statuses = Counter(status for status, _ in outage.answers.values())
+    faults = outage.faults()
+    load = f"{len(outage.answers):,} requests in {secs:g} s, {down_secs:g} s of it down"
+    print(f"{load}: {dict(statuses)}; {outage.renewals} renewals; {len(faults)} faults")
+    for fault in faults[:20]:
+        print("  " + fault)
+    return bool(faults)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
