@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from aiokafka import TopicPartition, errors
@@ -74,6 +74,14 @@ class BatchWriter:
                 raise client_errors.fatal(error, self._writing) from error
             raise
         self._context.create_task(self._keep_stored())
+
+    def check(self, config: KafkaCommitterConfig) -> None:
+        """Raise FatalError for the config of a later batch that names another place: the txids stand in this one."""
+        for name in ("brokers", "topic"):
+            before, now = getattr(self._config, name), getattr(config, name)
+            if now != before:
+                text = f"the factory of {self._owner.component!r} has changed {name} from {before!r} to {now!r} since its first batch"
+                raise FatalError(text, hint="Let it name the same brokers and topic for every batch; for other topics take other committers.")
 
     async def close(self) -> None:
         """Disconnect; a transaction that is open is aborted by whoever comes next, or by the broker when its time is over."""
@@ -205,23 +213,18 @@ class BatchWriter:
                 await link.stop(0.0)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True)
 class WriterOf:
-    """The resource of the committers that one config is for."""
+    """The resource of a committer's task. A task has one writer, whatever config comes: its transactional id is one."""
 
-    config: KafkaCommitterConfig
+    config: KafkaCommitterConfig = field(compare=False)
+    """The config of the first batch makes the producer."""
 
     async def open(self, context: TaskContext) -> BatchWriter:
         """Return a writer for the task of this context."""
         writer = BatchWriter(self.config, context)
         await writer.open()
         return writer
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, WriterOf) and other.config is self.config
-
-    def __hash__(self) -> int:
-        return id(self.config)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -42,6 +42,7 @@ class KafkaCommitter(Committer):
     async def prepare(self) -> None:
         """Have a producer, however long that takes; it is the task's, for all attempts."""
         self._writer: BatchWriter = await self.resources.opened(WriterOf(self.config))
+        self._writer.check(self.config)
 
     def execute(self, tup: Tuple) -> None:
         """Keep the record of a tuple for the commit phase."""

@@ -2,12 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
-from engine.errors import UsageError
-from engine.topology import Tuple, Values
+from engine.errors import FatalError, UsageError
+from engine.topology import TaskContext, Tuple, Values
 from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.opened import OpenValues
@@ -39,7 +39,7 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     """
 
     values: ValueMap
-    """Where the results are kept. No other committer writes there."""
+    """Where the results are kept, the same for all batches of a task. No other committer writes there."""
     keyed_by: tuple[str, ...] | None = None
     """The fields that the fields grouping in front of it groups by: its tasks have no key in common. None: it has one task only."""
     kind: KindChoice = "auto"
@@ -89,6 +89,11 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
         partials[key] = self.fold(partials.get(key), tup)
 
     async def finish_batch(self) -> None:
+        first = await self.resources.opened(_FirstMap(self.values))
+        if first.values != self.values:
+            component = self.context.component_id
+            text = f"{component!r} was given another map for batch {self.attempt}: {self.values} is not that of the batches before"
+            raise FatalError(text, hint="Make the map once, outside of the factory that makes the committers.")
         values: OpenValues[K, V] = await self.resources.opened(self.values)
         new = await values.update(self.attempt, self.partials, self.combine, kind=self.values_kind)
         if self.output_fields is not None and (rows := self.rows(new)):
@@ -97,6 +102,19 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
         """Return what is emitted of the new values: by default (key, value) of each."""
         return list(new.items())
+
+
+@dataclass(frozen=True)
+class _FirstMap:
+    """The map of a task's first batch, as its resource: whatever map comes later, it is the same resource."""
+
+    values: ValueMap = field(compare=False)
+
+    async def open(self, context: TaskContext) -> "_FirstMap":
+        return self
+
+    async def close(self) -> None:
+        """The map itself is another resource."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """A Kafka committer's task, driven by hand on a real broker: instances for attempts, and resources that outlive them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +31,7 @@ class HandTuple(tuple[Any, ...]):
 class CommitterTask:
     """One task of a committer; what lives as long as the task is opened once."""
 
-    def __init__(self, config: KafkaCommitterConfig, context: Any) -> None:
+    def __init__(self, config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], context: Any) -> None:
         self.config, self.context = config, context
         self.resources = OpenResources(context)
         self._attempts = 0
@@ -39,7 +39,7 @@ class CommitterTask:
     async def instance(self, txid: int, rows: Iterable[tuple[Any, Any]]) -> KafkaCommitter:
         """An instance that has taken a whole batch."""
         self._attempts += 1
-        bolt: Any = KafkaCommitter(self.config)
+        bolt: Any = KafkaCommitter(self.config() if callable(self.config) else self.config)
         bolt.attempt, bolt.context, bolt.resources = TransactionAttempt(txid, self._attempts), self.context, self.resources
         bolt.collector = HandCollector()
         await bolt.prepare()
@@ -61,8 +61,10 @@ class CommitterTask:
 
 
 @asynccontextmanager
-async def committing(config: KafkaCommitterConfig, *, name: str, task: int = 0, tasks: int = 1) -> AsyncIterator[CommitterTask]:
-    """A task of the committer `counts` of the topology `name`."""
+async def committing(
+    config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], *, name: str, task: int = 0, tasks: int = 1
+) -> AsyncIterator[CommitterTask]:
+    """A task of the committer `counts` of the topology `name`; a function makes a config for each attempt."""
     context: Any = HandContext(name=name, component="counts", task_index=task, tasks=tasks)
     context.clock = SimpleNamespace(now=asyncio.get_running_loop().time)
     committer = CommitterTask(config, context)

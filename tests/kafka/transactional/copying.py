@@ -36,10 +36,10 @@ def topology_of(kafka: str, source: str, target: str, *, tasks: int = 2, pending
     """lines × 2 → keyed × 2 → copies × tasks."""
     base: dict[str, Any] = {"batch_records": 50, "batch_wait_ms": 10.0, "stop_at_end": True}
     reading = KafkaBatchSpoutConfig(brokers=kafka, topics=source, translator=number, fields="value", **(base | settings))
-    writing = KafkaCommitterConfig(brokers=kafka, topic=target, keyed_by="key")
     builder = TransactionalTopologyBuilder(f"copy-{target}", "lines", KafkaTransactionalSpout(reading), 2, max_spout_pending=pending)
     builder.set_bolt("keyed", Keyed, 2).shuffle_grouping("lines")
-    builder.set_bolt("copies", lambda: KafkaCommitter(writing), tasks).fields_grouping("keyed", "key")
+    committer = lambda: KafkaCommitter(KafkaCommitterConfig(brokers=kafka, topic=target, keyed_by="key"))  # noqa: E731 - as users write it
+    builder.set_bolt("copies", committer, tasks).fields_grouping("keyed", "key")
     return builder.build()
 
 

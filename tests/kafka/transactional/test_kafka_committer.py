@@ -3,13 +3,14 @@
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 from aiokafka import errors
 
 from engine.errors import FatalError, UsageError
-from engine.kafka.transactional import KafkaCommitter
+from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.transaction_link import TransactionLink
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
@@ -72,6 +73,39 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
             bolt = await task.commit(1, "a", "x" * 2_000, "b")
             assert "it is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
             assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (1, 1))
+
+
+async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_config_each_time(kafka: str, new_topic: NewTopic) -> None:
+    """Given three batches that are processed at once, each with an own config and own functions, when they commit, none fences another."""
+    topic = await new_topic(partitions=1)
+
+    def fresh() -> KafkaCommitterConfig:
+        return committer_config(kafka, topic, value=lambda tup: str(tup[2]), client={"metadata_max_age_ms": 60_000})
+
+    assert fresh() != fresh()
+    async with committing(fresh, name=fresh_name("words")) as task:
+        pending = [await task.instance(txid, [(None, value)]) for txid, value in ((1, "a"), (2, "b"), (3, "c"))]
+        for bolt in pending:
+            await bolt.finish_batch()
+        await task.commit(4, "d")
+        assert task.writer.link.producers == 1
+    assert await seen(kafka, topic) == ["a", "b", "c", "d"]
+
+
+@pytest.mark.parametrize("changes", [{"topic": "elsewhere"}, {"brokers": "127.0.0.2:9092"}], ids=lambda changes: next(iter(changes)))
+async def test_a_factory_that_names_another_place_for_a_later_batch_ends_the_run(
+    kafka: str, new_topic: NewTopic, changes: dict[str, Any]
+) -> None:
+    """Its txids stand in the topic: in another one nobody would find them."""
+    topic = await new_topic(partitions=1)
+    config = committer_config(kafka, topic)
+    configs = iter([config, replace(config, **changes)])
+    async with committing(lambda: next(configs), name=fresh_name("words")) as task:
+        await task.commit(1, "a")
+        [name] = changes
+        with pytest.raises(FatalError, match=rf"the factory of 'counts' has changed {name} from .* to .* since its first batch"):
+            await task.commit(2, "b")
+    assert await seen(kafka, topic) == ["a"]
 
 
 async def test_a_zombie_is_fenced_and_ends(kafka: str, new_topic: NewTopic) -> None:

@@ -86,9 +86,10 @@ async def test_a_field_is_reduced_with_an_initial_value(new_map: NewMap) -> None
     values, resources = new_map("longest"), HeldResources()
     longest = ReduceInto(values, key=("word",), reduce=max, value="length", initial=2)
     await batch(longest.create(), resources, (1, 1), words("a bbb bbb"))
-    total = ReduceInto(new_map("total"), reduce=operator.add, value="length")
-    await batch(total.create(), resources, (1, 1), words("a bbb bbb"))
-    await batch(total.create(), resources, (2, 2), words("cc"))
+    total, of_total = ReduceInto(new_map("total"), reduce=operator.add, value="length"), HeldResources()
+    await batch(total.create(), of_total, (1, 1), words("a bbb bbb"))
+    await batch(total.create(), of_total, (2, 2), words("cc"))
+    await of_total.close()
     await resources.close()
     assert await stored(values) == {"a": 2, "bbb": 3}
     assert await stored(new_map("total")) == {ALL: 9}

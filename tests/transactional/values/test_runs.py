@@ -145,3 +145,13 @@ def test_tasks_that_are_killed_in_virtual_time_leave_exact_values() -> None:
     faults = [KillTask("count", at_call={5, 60, 100}), KillTask("split", at_call={20})]
     run_topology(builder.build(), Config(max_spout_pending=2), faults=faults)
     assert {key: row.value for key, row in words._table.rows.items()} == COUNTS
+
+
+@pytest.mark.guarantee("TX-8")
+async def test_a_factory_that_makes_another_map_for_each_batch_ends_the_run() -> None:
+    """Given a map in memory that is made in the factory, where every batch would be counted into one of its own, the run says so."""
+    builder = TransactionalTopologyBuilder("words", "lines", MemoryTransactionalSpout({"a": LINES}, "line", take=10))
+    builder.set_bolt("split", split).shuffle_grouping("lines")
+    builder.set_bolt("counts", lambda: ReduceInto(MemoryValues("words"), key="word").create()).fields_grouping("split", "word")
+    with pytest.raises(engine.ComponentError, match=r"was given another map for batch 2 \(attempt .*\): the map 'words' in memory is not"):
+        await completed(builder.build())
