@@ -34,12 +34,12 @@ cdef class BoltEmitter:
             check_thread(self.core)
             self.core.ack_tuple(<Tuple>tup)
 
-    def fail(self, tup):
+    def fail(self, tup, error=None):
         if not self.retired:
             if type(tup) is not Tuple:
                 raise self.core.misuse("not_a_tuple", method="fail", given=tup)
             check_thread(self.core)
-            self.core.fail_tuple(<Tuple>tup, self.core.failed_reason)
+            self.core.fail_tuple(<Tuple>tup, self.core.failed_reason if error is None else self.core.failed_reason.because(error))
 
     def reset_timeout(self, tup):
         if not self.retired:

@@ -5,7 +5,7 @@ An error says what happened, where, and (its `hint`) what to do. Its `exit_statu
 
 import copyreg
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Final, Literal, get_args
 
 FailureReason = Literal["failed", "error", "timeout", "forgotten", "rollback", "task_died"]
@@ -36,6 +36,12 @@ class Failure:
         if self.reason not in _REASONS:
             raise UsageError(f"{self.reason!r} is no reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
+    def because(self, error: str) -> "Failure":
+        """Return this failure with a text that says why, of at most 2,000 characters; UsageError for anything but a text."""
+        if not isinstance(error, str):
+            raise UsageError(f"error must be a text, not {error!r}", hint="Write error=str(...): an exception would keep its frames alive.")
+        return replace(self, error=error if len(error) <= _LONGEST_TEXT else f"{error[: _LONGEST_TEXT - 1]}…")
+
     def describe(self) -> str:
         """Return one sentence for a person, without a full stop.
 
@@ -53,6 +59,7 @@ class Failure:
         return f"{self.component_id!r}" if self.task_id is None else f"{self.component_id!r} (task {self.task_id})"
 
 
+_LONGEST_TEXT: Final = 2000
 _SENTENCES: Final[dict[FailureReason, str]] = {
     "failed": "{where} failed it",
     "error": "{where} raised",

@@ -246,12 +246,13 @@ class KafkaSink(Bolt):
         self._last_answer = self._now()
 
     def failed(self, records: list[Outgoing], error: Exception) -> None:
-        """Fail them: their source sends them again."""
+        """Fail them, with why: their source sends them again."""
+        why = _told(error)
         self.collector.report_error(
-            ConnectionError(f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, and fail: {_told(error)}")
+            ConnectionError(f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, and fail: {why}")
         )
         for record in records:
-            self.collector.fail(record.origin)
+            self.collector.fail(record.origin, error=f"the record was not written: {why}")
 
     async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
         """Do with a record that no broker takes what the config says."""
@@ -266,7 +267,7 @@ class KafkaSink(Bolt):
             self.collector.ack(record.origin)
         else:
             self.collector.report_error(ValueError(f"{told}; its tuple fails. dead_letter_topic=... would take such records"))
-            self.collector.fail(record.origin)
+            self.collector.fail(record.origin, error=told)
 
     def _letter(self, record: Outgoing, topic: str, partition: int, error: Exception) -> DeadLetter:
         context = self.context

@@ -93,8 +93,11 @@ class BoltCollector(Protocol):
     def ack(self, tup: Tuple, /) -> None:
         """Settle an input as done. A second settle is ignored, counted, and warned of once (ACK-5)."""
 
-    def fail(self, tup: Tuple, /) -> None:
-        """Settle an input as failed: each of its trees fails now, whatever the other tuples of the tree do (ACK-4)."""
+    def fail(self, tup: Tuple, /, error: str | None = None) -> None:
+        """Settle an input as failed: each of its trees fails now, whatever the other tuples of the tree do (ACK-4).
+
+        `error`: a text that says why; the `Failure` carries it to the spout, and into dead letters (ACK-16).
+        """
 
     def reset_timeout(self, tup: Tuple, /) -> None:
         """Start the clock of an input's trees again: it is still worked on (ACK-8)."""

@@ -17,6 +17,11 @@ class Fails(Bolt):
         self.collector.fail(tup)
 
 
+class FailsAndSaysWhy(Bolt):
+    def execute(self, tup: Tuple) -> None:
+        self.collector.fail(tup, error="no row for it")
+
+
 class FailsQuietly(BasicBolt):
     def execute(self, tup: Tuple) -> None:
         raise FailTuple("no good")
@@ -43,6 +48,7 @@ class Dies(Keeper):
 
 CASES = {
     "failed": (Fails, Failure("failed", "bolt1", 2)),
+    "failed, with why": (FailsAndSaysWhy, Failure("failed", "bolt1", 2, "no row for it")),
     "FailTuple": (FailsQuietly, Failure("failed", "bolt1", 2, "no good")),
     "error": (Raises, Failure("error", "bolt1", 2, "KeyError: 'word'")),
     "forgotten": (Forgets, Failure("forgotten", "bolt1", 2)),
@@ -162,3 +168,19 @@ def test_a_spout_without_fail_still_works() -> None:
     run = play_run(chain(Deaf, Fails), Config(max_spout_pending=1))
     assert run.snapshot().components["source"].failed == 5
     assert Sink
+
+
+def test_only_a_text_says_why() -> None:
+    """An exception would keep alive what its frames hold (ACK-15)."""
+
+    class Wrong(Bolt):
+        on_error = "fail"
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.fail(tup, error=KeyError("word"))  # type: ignore[arg-type]
+
+    spout = Numbers(1)
+    play_run(chain(lambda: spout, Wrong))
+    (failure,) = spout.failures
+    assert failure.reason == "error"
+    assert "error must be a text, not KeyError('word')" in (failure.error or "")

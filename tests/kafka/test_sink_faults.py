@@ -88,6 +88,7 @@ async def test_a_topic_that_a_function_names_and_that_is_not_there_fails_its_tup
     assert feeder.acked == [2]
     assert sorted(message_id for message_id, _ in feeder.failed) == [1, 3]
     assert any("'nowhere' has not appeared within 0.3 s" in report.text for report in finished.errors)
+    assert all("'nowhere' has not appeared within 0.3 s" in (failure.error or "") for _, failure in feeder.failed)
 
 
 # What passes
@@ -165,6 +166,7 @@ async def test_what_is_not_acknowledged_in_time_fails_and_its_source_sends_it_ag
     finished = await write(config, feeder, during=freeze)
     assert len(feeder.acked) == 2
     assert any("no broker has acknowledged within 0.4 s" in report.text for report in finished.errors)
+    assert "no broker has acknowledged within 0.4 s" in (feeder.failed[0][1].error or "")
     assert set(await values(shaken.bootstrap, topic)) == {b"first", b"second"}
 
 

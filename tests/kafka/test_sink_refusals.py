@@ -6,9 +6,12 @@ from typing import Any
 
 import pytest
 
+from engine import Config, TopologyBuilder
 from engine.errors import ComponentError
+from engine.kafka import KafkaSink, KafkaSpout
 from engine.kafka.dead_letter import read_dead_letter
-from engine.testing import Feeder, Finished
+from engine.testing import Feeder, Finished, run_topology_async
+from tests.kafka.play import produce, settings
 from tests.kafka.sink_play import fed, sink_config, values, write, written
 from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic
@@ -25,6 +28,13 @@ def told(finished: Finished) -> str:
 def failed(feeder: Feeder) -> list[object]:
     """The message ids of what failed."""
     return [message_id for message_id, _ in feeder.failed]
+
+
+def why(feeder: Feeder) -> str:
+    """What the source of the one tuple that failed learned of it."""
+    [(_, failure)] = feeder.failed
+    assert (failure.reason, failure.component_id) == ("failed", "sink")
+    return failure.error or ""
 
 
 # Functions and fields
@@ -75,12 +85,31 @@ async def test_an_input_without_the_default_field_ends_the_run(kafka: str, new_t
 # Too large
 
 
+@pytest.mark.guarantee("KS-4", "ACK-16")
+async def test_the_dead_letter_of_the_source_says_why_the_sink_failed_it(kafka: str, new_topic: NewTopic) -> None:
+    source, dead = await new_topic(partitions=1), await new_topic(partitions=1)
+    topic = await new_topic(partitions=1, settings=SMALL)
+    await produce(kafka, source, ["small", "x" * 3000])
+    reading = settings(
+        kafka, source, translator=lambda record: (record.value,), max_retries=0, dead_letter_topic=dead, stop_at_end=True
+    )
+    builder = TopologyBuilder("copying")
+    builder.set_spout("lines", lambda: KafkaSpout(reading))
+    builder.set_bolt("sink", lambda: KafkaSink(sink_config(kafka, topic))).shuffle_grouping("lines")
+    await run_topology_async(builder.build(), Config(), limit_secs=60)
+    [letter] = map(read_dead_letter, await written(kafka, dead))
+    assert (letter.offset, letter.failure.component_id, letter.failure.reason) == (1, "sink", "failed")
+    assert f"a record for topic {topic!r} is refused: " in (letter.failure.error or "")
+    assert "MessageSizeTooLargeError" in (letter.failure.error or "")
+
+
 async def test_a_record_larger_than_the_client_takes_fails_alone(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic()
     feeder = fed(["a", "x" * 5000, "b"])
     finished = await write(sink_config(kafka, topic, max_record_bytes=3000, batch_bytes=3000), feeder)
     assert (sorted(feeder.acked), failed(feeder)) == ([1, 3], [2])
     assert "more than max_record_bytes=3000" in told(finished)
+    assert "more than max_record_bytes=3000" in why(feeder)
     assert Counter(await values(kafka, topic)) == Counter([b"a", b"b"])
 
 
@@ -93,6 +122,7 @@ async def test_a_record_larger_than_the_topic_takes_fails_alone(kafka: str, new_
     assert len(feeder.acked) == 600
     assert "MessageSizeTooLargeError" in told(finished)
     assert "dead_letter_topic=" in told(finished)
+    assert "MessageSizeTooLargeError" in why(feeder)
     assert await values(kafka, topic) == [str(number).encode() for number in range(600)]
 
 
@@ -159,6 +189,7 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
     finished = await write(config, feeder)
     assert failed(feeder) == [2]
     assert "InvalidTimestampError" in told(finished)
+    assert "InvalidTimestampError" in why(feeder)
     assert await values(kafka, topic) == [b"a", b"b"]
 
 

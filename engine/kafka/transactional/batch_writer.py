@@ -81,7 +81,7 @@ class BatchWriter:
             before, now = getattr(self._config, name), getattr(config, name)
             if now != before:
                 text = f"the factory of {self._owner.component!r} has changed {name} from {before!r} to {now!r} since its first batch"
-                raise FatalError(text, hint="Let it name the same brokers and topic for every batch; for other topics take other committers.")
+                raise FatalError(text, hint="Name the same brokers and topic for every batch; for other topics take other committers.")
 
     async def close(self) -> None:
         """Disconnect; a transaction that is open is aborted by whoever comes next, or by the broker when its time is over."""
