@@ -30,6 +30,8 @@ _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirecto
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
 """What aiokafka asserts of a broker that has just started, and does not know of itself yet."""
 
+CODECS_HINT: Final = "pip install 'stormcell[kafka]', or cramjam, which has snappy, lz4 and zstd."
+
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
@@ -45,7 +47,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
     errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
     errors.InvalidTopicError: "Name a topic by letters, digits, '.', '_' and '-'.",
-    errors.UnsupportedCodecError: "Install the codec of the records: pip install 'aiokafka[all]'.",
+    errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",

@@ -25,6 +25,7 @@ MOST_METADATA_BYTES: Final = 4096
 _PAUSE_SECS: Final = 0.1
 _MOST_NAMED: Final = 20
 _NO_GENERATION: Final = -1
+_SOME_NAMED: Final = 5
 _NO_RETENTION: Final = -1
 
 Offsets = Mapping[PartitionId, int]
@@ -230,8 +231,14 @@ class ClusterLink:
 
 
 def nearest_of(name: str, known: Collection[str]) -> str:
-    """Return a hint for a name that is not known: the nearest one, or all where they are few."""
-    return did_you_mean(name, known) if nearest(name, known) or len(known) <= _MOST_NAMED else f"There are {len(known)} others."
+    """Return a hint for a name that is not known: the nearest one, else those that there are, as far as they are few."""
+    if nearest(name, known):
+        return did_you_mean(name, known)
+    if not known:
+        return "Make it first: there is none yet."
+    some = ", ".join(map(repr, sorted(known)[:_SOME_NAMED]))
+    there = did_you_mean(name, known) if len(known) <= _MOST_NAMED else f"There are {len(known)} others: {some}, …"
+    return f"Correct the name. {there}"
 
 
 def _member(member_id: str, client_id: str, host: str, assignment: bytes) -> Member:

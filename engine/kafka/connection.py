@@ -3,11 +3,13 @@
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.config import setting
 from engine.config.judged import judged, keep
+from engine.errors import FatalError
 
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
 """`"host:port"`, several with commas between them, or a sequence of them. They are where to begin: the cluster names the rest."""
@@ -57,7 +59,12 @@ class KafkaSecurity:
             yield "ssl_context and files of certificates exclude each other. Load the files into the context."
 
     def client_options(self) -> dict[str, Any]:
-        """Return the keywords of aiokafka's clients; raises OSError or ssl.SSLError for files that cannot be used."""
+        """Return the keywords of aiokafka's clients.
+
+        Raises OSError or ssl.SSLError for files that cannot be used, FatalError where the library of a mechanism is missing.
+        """
+        if self.mechanism == "GSSAPI":
+            _require_gssapi()
         options: dict[str, Any] = {"security_protocol": self.protocol}
         if self.protocol.endswith("SSL"):
             options["ssl_context"] = self.ssl_context or self._context_of_files()
@@ -75,6 +82,15 @@ class KafkaSecurity:
         if self.certfile is not None:
             context.load_cert_chain(self.certfile, self.keyfile, self.key_password)
         return context
+
+
+def _require_gssapi() -> None:
+    """Raise FatalError without the package, which aiokafka would only miss when it connects."""
+    try:
+        import_module("gssapi")
+    except ImportError as error:
+        hint = "pip install gssapi; it needs the Kerberos libraries of the system (Debian's libkrb5-dev and a compiler)."
+        raise FatalError(f"mechanism='GSSAPI' needs the package gssapi, which is not installed: {error}", hint=hint) from error
 
 
 PLAINTEXT: Final = KafkaSecurity()

@@ -12,7 +12,7 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from engine.errors import FatalError
-from engine.kafka.client_errors import describe, fatal, passes
+from engine.kafka.client_errors import CODECS_HINT, describe, fatal, passes
 from engine.kafka.reach import Reached, real_error
 from engine.kafka.trouble import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report
 
@@ -236,7 +236,7 @@ class ProducerLink:
         try:
             producer = _Producer(self._options)
         except (ValueError, TypeError, RuntimeError) as error:
-            hint = "Correct the setting, or a codec is missing: pip install 'aiokafka[all]'."
+            hint = f"Install the codec: {CODECS_HINT}" if isinstance(error, RuntimeError) else "Correct the setting."
             raise FatalError(f"Kafka's client does not take the settings for {self._writing}: {error}", hint=hint) from error
         try:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):

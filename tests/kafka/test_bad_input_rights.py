@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Awaitable, Callable, Iterator
@@ -12,8 +13,11 @@ import pytest
 from aiokafka.protocol.admin import DeleteAclsRequest
 
 from engine import ComponentError
+from engine.errors import FatalError
 from engine.kafka import KafkaSecurity
+from engine.kafka.cluster_link import ClusterConfig, connected
 from tests.kafka.play import Notes, heard, playing, produce, settings
+from tests.kafka.sink_play import fed, sink_config, write
 from tests.servers import kafka_security
 from tests.servers.certificates import Certificates
 from tests.servers.kafka_admin import LITERAL, Operation, Resource, admin, allow, create_topic, fresh_name
@@ -139,3 +143,19 @@ topology.set_spout("kafka", lambda: KafkaSpout(config))
     assert "SaslAuthenticationFailed" in ran.stderr
     assert "Check username, password and mechanism" in ran.stderr
     assert " aiokafka" not in ran.stderr
+
+
+KERBEROS = KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="GSSAPI")
+NAMED = r"(?s)mechanism='GSSAPI' needs the package gssapi, which is not installed.*Fix: pip install gssapi; it needs"
+
+
+async def test_gssapi_without_its_library_names_the_package(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wherever there is a client: a spout, a sink, a command."""
+    monkeypatch.setitem(sys.modules, "gssapi", None)
+    address = guarded.address("SASL_PLAINTEXT")
+    assert re.search(NAMED, await error_of(settings(address, "t", security=KERBEROS)))
+    with pytest.raises(ComponentError, match=NAMED):
+        await write(sink_config(address, "t", security=KERBEROS), fed(["a"]))
+    with pytest.raises(FatalError, match=NAMED):
+        async with connected(ClusterConfig(brokers=address, security=KERBEROS)):
+            pass

@@ -1,8 +1,9 @@
-"""Which errors of the client pass by themselves."""
+"""Which errors of the client pass by themselves, and what a person is told of names that are not there."""
 
 import pytest
 
 from engine.kafka.client_errors import passes
+from engine.kafka.cluster_link import nearest_of
 
 pytestmark = pytest.mark.guarantee("KS-2")
 
@@ -10,3 +11,12 @@ pytestmark = pytest.mark.guarantee("KS-2")
 def test_a_broker_that_does_not_know_of_itself_yet_passes() -> None:
     assert passes(AssertionError("Did we not perform bootstrap?"))
     assert not passes(AssertionError("something else"))
+
+
+def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:
+    known = [f"orders-{number:02}" for number in range(25)]
+    assert nearest_of("orders-7", known).startswith("Did you mean 'orders-")
+    some = ", ".join(map(repr, known[:5]))
+    assert nearest_of("xyz", known) == f"Correct the name. There are 25 others: {some}, …"
+    assert nearest_of("xyz", ["a", "b"]) == "Correct the name. There is 'a', 'b'."
+    assert nearest_of("xyz", []) == "Make it first: there is none yet."
