@@ -1,6 +1,6 @@
 """Word count from Kafka to Kafka; killed and started again as often as you like, it ends with the right counts.
 
-Start a broker in one terminal (`make kafka`), and in another:
+Start a broker in one terminal (`make kafka`, which makes the topics "lines" and "counts" as well), and in another:
 
     python examples/kafka_word_count.py fill README.md       # a record for each line, into topic "lines"
     python -m engine run examples/kafka_word_count.py        # counts them, and goes on until Ctrl-C; kill -9 it as well

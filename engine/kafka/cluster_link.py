@@ -17,6 +17,7 @@ from engine.config.judged import judged
 from engine.errors import FatalError, UsageError
 from engine.kafka import client_errors, reach
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
+from engine.kafka.lookups import create_no_topics
 from engine.kafka.offset_manager import PartitionId
 from engine.names import did_you_mean, nearest
 
@@ -24,8 +25,8 @@ MOST_METADATA_BYTES: Final = 4096
 """What a broker takes beside a committed offset, as it is set by default."""
 _PAUSE_SECS: Final = 0.1
 _MOST_NAMED: Final = 20
-_NO_GENERATION: Final = -1
 _SOME_NAMED: Final = 5
+_NO_GENERATION: Final = -1
 _NO_RETENTION: Final = -1
 
 Offsets = Mapping[PartitionId, int]
@@ -128,6 +129,8 @@ class ClusterLink:
         self._options = config.client_options()
         self._admin = AIOKafkaAdminClient(**self._options)
         self._consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False)
+        create_no_topics(self._admin._client)
+        create_no_topics(self._consumer._client)
 
     async def start(self) -> None:
         """Connect."""

@@ -11,6 +11,7 @@ from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitio
 from aiokafka.errors import CommitFailedError, IllegalGenerationError, KafkaError, RebalanceInProgressError, UnknownMemberIdError
 from aiokafka.structs import OffsetAndMetadata
 
+from engine.kafka.lookups import create_no_topics
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.partitions import Membership
 from engine.kafka.reach import Reached
@@ -109,6 +110,7 @@ class ConsumerLink:
             **config.security.client_options(),
             **config.client,
         )
+        create_no_topics(self._consumer._client)
 
     # Life
 
@@ -170,7 +172,7 @@ class ConsumerLink:
     # Topics
 
     async def look_for(self, topics: Collection[str]) -> bool:
-        """Ask the brokers for these topics, which creates them where brokers do that; False where none answered."""
+        """Ask the brokers for these topics; False where none answered."""
         client = self._consumer._client
         if topics:
             client.set_topics(client._topics | set(topics))  # other members' topics are this one's business where it shares them out

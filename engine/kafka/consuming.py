@@ -11,6 +11,7 @@ from engine.errors import FatalError
 from engine.kafka import connecting, reach, start_positions
 from engine.kafka.committing import Committing
 from engine.kafka.consumer_link import Batches, ConsumerLink
+from engine.kafka.lookups import announce
 from engine.kafka.offset_manager import OffsetManager, PartitionId
 from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.session_watch import SessionWatch
@@ -66,6 +67,8 @@ class Consuming:
         self._told_of: set[str] = set()
         self._at_first: frozenset[PartitionId] | None = None
         """The partitions that were there when the first were assigned."""
+        self._topics: set[str] | None = None
+        """The topics that were there at any assignment."""
         self._undecodable = Undecodable()
 
     # Life
@@ -166,6 +169,7 @@ class Consuming:
         self.has_begun = True
         if self._at_first is None:
             self._at_first = link.all_partitions()
+        self._note_topics(link)
         if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
             self._give_up(self.partitions.assign((), membership)[1])
         before = self.partitions.membership
@@ -185,6 +189,13 @@ class Consuming:
         if self.partitions.opening:
             self._host.begin(self._open(link, set(self.partitions.opening), self._assignments))
         self._host.wake()
+
+    def _note_topics(self, link: ConsumerLink) -> None:
+        """Announce topics that a pattern did not find at the first assignment."""
+        found = {one.topic for one in link.all_partitions()}
+        if self._config.pattern is not None and self._topics is not None:
+            announce(found - self._topics)
+        self._topics = found | (self._topics or set())
 
     def _give_up(self, managers: list[OffsetManager]) -> None:
         if managers:

@@ -70,7 +70,7 @@ class DeadLetters:
         try:
             partitions = await self._link.partitions_of(self.topic, TOPIC_SECS)
         except errors.UnknownTopicOrPartitionError as error:
-            hint = "Create the topic, or have the brokers create topics by themselves."
+            hint = "Create the topic, or correct dead_letter_topic=...: it is looked for, and never created."
             raise FatalError(f"the dead-letter topic {self.topic!r} does not exist", hint=hint) from error
         except errors.KafkaError as error:
             raise fatal(error, self._writing) from error

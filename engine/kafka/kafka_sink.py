@@ -230,7 +230,7 @@ class KafkaSink(Bolt):
 
     def _missing(self, topic: SinkTopic, error: Exception) -> FatalError:
         if isinstance(error, errors.UnknownTopicOrPartitionError):
-            hint = "Create the topic, correct its name, or have the brokers create topics by themselves (auto.create.topics.enable)."
+            hint = "Create the topic, or correct its name: it is looked for, and never created."
             text = f"topic {topic.name!r} does not exist: it has not appeared within {self.config.topic_timeout_secs:g} s"
             return FatalError(text, hint=hint)
         return fatal(error, f"writing topic {topic.name!r}")

@@ -11,6 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from engine.errors import UsageError
 from engine.kafka.cluster_link import ClusterConfig, ClusterLink, Offsets, stop_consumer, told
 from engine.kafka.dead_letter import DeadLetter, is_dead_letter, read_dead_letter
+from engine.kafka.lookups import create_no_topics
 from engine.kafka.offset_manager import PartitionId
 from engine.names import did_you_mean
 
@@ -122,6 +123,7 @@ def stored_letter(record: Any) -> StoredLetter:
 async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer without a group that stands at these offsets."""
     consumer = AIOKafkaConsumer(**consumer_options(config))
+    create_no_topics(consumer._client)
     try:
         with told(config, "reading dead letters"):
             await consumer.start()

@@ -60,7 +60,8 @@ class LetterSender:
         return outcomes
 
     async def _partition(self, topic: str, letter: DeadLetter, *, to_own_partition: bool) -> int:
-        partitions = await self._link.partitions_of(topic, DELIVERY_SECS)
+        async with asyncio.timeout(2 * DELIVERY_SECS):  # it waits for brokers that are away, and a command is to end
+            partitions = await self._link.partitions_of(topic, DELIVERY_SECS)
         if to_own_partition and letter.partition in partitions:
             return letter.partition
         return partitions[next(self._turns) % len(partitions)] if letter.key is None else java_partition(letter.key, partitions)

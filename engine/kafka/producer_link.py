@@ -13,8 +13,9 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 
 from engine.errors import FatalError
 from engine.kafka.client_errors import CODECS_HINT, describe, fatal, passes
+from engine.kafka.lookups import announce, create_no_topics
 from engine.kafka.reach import Reached, real_error
-from engine.kafka.trouble import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report
+from engine.kafka.trouble import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, KafkaTrouble, Report
 
 STOP_SECS: Final = 2.0
 """What a producer gets to end in order, before its connections are closed under it."""
@@ -90,6 +91,7 @@ class _Producer:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.client: Any = AIOKafkaProducer(**options)
+        create_no_topics(self.client.client)
         self.waiting: set[asyncio.Future[Any]] = set()
         self.is_spoilt = False
 
@@ -251,14 +253,36 @@ class ProducerLink:
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions, ascending; UnknownTopicOrPartitionError where it does not appear in time.
 
-        Asking creates it where the brokers create topics by themselves.
+        A missing topic is reported, and announced when it is there. Time without a broker is reported, and does not count.
         """
-        producer = await self._current()
-        try:
-            async with asyncio.timeout(timeout_secs):
-                return tuple(sorted(await producer.client.partitions_for(topic)))
-        except TimeoutError:
-            raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s") from None
+        client, now = (await self._current()).client.client, asyncio.get_running_loop().time
+        deadline, told = now() + timeout_secs, set[str]()
+        client.set_topics(client._topics | {topic})
+        while not (found := client.cluster.partitions_for_topic(topic)):
+            answered = await client.force_metadata_update()
+            if topic in client.cluster.unauthorized_topics:
+                raise errors.TopicAuthorizationFailedError(topic)
+            if client.cluster.partitions_for_topic(topic):
+                continue
+            if not answered:
+                deadline = now() + timeout_secs
+                self._tell(told, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})"))
+            elif now() >= deadline:
+                client._topics.discard(topic)
+                raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s")
+            else:
+                hint = f"It is looked for during {timeout_secs:g} s, and not created."
+                self._tell(told, "missing", KafkaTrouble(f"topic {topic!r} is not there ({self._writing})", hint=hint))
+            await asyncio.sleep(FIRST_PAUSE_SECS)
+        if "missing" in told:
+            announce([topic])
+        return tuple(sorted(found))
+
+    def _tell(self, told: set[str], what: str, error: Exception) -> None:
+        """Report an error where that was not told before."""
+        if what not in told:
+            told.add(what)
+            self._report(error)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Return all partitions of a topic as far as they are known, and those that have a leader; both ascending."""

@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from engine.errors import UsageError
 from engine.kafka.cluster_link import ClusterLink, CommittedOffset, stop_consumer, told
 from engine.kafka.letter_list import consumer_options, reading
+from engine.kafka.lookups import create_no_topics
 from engine.kafka.offset_manager import PartitionId
 
 SESSION_MS: Final = 6000
@@ -53,6 +54,7 @@ class SoleMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=_HEARTBEAT_MS,
         )
+        create_no_topics(self._consumer._client)
         self._working = asyncio.Lock()
         self._is_lost = self._has_joined = False
 

@@ -6,6 +6,7 @@ from typing import Final
 
 from engine.errors import FatalError
 from engine.kafka.consumer_link import ConsumerLink, ConsumerSettings
+from engine.kafka.lookups import announce
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble
@@ -35,7 +36,9 @@ async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Call
         forbidden = sorted(topic for topic in missing if topic in link.forbidden_topics)
         if forbidden:
             raise FatalError(f"Kafka refused reading topic {forbidden[0]!r}", hint="Give the user READ and DESCRIBE on the topic.")
-        missing = [topic for topic in missing if not link.partitions_of(topic)]
+        before, missing = missing, [topic for topic in missing if not link.partitions_of(topic)]
+        if told:
+            announce(set(before) - set(missing))
         if not missing:
             return
         if asyncio.get_running_loop().time() >= deadline:
@@ -43,7 +46,9 @@ async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Call
             raise FatalError(text, hint="Create it, correct its name in topics=..., or raise topic_timeout_secs.")
         if not told:
             told = True
-            report(KafkaTrouble(f"topic {missing[0]!r} is not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s."))
+            names = ", ".join(map(repr, missing))
+            what = f"topic {names} is" if len(missing) == 1 else f"topics {names} are"
+            report(KafkaTrouble(f"{what} not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s, and not created."))
         await asyncio.sleep(_PAUSE_SECS)
 
 

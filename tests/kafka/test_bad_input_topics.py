@@ -41,10 +41,6 @@ async def test_topics_that_are_not_there(new_broker: NewBroker) -> None:
         await notes.until(lambda: len(notes.got) == 10)
 
 
-async def test_a_topic_is_made_where_brokers_do_that(kafka: str) -> None:
-    assert await all_of(settings(kafka, fresh_name("made"))) == []
-
-
 async def test_a_pattern_that_nothing_is_like_is_told(kafka: str, new_topic: NewTopic) -> None:
     begin = fresh_name("later")
     async with playing(settings(kafka, "", pattern=f"{begin}.*", **LOOKS), notes := Notes()) as run:

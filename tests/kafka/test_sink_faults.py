@@ -100,6 +100,7 @@ async def test_no_broker_is_reported_and_waited_for(new_broker: NewBroker, caplo
     writing = asyncio.create_task(write(sink_config(f"127.0.0.1:{port}", "late"), feeder))
     await until(lambda: caplog.text.count(f"Kafka at 127.0.0.1:{port} cannot be reached for writing topic 'late'") >= 2)
     await asyncio.to_thread(new_broker, port=port)
+    await create_topic(f"127.0.0.1:{port}", "late")
     finished = await writing
     assert len(feeder.acked) == 2
     assert finished.errors
@@ -194,6 +195,7 @@ async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: Ka
 
 
 async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> None:
+    await create_topic(shaken.bootstrap, "dead-1")
     async with burying(shaken.bootstrap, "dead-1", request_timeout_ms=500) as (letters, _):
         await letters.send(Record(offset=0), FAILURE, 1)
         shaken.kill()
@@ -206,6 +208,7 @@ async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> No
 
 
 async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBroker) -> None:
+    await create_topic(shaken.bootstrap, "dead")
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()
         waiting = letters.send(Record(), FAILURE, 1)

@@ -13,7 +13,6 @@ from engine.kafka.dead_letter import read_dead_letter
 from engine.testing import Feeder, Finished, run_topology_async
 from tests.kafka.play import produce, settings
 from tests.kafka.sink_play import fed, sink_config, values, write, written
-from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-10")
@@ -191,9 +190,3 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
     assert "InvalidTimestampError" in told(finished)
     assert "InvalidTimestampError" in why(feeder)
     assert await values(kafka, topic) == [b"a", b"b"]
-
-
-async def test_a_topic_is_created_where_the_brokers_do_that(kafka: str) -> None:
-    topic = fresh_name("made-by-writing")
-    await write(sink_config(kafka, topic), fed(["a"]))
-    assert await values(kafka, topic) == [b"a"]

@@ -3,9 +3,11 @@
 import dataclasses
 import re
 import ssl
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from aiokafka import AIOKafkaClient
 
 from engine.errors import ConfigError
 from engine.kafka import KafkaSecurity, KafkaSpoutConfig
@@ -135,7 +137,12 @@ def test_an_option_of_the_client_that_is_not_the_users_says_what_to_write(option
 
 async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     given: dict[str, Any] = {}
-    monkeypatch.setattr("engine.kafka.consumer_link.AIOKafkaConsumer", lambda **options: given.update(options))
+
+    def consumer(**options: Any) -> Any:
+        given.update(options)
+        return SimpleNamespace(_client=AIOKafkaClient())
+
+    monkeypatch.setattr("engine.kafka.consumer_link.AIOKafkaConsumer", consumer)
     ConsumerLink(config(), "me", None, None, None)  # type: ignore[arg-type]
     assert set(given) <= set(_REFUSED)
 

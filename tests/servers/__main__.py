@@ -9,6 +9,7 @@ python -m tests.servers fetch                    what the servers of the tests a
 """
 
 import argparse
+import asyncio
 import signal
 import sys
 import tempfile
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from tests.servers import (
+    kafka_admin,
     kafka_broker,
     kafka_fixtures,
     postgres_fixtures,
@@ -30,6 +32,9 @@ from tests.servers import (
 )
 from tests.servers.process import HOST, free_port, is_free
 from tests.servers.server import Server
+
+TOPICS: Final = ("lines", "loud", "counts", "lines.dead")
+"""Those of the pages."""
 
 
 @dataclass(frozen=True)
@@ -47,14 +52,22 @@ class Choice:
     """Made in a folder, to listen on a port."""
     told: Callable[[int], str]
     """Where it is reached on that port, and what to export."""
+    ready: Callable[[int], object] = lambda port: None
+    """What is done on that port once it runs."""
 
 
 def _told_of_kafka(port: int) -> str:
     return (
-        f"Kafka {_version(kafka_broker.JARS)} is reached at {HOST}:{port}, from this machine only, without a password; topics are made on\n"
-        "first use. In another terminal the example and the commands find it, and tests, by\n"
+        f"Kafka {_version(kafka_broker.JARS)} is reached at {HOST}:{port}, from this machine only, without a password. It has\n"
+        f"the topics {', '.join(TOPICS)}. In another terminal the example and the commands find it, and tests, by\n"
         f"    export KAFKA_BROKERS={HOST}:{port} {kafka_fixtures.BOOTSTRAP}={HOST}:{port}"
     )
+
+
+def _make_topics(port: int) -> None:
+    """Make the topics of the pages: spouts and sinks make none."""
+    for topic in TOPICS:
+        asyncio.run(kafka_admin.create_topic(f"{HOST}:{port}", topic))
 
 
 def _told_of_zookeeper(port: int) -> str:
@@ -102,6 +115,7 @@ CHOICES: Final = {
         prepare=kafka_broker.prepare,
         server=lambda folder, port: kafka_broker.KafkaBroker(folder, port=port),
         told=_told_of_kafka,
+        ready=_make_topics,
     ),
     "zookeeper": Choice(
         title="a ZooKeeper",
@@ -172,6 +186,7 @@ def try_out(choice: Choice, port: int) -> int:
     with tempfile.TemporaryDirectory(prefix="stormcell-server-") as folder:
         try:
             with choice.server(Path(folder), port) as server:
+                choice.ready(port)
                 return run(server, f"{choice.told(port)}\nIts files are in {folder} until Ctrl-C ends it.")
         except KeyboardInterrupt:
             print("\nIt has ended, and what it kept is gone.")

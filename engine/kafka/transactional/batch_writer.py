@@ -68,7 +68,7 @@ class BatchWriter:
         except BaseException as error:
             await self.link.stop(0.0)
             if isinstance(error, errors.UnknownTopicOrPartitionError):
-                hint = "Create the topic, correct its name, or have the brokers create topics by themselves (auto.create.topics.enable)."
+                hint = "Create the topic, or correct its name: it is looked for, and never created."
                 raise FatalError(f"topic {self._config.topic!r} does not exist: {error}", hint=hint) from error
             if isinstance(error, errors.KafkaError):
                 raise client_errors.fatal(error, self._writing) from error

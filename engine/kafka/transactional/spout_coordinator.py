@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.kafka import client_errors, connecting, reach
+from engine.kafka.lookups import announce
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.topics import find_topics
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -95,8 +96,11 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         return self._config.stop_at_end and all(one in stops and self._position(one) >= stops[one] for one in self._at_first)
 
     async def _look(self) -> None:
-        known = set(self._partitions)
-        self._partitions += [one for one in await self._link.find_partitions() if one not in known]
+        known, topics = set(self._partitions), {one.topic for one in self._partitions}
+        found = [one for one in await self._link.find_partitions() if one not in known]
+        if self._is_open:
+            announce({one.topic for one in found} - topics)
+        self._partitions += found
 
     async def _keep_looking(self) -> None:
         """Find new partitions, for ever."""

@@ -7,11 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from aiokafka import errors
 
 from engine.errors import FatalError, UsageError
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
-from engine.kafka.transactional.transaction_link import TransactionLink
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
 from tests.kafka.transactional.committing import committer_config, committing, seen, stored
@@ -212,16 +210,6 @@ async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: 
             with pytest.raises(FatalError, match="fenced at batch 2"):
                 await late.finish_batch()
     assert sorted(await seen(kafka, topic)) == ["a", "b", "c", "d"]
-
-
-async def test_a_topic_that_is_not_there_ends_the_run(kafka: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    async def missing(*arguments: Any) -> None:
-        raise errors.UnknownTopicOrPartitionError("it has not appeared")  # what brokers say that make no topics by themselves
-
-    monkeypatch.setattr(TransactionLink, "partitions_of", missing)
-    async with committing(committer_config(kafka, "not-there"), name=fresh_name("words")) as task:
-        with pytest.raises(FatalError, match=r"topic 'not-there' does not exist: .*it has not appeared"):
-            await task.commit(1, "a")
 
 
 def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:

@@ -1,0 +1,65 @@
+"""Topics are looked up, never created: how aiokafka's clients are made to ask so, and what is told of topics that come and go.
+
+By itself aiokafka asks brokers to create each topic that it looks up, and logs a missing one at every look, some times a second.
+"""
+
+import logging
+from collections.abc import Collection
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+LOGGER: Final = logging.getLogger("engine.kafka")
+_UNKNOWN: Final[int] = UnknownTopicOrPartitionError.errno
+_ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
+
+
+def create_no_topics(client: Any) -> None:
+    """Have an `AIOKafkaClient`, which is not connected yet, look topics up without asking for their creation."""
+    client.__class__ = _Client
+    client.cluster.__class__ = _Cluster
+    client.cluster.gone_topics = set()
+
+
+def announce(topics: Collection[str]) -> None:
+    """Tell that these topics, which were missing, are there."""
+    for topic in sorted(topics):
+        LOGGER.warning("topic %r is there now", topic)
+
+
+class _Client(AIOKafkaClient):  # type: ignore[misc]
+    """A client all of whose connections ask so."""
+
+    async def _get_conn(self, *args: Any, **options: Any) -> Any:
+        connection = await super()._get_conn(*args, **options)
+        if connection is not None:
+            connection.__class__ = _Connection
+        return connection
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]
+    def send(self, request: Any, expect_response: bool = True) -> Any:
+        if isinstance(request, MetadataRequest):
+            request._allow_auto_topic_creation = False
+        return super().send(request, expect_response)
+
+
+class _Cluster(ClusterMetadata):  # type: ignore[misc]
+    """What a client knows of a cluster. Of a missing topic aiokafka only logs; here it is told once, where it was there before."""
+
+    gone_topics: set[str]
+
+    def update_metadata(self, metadata: Any) -> None:
+        gone = {topic for code, topic, *_ in metadata.topics if code == _UNKNOWN and self.partitions_for_topic(topic) is not None}
+        metadata.topics = [one for one in metadata.topics if one[0] not in _ABSENT]
+        super().update_metadata(metadata)
+        for topic in sorted(gone - self.gone_topics):
+            LOGGER.warning("topic %r is gone: the brokers have it no more. It is looked for, and not created.", topic)
+        back = {topic for topic in self.gone_topics if self.partitions_for_topic(topic) is not None}
+        for topic in sorted(back):
+            LOGGER.warning("topic %r is there again", topic)
+        self.gone_topics = (self.gone_topics | gone) - back

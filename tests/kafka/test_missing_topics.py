@@ -1,0 +1,181 @@
+"""Topics that are not there, at brokers that make topics on request: they are looked for and told of, and never made by us (KS-11)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+
+import pytest
+
+from engine import ComponentError
+from engine.errors import FatalError
+from engine.kafka.transactional import KafkaTransactionalSpout
+from tests.kafka.play import Notes, all_of, heard, playing, produce, settings
+from tests.kafka.sink_play import fed, sink_config, until, values, write
+from tests.kafka.tools import letter_of, printed, write_letters
+from tests.kafka.transactional.committing import committer_config, committing
+from tests.kafka.transactional.hand import coordinating
+from tests.kafka.transactional.hand import settings as batch_settings
+from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
+from tests.servers.kafka_fixtures import NewBroker, NewTopic
+
+pytestmark = pytest.mark.guarantee("KS-11")
+SOON: Final[dict[str, Any]] = {"metadata_max_age_ms": 100}
+
+Use = Callable[[str, str, str], Awaitable[object]]
+
+
+async def spout(kafka: str, missing: str, there: str) -> None:
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+        await all_of(settings(kafka, missing, topic_timeout_secs=0.5))
+
+
+async def spout_without_group(kafka: str, missing: str, there: str) -> None:
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+        await all_of(settings(kafka, "", topics=(there, missing), membership="assign", topic_timeout_secs=0.5))
+
+
+async def batch_spout(kafka: str, missing: str, there: str) -> None:
+    with pytest.raises(FatalError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+        async with coordinating(KafkaTransactionalSpout(batch_settings(kafka, missing, topic_timeout_secs=0.5))):
+            pass
+
+
+async def dead_letters(kafka: str, missing: str, there: str) -> None:
+    with pytest.raises(ComponentError, match=rf"the dead-letter topic '{missing}' does not exist"):
+        await write(sink_config(kafka, there, dead_letter_topic=missing), fed(["a"]))
+
+
+async def sink(kafka: str, missing: str, there: str) -> None:
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist: it has not appeared within 0.5 s"):
+        await write(sink_config(kafka, missing, topic_timeout_secs=0.5), fed(["a"]))
+
+
+async def sink_of_a_function(kafka: str, missing: str, there: str) -> None:
+    feeder = fed([missing, there])
+    await write(sink_config(kafka, lambda tup: tup["value"], topic_timeout_secs=0.5), feeder)
+    assert (feeder.acked, [message_id for message_id, _ in feeder.failed]) == ([2], [1])
+
+
+async def committer(kafka: str, missing: str, there: str) -> None:
+    async with committing(committer_config(kafka, missing, topic_timeout_secs=0.5), name=fresh_name("words")) as task:
+        with pytest.raises(FatalError, match=rf"topic '{missing}' does not exist"):
+            await task.commit(1, "a")
+
+
+USES: Final = (spout, spout_without_group, batch_spout, dead_letters, sink, sink_of_a_function, committer)
+
+
+@pytest.mark.parametrize("use", USES, ids=lambda use: use.__name__)
+async def test_a_missing_topic_is_not_made_by_who_uses_it(
+    kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given brokers that make topics on request, when one is missing, then it stays so, and the client does not log it again and again."""
+    monkeypatch.setattr("engine.kafka.dead_letters.TOPIC_SECS", 0.5)
+    caplog.set_level(logging.WARNING)
+    missing = fresh_name("missing")
+    await use(kafka, missing, await new_topic())
+    assert not await topic_exists(kafka, missing)
+    assert not [one for one in caplog.records if one.name.startswith("aiokafka") and missing in one.getMessage()]
+
+
+async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]) -> None:
+    missing, dead = fresh_name("missing"), await new_topic(partitions=1)
+    await write_letters(kafka, dead, [letter_of(missing, 1)])
+    brokers = ("--brokers", kafka)
+    out, _ = await printed(capsys, "replay", *brokers, "--topic", dead, status=1)
+    assert f"topic {missing!r} is not there" in out
+    for command in (["dead-letters"], ["replay"], ["replay", "--to", missing, "--topic", dead], ["dead-letters", "--show", "0@1"]):
+        topic = [] if "--to" in command else ["--topic", missing]
+        _, err = await printed(capsys, *command, *brokers, *topic, status=2)
+        assert f"there is no topic {missing!r}" in err
+    assert not await topic_exists(kafka, missing)
+
+
+@pytest.mark.parametrize("membership", ["group", "assign"])
+async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_anew(
+    kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "engine.kafka")
+    topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config = settings(kafka, "", topics=(topic, other), membership=membership, heartbeat_interval_ms=100, client=SOON)
+    async with playing(config, notes := Notes()):
+        await notes.until(lambda: len(notes.got) == 10)
+        await delete_topic(kafka, topic)
+        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        await produce(kafka, other, range(10, 20))
+        await notes.until(lambda: len(notes.got) == 20)
+        assert not await topic_exists(kafka, topic)
+        await create_topic(kafka, topic, partitions=1)
+        await produce(kafka, topic, range(20, 25))
+        await notes.until(lambda: len(notes.got) == 25)
+        assert f"topic {topic!r} is there again" in caplog.text
+        assert caplog.text.count(f"topic {topic!r} is gone") == 1
+    assert notes.got == list(range(25))
+
+
+async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "engine.kafka")
+    topic = fresh_name("late")
+    async with playing(settings(kafka, topic), notes := Notes()) as run:
+        texts = heard(run)
+        await notes.until(lambda: any(f"topic {topic!r} is not there" in text for text in texts))
+        await create_topic(kafka, topic, partitions=2)
+        await produce(kafka, topic, range(10))
+        await notes.until(lambda: len(notes.got) == 10)
+    assert f"topic {topic!r} is there now" in caplog.text
+
+
+async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "engine.kafka")
+    begin = fresh_name("later")
+    first = await create_topic(kafka, f"{begin}-1", partitions=1)
+    await produce(kafka, first, range(10))
+    async with playing(settings(kafka, "", pattern=f"{begin}.*", heartbeat_interval_ms=100, client=SOON), notes := Notes()):
+        await notes.until(lambda: len(notes.got) == 10)
+        second = await create_topic(kafka, f"{begin}-2", partitions=1)
+        await produce(kafka, second, range(10, 20))
+        await notes.until(lambda: len(notes.got) == 20)
+    assert f"topic {second!r} is there now" in caplog.text
+    assert f"topic {first!r} is there now" not in caplog.text
+
+
+async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "engine.kafka")
+    begin = fresh_name("later")
+    async with coordinating(KafkaTransactionalSpout(batch_settings(kafka, "", pattern=f"{begin}.*", refresh_ms=50.0))) as coordinator:
+        assert coordinator.partitions() == []
+        topic = await create_topic(kafka, f"{begin}-1", partitions=1)
+        await until(coordinator.partitions)
+        assert f"topic {topic!r} is there now" in caplog.text
+
+
+@pytest.mark.guarantee("KS-10")
+async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "engine.kafka")
+    topic, feeder = fresh_name("late"), fed(["a"])
+    writing = asyncio.create_task(write(sink_config(kafka, topic, topic_timeout_secs=30.0), feeder))
+    await until(lambda: f"topic {topic!r} is not there" in caplog.text)
+    await create_topic(kafka, topic, partitions=1)
+    await writing
+    assert f"topic {topic!r} is there now" in caplog.text
+    assert caplog.text.count(f"topic {topic!r} is not there") == 1
+    assert await values(kafka, topic) == [b"a"]
+
+
+@pytest.mark.guarantee("KS-10")
+async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_that_time(
+    new_broker: NewBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Given a broker that dies while a topic is looked for, and is away for longer than the topic gets, when both come, all is written."""
+    broker = await asyncio.to_thread(new_broker)
+    feeder = fed(["a"])
+    writing = asyncio.create_task(write(sink_config(broker.bootstrap, "late", topic_timeout_secs=1.0), feeder))
+    await until(lambda: "topic 'late' is not there" in caplog.text)
+    broker.kill()
+    await until(lambda: f"Kafka at {broker.bootstrap} does not answer (writing topic 'late')" in caplog.text)
+    await asyncio.to_thread(broker.start)
+    await create_topic(broker.bootstrap, "late", partitions=1)
+    await writing
+    assert await values(broker.bootstrap, "late") == [b"a"]
