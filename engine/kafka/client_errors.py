@@ -46,7 +46,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.InvalidGroupIdError: "Choose another group.",
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
     errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
-    errors.InvalidTopicError: "Name a topic by letters, digits, '.', '_' and '-'.",
+    errors.InvalidTopicError: "Name a topic of your own, by letters, digits, '.', '_' and '-'.",
     errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",

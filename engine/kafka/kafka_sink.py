@@ -142,12 +142,18 @@ class KafkaSink(Bolt):
         unsettled = [record for lane in self._lanes.values() for record in lane.clear()]
         unsettled += [record for topic in self._topics.values() for record in topic.waiting]
         if unsettled:
-            self.failed(unsettled, TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s"))
+            closed = TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s")
+            self.failed(unsettled, self._broken_by() or closed)
         if self._dead_letters is not None:
             await self._dead_letters.stop()
         await self._link.stop(*([0.0] if unsettled else []))
         if not self._broken.cancel() and not self._broken.cancelled():
             self._broken.exception()  # known by now, or nobody is left to tell
+
+    def _broken_by(self) -> Exception | None:
+        """Return what ends this instance; None where it ends by itself."""
+        error = self._broken.exception() if self._broken.done() and not self._broken.cancelled() else None
+        return error if isinstance(error, Exception) else None
 
     # Taking records in
 
@@ -203,7 +209,7 @@ class KafkaSink(Bolt):
     async def _open(self, topic: SinkTopic) -> None:
         """Ask for a topic's partitions, and place what waits for it; where it is missing that fails, and the next record asks again."""
         error = await self._ask_for(topic)
-        if error is not None and kind_of(error) == "fatal":
+        if error is not None and kind_of(error) == "fatal" and not isinstance(error, errors.InvalidTopicError):
             raise self._missing(topic, error)
         waiting = list(topic.waiting)
         topic.waiting.clear()

@@ -253,6 +253,7 @@ class ProducerLink:
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
         """Return the numbers of a topic's partitions, ascending; UnknownTopicOrPartitionError where it does not appear in time.
 
+        InvalidTopicError for one that the brokers keep for themselves.
         A missing topic is reported, and announced when it is there. Time without a broker is reported, and does not count.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
@@ -274,6 +275,8 @@ class ProducerLink:
                 hint = f"It is looked for during {timeout_secs:g} s, and not created."
                 self._tell(told, "missing", KafkaTrouble(f"topic {topic!r} is not there ({self._writing})", hint=hint))
             await asyncio.sleep(FIRST_PAUSE_SECS)
+        if topic in client.cluster.internal_topics:
+            raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")
         if "missing" in told:
             announce([topic])
         return tuple(sorted(found))

@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from engine import ComponentError
+from engine import ComponentError, Run
 from engine.errors import FatalError
 from engine.kafka.transactional import KafkaTransactionalSpout
+from engine.testing import Feeder
 from tests.kafka.play import Notes, all_of, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, until, values, write
 from tests.kafka.tools import letter_of, printed, write_letters
@@ -179,3 +180,29 @@ async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_t
     await create_topic(broker.bootstrap, "late", partitions=1)
     await writing
     assert await values(broker.bootstrap, "late") == [b"a"]
+
+
+@pytest.mark.guarantee("KS-10")
+async def test_what_is_for_a_topic_that_was_deleted_waits_until_it_is_made_anew(
+    kafka: str, new_topic: NewTopic, caplog: pytest.LogCaptureFixture
+) -> None:
+    topic, feeder = await new_topic(partitions=1), Feeder("value", max_retries=1000)
+
+    async def delete_and_make(run: Run) -> None:
+        for number in range(100):
+            feeder.feed((str(number),))
+        await until(lambda: len(feeder.acked) == 100)
+        await delete_topic(kafka, topic)
+        async with asyncio.timeout(20):
+            while await topic_exists(kafka, topic):  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+        for number in range(100, 200):
+            feeder.feed((str(number),))
+        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        assert not await topic_exists(kafka, topic)
+        await create_topic(kafka, topic, partitions=1)
+        await until(lambda: len(feeder.acked) == 200)
+        feeder.close()
+
+    await write(sink_config(kafka, topic), feeder, during=delete_and_make)
+    assert set(map(int, await values(kafka, topic))) == set(range(100, 200))

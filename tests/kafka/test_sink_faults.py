@@ -61,10 +61,11 @@ async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
         await create_topic(strict.bootstrap, name)
         await allow(strict.bootstrap, "writer", Resource.TOPIC, name, *operations)
         await allow(strict.bootstrap, "writer", Resource.TOPIC, "another", Operation.WRITE)
-        config = sink_config(strict.address("SASL_PLAINTEXT"), name, security=as_writer())
+        config, feeder = sink_config(strict.address("SASL_PLAINTEXT"), name, security=as_writer()), fed(["a"])
         with pytest.raises(ComponentError, match="TopicAuthorizationFailed") as raised:
-            await write(config, fed(["a"]))
+            await write(config, feeder)
         assert "to write: WRITE" in str(raised.value)
+        assert all("TopicAuthorizationFailed" in (failure.error or "") for _, failure in feeder.failed)
 
 
 async def test_dead_letters_that_may_not_be_written_end_the_run_before_it_begins(strict: KafkaBroker) -> None:

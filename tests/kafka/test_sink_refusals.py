@@ -11,8 +11,9 @@ from engine.errors import ComponentError
 from engine.kafka import KafkaSink, KafkaSpout
 from engine.kafka.dead_letter import read_dead_letter
 from engine.testing import Feeder, Finished, run_topology_async
-from tests.kafka.play import produce, settings
+from tests.kafka.play import commit, produce, settings
 from tests.kafka.sink_play import fed, sink_config, values, write, written
+from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-10")
@@ -190,3 +191,21 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
     assert "InvalidTimestampError" in told(finished)
     assert "InvalidTimestampError" in why(feeder)
     assert await values(kafka, topic) == [b"a", b"b"]
+
+
+async def test_a_function_that_names_a_topic_of_the_brokers_fails_its_tuples_alone(kafka: str, new_topic: NewTopic) -> None:
+    """As any topic that it names and that cannot be written; the name may have come with the data."""
+    topic, group = await new_topic(partitions=1), fresh_name("group")
+    await commit(kafka, group, topic, 0)  # from now on, if not before, the topic of the commits is there
+    feeder = fed([topic, "__consumer_offsets", topic])
+    finished = await write(sink_config(kafka, lambda tup: tup["value"]), feeder)
+    assert (feeder.acked, failed(feeder)) == ([1, 3], [2])
+    assert "topic '__consumer_offsets' is the brokers' own" in why(feeder)
+    assert "topic '__consumer_offsets' is the brokers' own" in told(finished)
+
+
+async def test_a_sink_of_a_topic_of_the_brokers_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
+    await commit(kafka, fresh_name("group"), await new_topic(partitions=1), 0)
+    with pytest.raises(ComponentError, match="topic '__consumer_offsets' is the brokers' own") as raised:
+        await write(sink_config(kafka, "__consumer_offsets"), fed(["a"]))
+    assert "Name a topic of your own" in str(raised.value)

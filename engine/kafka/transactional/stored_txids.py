@@ -89,8 +89,9 @@ def is_to_write(stored: Mapping[int, Stored], owner: Owner, txid: int, *, writes
 def _unknown(owner: Owner, txid: int) -> FatalError:
     text = f"{owner.component!r} has stored no txid in group {owner.group!r}, and transaction {txid} is not the first"
     hint = (
-        "Where the committer is new in this topology, write when_unknown='write' for its first run. Else the brokers have forgotten "
-        f"the offset (offsets.retention.minutes): see whether the topic has what transaction {txid} writes; if not, when_unknown='write'."
+        "Where the committer is new in this topology, write when_unknown='write' for its first run. Else the brokers have forgotten the "
+        "offset: after offsets.retention.minutes, or with the topic, where that was deleted or made anew. See whether the topic has what "
+        f"transaction {txid} writes; if not, when_unknown='write'."
     )
     return FatalError(text, hint=hint)
 

@@ -13,7 +13,7 @@ from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
 from tests.kafka.transactional.committing import committer_config, committing, seen, stored
-from tests.servers.kafka_admin import create_topic, fresh_name
+from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -157,6 +157,21 @@ async def test_where_no_txid_is_stored_only_the_first_transaction_is_written(kaf
             await task.commit(5, "a")
         await task.commit(1, "b")
     assert await seen(kafka, topic) == ["b"]
+
+
+async def test_a_topic_that_is_made_anew_has_lost_its_txids_which_is_told(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), fresh_name("words")
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        await task.commit(1, "a")
+    await delete_topic(kafka, topic)
+    async with asyncio.timeout(20):
+        while await topic_exists(kafka, topic):  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+    await create_topic(kafka, topic, partitions=1)
+    async with committing(committer_config(kafka, topic), name=name) as task:
+        with pytest.raises(FatalError, match="has stored no txid") as raised:
+            await task.commit(2, "b")
+    assert "or with the topic, where that was deleted or made anew" in str(raised.value)
 
 
 async def test_offsets_of_another_program_are_refused(kafka: str, new_topic: NewTopic) -> None:
