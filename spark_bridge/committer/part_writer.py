@@ -7,6 +7,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_bridge.handover import StagedFile, Storage
+from spark_bridge.handover.staged_file import DigestedOutput
 
 ROW_GROUP_ROWS: Final = 131_072
 """What waits in memory as Arrow, at most, before it is written."""
@@ -36,8 +37,15 @@ class PartWriter:
         self._waiting_rows = self.rows = 0
         self._open = ExitStack()
         with storage.telling("write", name):
-            self._file = self._open.enter_context(storage.open_output(name))
-            self._writer = pq.ParquetWriter(self._file, schema, compression=compression, use_dictionary=with_dictionary(schema))
+            self._digested = DigestedOutput(self._open.enter_context(storage.open_output(name)))
+            self._output = self._digested.buffered()
+            texts = with_dictionary(schema)
+            self._writer = pq.ParquetWriter(self._output, schema, compression=compression, use_dictionary=texts, write_page_checksum=True)
+
+    @property
+    def byte_count(self) -> int:
+        """How large the file is, without the rows that wait."""
+        return int(self._output.tell())
 
     def add(self, batch: pa.RecordBatch) -> None:
         """Write rows, or have them wait for more."""
@@ -52,14 +60,16 @@ class PartWriter:
         self._write()
         with self._storage.telling("write", self._name):
             self._writer.close()
-            byte_count = self._file.tell()
+            byte_count = self.byte_count
+            self._output.close()
             self._open.close()
-        return StagedFile(self._name, self.rows, byte_count)
+        return StagedFile(self._name, self.rows, byte_count, self._digested.digest())
 
     def abandon(self) -> None:
         """Let go of the file, and remove it."""
         with suppress(OSError, ValueError, pa.ArrowException):  # it is of no use, whatever it lacks
             self._writer.close()
+            self._output.close()
         with suppress(_Abandoned):
             self._open.__exit__(_Abandoned, _Abandoned(), None)
         self._storage.remove(self._name)

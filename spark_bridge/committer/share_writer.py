@@ -17,6 +17,8 @@ from spark_bridge.handover.names import FILES, REJECTS, StagedName
 CLEAN: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
 FILE_ROWS: Final = 1_048_576
 """After so many rows the next file begins: one partition of Spark reads at least one file."""
+FILE_BYTES: Final = 64 << 20
+"""So it does after so many bytes: an executor has a whole file in memory, to verify it before it gives out a row."""
 
 
 class Share(NamedTuple):
@@ -96,7 +98,7 @@ class ShareWriter:
         if self._part is None:
             self._part = PartWriter(self._storage, self._name(FILES, len(self._files)), self._style.schema, self._style.compression)
         self._part.add(batch)
-        if self._part.rows >= FILE_ROWS:
+        if self._part.rows >= FILE_ROWS or self._part.byte_count >= FILE_BYTES:
             self._files.append(self._part.finish())
             self._part = None
 

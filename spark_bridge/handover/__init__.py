@@ -19,8 +19,9 @@ from spark_bridge.handover.errors import (
     TransactionMissing,
 )
 from spark_bridge.handover.handover import Handover
-from spark_bridge.handover.manifest import Manifest, StagedFile
+from spark_bridge.handover.manifest import Manifest
 from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, ddl_of, schema_of
+from spark_bridge.handover.staged_file import StagedFile, open_staged
 from spark_bridge.handover.storage import Storage, storage_at
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "TransactionDeleted",
     "TransactionMissing",
     "ddl_of",
+    "open_staged",
     "schema_of",
     "storage_at",
 ]

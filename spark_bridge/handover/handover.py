@@ -10,6 +10,7 @@ from spark_bridge.handover.deletion import read_deleted
 from spark_bridge.handover.errors import HandoverError, TransactionDeleted, TransactionMissing
 from spark_bridge.handover.manifest import Manifest, read_manifest
 from spark_bridge.handover.names import MANIFESTS, ManifestName, attempt_text
+from spark_bridge.handover.staged_file import StagedFile, open_staged
 from spark_bridge.handover.storage import Storage, storage_at
 
 
@@ -19,7 +20,7 @@ class Handover:
     >>> handover = Handover.open("/data/handover")                              # doctest: +SKIP
     >>> for txid in range(1, handover.newest() + 1):                            # doctest: +SKIP
     ...     for file in handover.manifest(txid).files:
-    ...         table = pyarrow.parquet.read_table(handover.open_input(file.name))
+    ...         table = pyarrow.parquet.read_table(handover.open_input(file))
 
     All methods raise StorageUnavailable, a HandoverError, where the storage does not answer.
     """
@@ -38,7 +39,7 @@ class Handover:
         """Return the hand-over at a folder; raise HandoverError where there is none.
 
         `folder`, `options` (of fsspec's file system) and `filesystem` are as in `storage_at`. An executor that reads a file by its name
-        needs no contract: `storage_at(folder, options).open_input(name)`.
+        needs no contract: `open_staged(storage_at(folder, options), file)`.
         """
         storage = storage_at(folder, options, filesystem)
         contract = read_contract(storage)
@@ -100,9 +101,9 @@ class Handover:
         """Return a consumer by name; raise HandoverError for what can be no name. It need not have a file."""
         return Consumer(self.storage, name)
 
-    def open_input(self, name: str) -> Any:
-        """Return the file of a manifest, opened for pyarrow.parquet; raise HandoverError where it is not there."""
-        return self.storage.open_input(name)
+    def open_input(self, file: StagedFile) -> Any:
+        """Return a file of a manifest for pyarrow.parquet, verified as `open_staged` says; raise HandoverError where it is not there."""
+        return open_staged(self.storage, file)
 
     def _manifest_names(self) -> list[ManifestName]:
         parsed = [ManifestName.parse(name) for name in self.storage.names(MANIFESTS)]

@@ -1,24 +1,15 @@
 """The manifest of a txid: which files its rows are in. What no manifest names is not there."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from spark_bridge.handover.checked_json import decode, encode
 from spark_bridge.handover.errors import TornFile
 from spark_bridge.handover.names import ManifestName
+from spark_bridge.handover.staged_file import StagedFile
 
 KIND: Final = "manifest"
-
-
-@dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A Parquet file of a batch."""
-
-    name: str
-    """In the folder, as `StagedName` writes it."""
-    rows: int
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +61,9 @@ def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
 
 
 def _written(files: tuple[StagedFile, ...]) -> list[dict[str, Any]]:
-    return [{"name": file.name, "rows": file.rows, "bytes": file.bytes} for file in files]
+    return [{name: value for name, value in asdict(file).items() if value is not None} for file in files]
 
 
 def _read(files: list[dict[str, Any]]) -> Iterator[StagedFile]:
     for file in files:
-        yield StagedFile(file["name"], file["rows"], file["bytes"])
+        yield StagedFile(file["name"], file["rows"], file["bytes"], file.get("digest"))

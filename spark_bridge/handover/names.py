@@ -111,5 +111,15 @@ def attempt_text(txid: int, attempt_id: int) -> str:
     return f"{txid} (attempt {attempt_id // EPOCH_SIZE}.{attempt_id % EPOCH_SIZE})"
 
 
+def file_text(name: str) -> str:
+    """Return a file of a batch for a person, with its txid.
+
+    >>> file_text("files/000000000007-00000001.0000000009-0-of-2-0.parquet")
+    "'files/000000000007-00000001.0000000009-0-of-2-0.parquet' of txid 7"
+    """
+    staged = StagedName.parse(name)
+    return repr(name) if staged is None else f"{name!r} of txid {staged.txid}"
+
+
 def _of_attempt(txid: int, attempt_id: int) -> str:
     return f"{txid:012}-{attempt_id // EPOCH_SIZE:08}.{attempt_id % EPOCH_SIZE:010}"

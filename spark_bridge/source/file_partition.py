@@ -1,13 +1,17 @@
 """What one task of Spark reads: a few files of the hand-over, in bounded record batches. Runs on executors."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
-from spark_bridge.handover import HandoverError, Manifest, StagedFile, storage_at
+from spark_bridge.handover import HandoverError, Manifest, StagedFile, StorageUnavailable, TornFile, open_staged, storage_at
+from spark_bridge.handover.names import file_text
+from spark_bridge.handover.staged_file import RESTORE
+from spark_bridge.handover.storage.api import HINT, reason
 from spark_bridge.source.options import SourceOptions, Table
 
 if TYPE_CHECKING:
@@ -52,21 +56,40 @@ def partitions_of(manifests: Iterable[Manifest], table: Table, max_bytes: int) -
 
 
 def read_partition(options: SourceOptions, partition: FilePartition | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a partition with `txid` and `batch_time`; nothing for None. Raises HandoverError, which names file and txid."""
+    """Yield the rows of a partition with `txid` and `batch_time`; nothing for None. Raises HandoverError, which names file and txid.
+
+    No row of a file is yielded before its size and digest are verified; without a digest (earlier versions) pages are, as they are read.
+    """
     parts = () if partition is None else partition.value
     storage = storage_at(options.folder, options.storage)
     for part in parts:
-        with storage.open_input(part.file.name) as file, storage.telling(f"read txid {part.txid} from", part.file.name):
+        with open_staged(storage, part.file) as file, _telling(storage.url, part.file):
             yield from _batches(file, part, storage.url)
+
+
+@contextmanager
+def _telling(where: str, file: StagedFile) -> Iterator[None]:
+    """Turn what pyarrow says of a file into a HandoverError: without a digest it may be damaged, or the storage away."""
+    try:
+        yield
+    except (OSError, ValueError, MemoryError, NotImplementedError) as error:
+        text = f"{where}: {file_text(file.name)} cannot be read: {reason(error)}"
+        if file.digest is not None:
+            hint = f"Its bytes are those that were committed. Can this pyarrow ({pa.__version__}) read Parquet files of the engine's one?"
+            raise HandoverError(text, hint=hint) from error
+        if isinstance(error, OSError) and error.errno is not None:
+            raise StorageUnavailable(text, hint=HINT) from error
+        hint = "It is damaged, or its storage broke off. Try again; if that is no better, restore it from a copy."
+        raise TornFile(text, hint=hint) from error
 
 
 def _batches(file: Any, part: FilePart, where: str) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
-    parquet = ParquetFile(file)
+    parquet = ParquetFile(file, page_checksum_verification=True)
     if parquet.metadata.num_rows != part.file.rows:
-        text = f"{where}: {part.file.name!r} of txid {part.txid} has {parquet.metadata.num_rows} rows, and {part.file.rows} were committed"
-        raise HandoverError(text, hint="Somebody has changed it: restore it from a copy.")
+        text = f"{where}: {file_text(part.file.name)} has {parquet.metadata.num_rows} rows, and {part.file.rows} were committed"
+        raise TornFile(text, hint=RESTORE)
     own = [name for name in parquet.schema_arrow.names if name != ADDED[0].name]  # rejects tell their txid themselves
     for batch in parquet.iter_batches(batch_size=rows_at_once(parquet.metadata), columns=own):
         yield _with_batch(batch, part)

@@ -11,20 +11,23 @@ import pyarrow.parquet as pq
 from spark_bridge.handover import Contract, Handover, Manifest, StagedFile, Storage, schema_of, storage_at
 from spark_bridge.handover.deletion import note_deleted
 from spark_bridge.handover.names import CONSUMERS, CONTRACT, FILES, FOLDERS, StagedName
+from spark_bridge.handover.staged_file import digest_of
 
 SCHEMA: Final = "word string not null, n bigint"
 TIME_MS: Final = 1_700_000_000_000
 
 
 class Writer:
-    """One hand-over; its rows are (word, n) unless a schema is given."""
+    """One hand-over; its rows are (word, n) unless a schema is given. Without `digests` manifests are those of earlier versions."""
 
-    def __init__(self, folder: Path, *, schema: str = SCHEMA, consumers: Sequence[str] = (), by_attempt: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, schema: str = SCHEMA, consumers: Sequence[str] = (), by_attempt: bool = False, digests: bool = True
+    ) -> None:
         self.folder = str(folder)
         self.storage: Storage = storage_at(self.folder)
         self.schema = schema_of(schema)
         self.newest = 0
-        self._by_attempt = by_attempt
+        self._by_attempt, self._digests = by_attempt, digests
         for name in ("", *FOLDERS):
             self.storage.make_folder(name)
         contract = Contract("test", "spark", self.schema, "by attempt" if by_attempt else "exclusive")
@@ -66,7 +69,8 @@ class Writer:
         columns = [pa.array(values, field.type) for values, field in zip(zip(*rows, strict=True), self.schema, strict=True)]
         with self.storage.open_output(name) as file:
             pq.write_table(pa.Table.from_arrays(columns, schema=self.schema), file, compression="zstd")
-        return StagedFile(name, len(rows), os.path.getsize(os.path.join(self.folder, name)))
+        content = self.storage.read(name) or b""
+        return StagedFile(name, len(rows), len(content), digest_of(content) if self._digests else None)
 
     def _publish(self, manifest: Manifest) -> None:
         name = str(manifest.name(by_attempt=self._by_attempt))

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from spark_bridge.handover.errors import HandoverError, NameTaken, StorageUnavailable
+from spark_bridge.handover.names import file_text
 
 HINT: Final = (
     "Nothing is lost, and nothing half done is visible. Make room, correct the rights or the name, or wait until the storage is back."
@@ -79,8 +80,7 @@ class Storage(ABC):
             try:
                 return self._open_input(name)
             except FileNotFoundError as error:
-                text = f"{self.url}: {name!r} is missing, and a manifest names it"
-                raise HandoverError(text, hint="Somebody has removed it: only the engine deletes here. Restore it from a copy.") from error
+                raise missing(self.url, name) from error
 
     @contextmanager
     def telling(self, doing: str, name: str) -> Iterator[None]:
@@ -119,6 +119,12 @@ class Storage(ABC):
 
     @abstractmethod
     def _open_input(self, name: str) -> Any: ...
+
+
+def missing(url: str, name: str) -> HandoverError:
+    """Return the error for a file that a manifest names and that is not there."""
+    text = f"{url}: {file_text(name)} is missing, and a manifest names it"
+    return HandoverError(text, hint="The engine removes a file only after its manifest. Restore it from a copy.")
 
 
 def taken(url: str, name: str) -> NameTaken:

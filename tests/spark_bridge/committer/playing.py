@@ -53,7 +53,7 @@ def read_back(handover: SparkHandover) -> list[list[dict[str, Any]]]:
     for txid in range(folder.deleted() + 1, folder.newest() + 1):
         manifest, rows = folder.manifest(txid), []
         for file in manifest.files:
-            table = pq.read_table(folder.open_input(file.name))
+            table = pq.read_table(folder.open_input(file), page_checksum_verification=True)
             assert table.schema.equals(handover.arrow_schema)
             assert table.num_rows == file.rows > 0
             assert len(folder.storage.read(file.name) or b"") == file.bytes

@@ -264,7 +264,7 @@ def test_rows_that_do_not_fit_are_kept_apart_where_that_is_wanted(tmp_path: Path
         play(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1)
         assert numbers(handover) == list(range(12))
         folder = opened(handover)
-        rejects = [pq.read_table(folder.open_input(file.name)).to_pylist() for txid in (2, 3) for file in folder.manifest(txid).rejects]
+        rejects = [pq.read_table(folder.open_input(file)).to_pylist() for txid in (2, 3) for file in folder.manifest(txid).rejects]
         assert [(row["txid"], row["task"], row["row"], row["values"]) for found in rejects for row in found] == [
             (2, 0, 1, '{"number": "x", "name": "\\ud800"}'),
             (2, 0, 2, '{"number": null, "name": "n"}'),

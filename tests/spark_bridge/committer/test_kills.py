@@ -43,7 +43,7 @@ class Reader:
         newest = handover.newest()
         for txid in range(handover.deleted() + 1, newest + 1):
             files = handover.manifest(txid).files
-            found = [line for file in files for line in pq.read_table(handover.open_input(file.name))["line"].to_pylist()]
+            found = [line for file in files for line in pq.read_table(handover.open_input(file))["line"].to_pylist()]
             assert self.rows.setdefault(txid, found) == found, "a batch that is there never changes"
         assert sorted(self.rows) == list(range(1, newest + 1)), "no batch is lost"
         handover.consumer("reader").plan(newest)

@@ -11,6 +11,8 @@ import pytest
 from spark_bridge import register
 from spark_bridge.handover import REJECTS_SCHEMA, Manifest, StagedFile
 from spark_bridge.handover.names import REJECTS, StagedName
+from spark_bridge.handover.staged_file import RESTORE
+from spark_bridge.pipeline.faults import explain
 from tests.spark_bridge.writing import Writer
 
 if TYPE_CHECKING:
@@ -81,6 +83,22 @@ def test_what_is_deleted_ends_the_stream_in_words(stream: ReadsStream, writer: W
         stream()
 
 
+@pytest.mark.guarantee("SP-2")
+def test_a_damaged_file_ends_the_stream_before_a_row_of_it(stream: ReadsStream, writer: Writer) -> None:
+    writer.commit_many(1, rows=2)
+    assert len(stream()) == 1
+    writer.commit([("a", number) for number in range(1000)])
+    [file] = writer.handover.manifest(2).files
+    with open(Path(writer.folder, file.name), "r+b") as damaged:
+        damaged.seek(file.bytes // 3)
+        damaged.write(bytes(40))
+    with pytest.raises(Exception, match=f"'{file.name}' of txid 2 is not the file that was committed") as raised:
+        stream()
+    fault = explain(str(raised.value))
+    assert (fault.kind, fault.text[-32:]) == ("final", file.digest)
+    assert fault.hint == RESTORE
+
+
 def test_an_unknown_consumer_is_told_when_the_stream_is_loaded(stream: ReadsStream) -> None:
     with pytest.raises(Exception, match=r"no consumer 'd' \(it has: c\)"):
         stream(consumer="d")
@@ -132,7 +150,7 @@ def test_rejects_are_a_table_of_their_own(source: "SparkSession", writer: Writer
     rejects = {"txid": [1], "task": [0], "row": [3], "error": ["n is no number"], "values": ['{"n": "x"}']}
     with writer.storage.open_output(name) as file:
         pq.write_table(pa.table(rejects, REJECTS_SCHEMA), file)
-    writer._publish(Manifest(1, 1, 0, (), (StagedFile(name, 1, 100),)))
+    writer._publish(Manifest(1, 1, 0, (), (StagedFile(name, 1, Path(writer.folder, name).stat().st_size),)))
     [row] = source.read.format("stormcell").option("table", "rejects").load(writer.folder).collect()
     assert (row.task, row.row, row.error, row.txid) == (0, 3, "n is no number", 1)
 
