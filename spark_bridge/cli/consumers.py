@@ -1,6 +1,5 @@
 """What `consumers` does."""
 
-import json
 import sys
 from collections.abc import Sequence
 from typing import Final
@@ -10,30 +9,22 @@ import click
 from engine.cli.figures import count_text
 from engine.cli.output import tell
 from engine.names import did_you_mean
-from spark_bridge.cli.look import consumer_fields, consumer_table
-from spark_bridge.handover import Handover
+from spark_bridge.cli.look import consumer_fields
+from spark_bridge.handover import Handover, Position, TornFile
+from spark_bridge.handover.errors import ForeignFile
 from spark_bridge.pipeline.errors import PipelineRefused
+from spark_bridge.pipeline.offsets import reached_by
 
 DECLINED: Final = 1
-
-
-def show(handover: Handover, *, as_json: bool) -> int:
-    """Write where each consumer stands."""
-    if as_json:
-        for fields in consumer_fields(handover):
-            click.echo(json.dumps(fields, ensure_ascii=False))
-    else:
-        click.echo(consumer_table(handover))
-    return 0
 
 
 def add(handover: Handover, names: Sequence[str]) -> int:
     """Have these be consumers; those that are stay where they are."""
     consumers = [handover.consumer(name) for name in names]
-    known = handover.consumers()
     for consumer in consumers:
-        if consumer.name in known:
-            tell(f"{consumer.name!r} is a consumer already: it has committed txid {count_text(known[consumer.name].committed)}")
+        position = consumer.find()
+        if position is not None:
+            tell(f"{consumer.name!r} is a consumer already: it has committed txid {count_text(position.committed)}")
         else:
             consumer.add()
             tell(f"{consumer.name!r} is a consumer now, and begins with txid {count_text(handover.deleted() + 1)}")
@@ -42,12 +33,10 @@ def add(handover: Handover, names: Sequence[str]) -> int:
 
 def remove(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
     """Say what is lost, ask, and forget these consumers; return the exit status."""
-    known = handover.consumers()
-    for name in names:
-        if name not in known:
-            raise PipelineRefused(f"{name!r} is no consumer of {handover.storage.url}", hint=did_you_mean(name, known))
-    newest = handover.newest()
-    told = [f"{name!r} has not read {count_text(newest - known[name].planned)} transactions" for name in names]
+    _check_known(handover, names)
+    behind = {fields["name"]: fields["lag"] for fields in consumer_fields(handover)}
+    unknown = "(its file is damaged: nobody knows how many)"
+    told = [f"{name!r} has not read {unknown if behind[name] is None else count_text(behind[name])} transactions" for name in names]
     question = f"{handover.storage.url}: {', '.join(told)}, which may then be deleted. Its query will need a new checkpoint."
     if not is_sure:
         if not sys.stdin.isatty():
@@ -59,3 +48,35 @@ def remove(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
         handover.consumer(name).remove()
         tell(f"{name!r} is no consumer any more")
     return 0
+
+
+def repair(handover: Handover, name: str, checkpoint: str) -> int:
+    """Have a consumer whose file is damaged, or was begun anew, stand where its query's checkpoint is; say from which txid it goes on."""
+    _check_known(handover, [name])
+    consumer = handover.consumer(name)
+    try:
+        position = consumer.read()
+    except (TornFile, ForeignFile):
+        position = Position()
+    if position.planned:
+        tell(f"{name!r} is in order: it has planned txid {count_text(position.planned)}. Nothing was changed.")
+        return 0
+    reached, newest, deleted = reached_by(checkpoint), handover.newest(), handover.deleted()
+    if not deleted <= reached.txid <= newest:
+        raise PipelineRefused(
+            f"{checkpoint} has come to txid {reached.txid}, and {handover.storage.url} has those from {deleted + 1} to {newest}",
+            hint="A consumer's next txid is never deleted, so these do not belong together: name the checkpoint of this consumer's query.",
+        )
+    consumer.put(Position(reached.txid, deleted if reached.batch_id or reached.is_done else 0))
+    again = (
+        "" if reached.is_done else f"takes micro-batch {reached.batch_id}, which ends with txid {count_text(reached.txid)}, again, then "
+    )
+    tell(f"{name!r} {again}goes on with txid {count_text(reached.txid + 1)}, as {checkpoint} says")
+    return 0
+
+
+def _check_known(handover: Handover, names: Sequence[str]) -> None:
+    known = handover.consumer_names()
+    for name in names:
+        if name not in known:
+            raise PipelineRefused(f"{name!r} is no consumer of {handover.storage.url}", hint=did_you_mean(name, known))

@@ -8,10 +8,12 @@ from typing import Any, Final
 import click
 
 from engine.cli.figures import NONE, aligned, count_text, name_text
-from spark_bridge.handover import Handover, Manifest, TransactionDeleted, ddl_of
+from engine.cli.output import tell
+from spark_bridge.handover import Handover, HandoverError, Manifest, StorageUnavailable, TransactionDeleted, ddl_of
 
 MOST_READ: Final = 1000
 """So many of the newest manifests at most are read for the figures."""
+EXIT_DAMAGED: Final = 2
 CONSUMER_COLUMNS: Final = ("consumer", "planned", "committed", "lag")
 TRANSACTION_COLUMNS: Final = ("committed at", "txid", "rows", "files", "bytes", "rejects")
 
@@ -21,7 +23,7 @@ def look(handover: Handover, *, as_json: bool) -> int:
     found = figures_of(handover)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
-        return 0
+        return EXIT_DAMAGED if any("error" in fields for fields in found["consumers"]) else 0
     newest, deleted = found["newest_txid"], found["deleted_txid"]
     click.echo(f"hand-over {name_text(found['folder'])}")
     click.echo(f"  written by  component {found['component']!r} of topology {found['topology']!r}")
@@ -33,8 +35,21 @@ def look(handover: Handover, *, as_json: bool) -> int:
     click.echo(
         f"  kept        {count_text(found['rows'])} rows, {count_text(found['bytes'])} bytes in {count_text(found['files'])} files{among}\n"
     )
-    click.echo(consumer_table(handover))
-    return 0
+    return show_consumers(handover)
+
+
+def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
+    """Write where each consumer stands, a line for each, and tell of those whose file is damaged; return the exit status."""
+    found = consumer_fields(handover)
+    if as_json:
+        for fields in found:
+            click.echo(json.dumps(fields, ensure_ascii=False))
+    else:
+        click.echo(_consumer_table(found))
+    damaged = [fields["error"] for fields in found if "error" in fields]
+    for error in damaged:
+        tell(f"Error: {error}")
+    return EXIT_DAMAGED if damaged else 0
 
 
 def look_at_transactions(handover: Handover, first: int, last: int | None, *, as_json: bool) -> int:
@@ -71,17 +86,22 @@ def figures_of(handover: Handover) -> dict[str, Any]:
 
 
 def consumer_fields(handover: Handover) -> list[dict[str, Any]]:
-    """Return where each consumer stands."""
+    """Return where each consumer stands; the `error` of one whose file is damaged."""
     newest = handover.newest()
-    return [
-        {"name": name, "planned": position.planned, "committed": position.committed, "lag": newest - position.planned}
-        for name, position in handover.consumers().items()
-    ]
+    return [_consumer(handover, name, newest) for name in handover.consumer_names()]
 
 
-def consumer_table(handover: Handover) -> str:
-    """Return where each consumer stands, a line for each."""
-    found = consumer_fields(handover)
+def _consumer(handover: Handover, name: str, newest: int) -> dict[str, Any]:
+    try:
+        position = handover.consumer(name).read()
+    except StorageUnavailable:
+        raise
+    except HandoverError as error:
+        return {"name": name, "planned": None, "committed": None, "lag": None, "error": str(error)}
+    return {"name": name, "planned": position.planned, "committed": position.committed, "lag": newest - position.planned}
+
+
+def _consumer_table(found: list[dict[str, Any]]) -> str:
     if not found:
         return "it has no consumers: nothing is deleted, and nothing holds the engine back"
     rows = [(name_text(each["name"]), *(count_text(each[column]) for column in CONSUMER_COLUMNS[1:])) for each in found]

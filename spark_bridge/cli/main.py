@@ -19,7 +19,7 @@ Committed batches of a topology become a pipeline on Spark.
   run        run the queries of a pipeline file over a hand-over folder
   check      say what is wrong with a pipeline file, without running it
   look       what a hand-over folder holds, and how far its consumers are
-  consumers  who has to have read a batch before it is deleted: list, add, remove
+  consumers  who has to have read a batch before it is deleted: list, add, remove, repair
   package    write the one zip that Spark needs on a cluster of its own
   prepare    have sessions of Spark start in less than half the time, from now on
 

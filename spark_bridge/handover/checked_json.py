@@ -9,6 +9,7 @@ from spark_bridge.handover.errors import ForeignFile, NewerFormat, TornFile
 
 FORMAT: Final = "stormcell-handover"
 VERSION: Final = 1
+RESTORE: Final = "Restore it from a copy."
 _OWN: Final = ("format", "version", "kind", "checksum")
 
 
@@ -18,31 +19,30 @@ def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
     return (json.dumps({**content, "checksum": _checksum(content)}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
-def decode(content: bytes, kind: str, where: str) -> dict[str, Any]:
-    """Return the fields of a file of this kind; `where` names it in errors.
+def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict[str, Any]:
+    """Return the fields of a file of this kind; `where` names it in errors, `repair` says what to do about a damaged one.
 
     Raises TornFile for half a file or a changed one, ForeignFile for what is none of ours or of another kind, NewerFormat for what a later
     version wrote.
     """
     try:
         found = json.loads(content)
-    except ValueError as error:
-        raise _torn(where, "it is no whole JSON text") from error
+    except (ValueError, RecursionError) as error:
+        raise torn(where, "it is no whole JSON text", repair) from error
     if not isinstance(found, dict) or found.get("format") != FORMAT:
-        raise ForeignFile(f"{where} is no file of {FORMAT}", hint="Give the hand-over a folder of its own, and take that file away.")
+        hint = f"If another program wrote it, give the hand-over a folder of its own. If it is damaged: {repair}"
+        raise ForeignFile(f"{where} is no file of {FORMAT}", hint=hint)
     version = found.get("version")
     if type(version) is int and version > VERSION:
         text = f"{where} is of version {version} of {FORMAT}, and this program knows {VERSION}"
-        raise NewerFormat(
-            text, hint="Update stormcell here, on the drivers and on the executors, to the version of whoever writes the folder."
-        )
+        hint = "Update stormcell here, on the drivers and on the executors, to the version of whoever writes the folder. "
+        raise NewerFormat(text, hint=f"{hint}If nothing newer writes there, the file is damaged: {repair}")
     checksum = found.pop("checksum", None)
     if version != VERSION or checksum != _checksum(found):
-        raise _torn(where, "its checksum does not fit its content")
+        raise torn(where, "its checksum does not fit its content", repair)
     if found.get("kind") != kind:
-        raise ForeignFile(
-            f"{where} is a {found.get('kind')}, not a {kind}", hint="Somebody has moved or copied files in the folder: put them back."
-        )
+        hint = f"Was it moved or copied to that name? Put the right one there. {repair}"
+        raise ForeignFile(f"{where} is a {found.get('kind')}, not a {kind}", hint=hint)
     return {name: value for name, value in found.items() if name not in _OWN}
 
 
@@ -51,8 +51,6 @@ def _checksum(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def _torn(where: str, why: str) -> TornFile:
-    hint = (
-        "The storage has lost or changed a part of it: restore the file from a copy. The engine writes such a file whole, and never again."
-    )
-    return TornFile(f"{where} is damaged: {why}", hint=hint)
+def torn(where: str, why: str, repair: str = RESTORE) -> TornFile:
+    """Return the error for a file of ours that cannot be what was written."""
+    return TornFile(f"{where} is damaged: {why}", hint=repair)

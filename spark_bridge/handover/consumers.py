@@ -5,12 +5,17 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from spark_bridge.handover.checked_json import decode, encode
-from spark_bridge.handover.errors import HandoverError, TornFile
+from spark_bridge.handover.checked_json import decode, encode, torn
+from spark_bridge.handover.errors import HandoverError
 from spark_bridge.handover.names import CONSUMERS, attempt_text, consumer_file, consumer_of
 from spark_bridge.handover.storage import Storage
 
 KIND: Final = "consumer"
+REPAIR: Final = (
+    "A copy is older than the query, which writes the file with each micro-batch. Have it go on where its checkpoint is: "
+    "{command} repair {name} --checkpoint PATH. Without a checkpoint, begin anew: {command} remove {name}, then add {name}."
+)
+"""Of a damaged file."""
 NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
@@ -70,7 +75,7 @@ class Consumer:
     def find(self) -> Position | None:
         """Return where it stands; None where it has no file."""
         content = self._storage.read(self._file)
-        return None if content is None else read_position(content, f"{self._storage.url}: {self._file!r}")
+        return None if content is None else read_position(content, self._storage.url, self.name)
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> Position:
         """Note, durably, that it begins to read what is behind `begin` up to `end`; return where it stands.
@@ -92,6 +97,10 @@ class Consumer:
         self._storage.create(self._file, encode_position(self.name, Position()))
         return self.read()
 
+    def put(self, position: Position) -> None:
+        """Have it stand there, whatever its file has said. For a command of a person only."""
+        self._storage.replace(self._file, encode_position(self.name, position))
+
     def remove(self) -> None:
         """Forget it: nothing waits for it any more. For a command of a person only."""
         self._storage.remove(self._file)
@@ -103,15 +112,15 @@ class Consumer:
 
 
 def positions(storage: Storage) -> dict[str, Position]:
-    """Return where each consumer stands that has a file."""
-    found = {}
-    for file in sorted(storage.names(CONSUMERS)):
-        name = consumer_of(file)
-        if name is not None:
-            content = storage.read(consumer_file(name))
-            if content is not None:
-                found[name] = read_position(content, f"{storage.url}: {consumer_file(name)!r}")
-    return found
+    """Return where each consumer stands that has a file. Raises TornFile, which names it, where one of the files is damaged."""
+    found = {name: Consumer(storage, name).find() for name in names_of_consumers(storage)}
+    return {name: position for name, position in found.items() if position is not None}
+
+
+def names_of_consumers(storage: Storage) -> list[str]:
+    """Return the consumers that have a file, whatever stands in it."""
+    found = map(consumer_of, sorted(storage.names(CONSUMERS)))
+    return [name for name in found if name is not None]
 
 
 def encode_position(name: str, position: Position) -> bytes:
@@ -121,11 +130,21 @@ def encode_position(name: str, position: Position) -> bytes:
     return encode(KIND, fields)
 
 
-def read_position(content: bytes, where: str) -> Position:
-    """Return what the file of a consumer says."""
-    fields = decode(content, KIND, where)
+def read_position(content: bytes, folder: str, name: str) -> Position:
+    """Return what the file of a consumer says. Raises TornFile, which names the commands that repair it."""
+    where = f"{folder}: {consumer_file(name)!r}"
+    repair = REPAIR.format(command=f"python -m spark_bridge consumers {folder}", name=name)
+    fields = decode(content, KIND, where, repair)
     try:
         attempts = {int(txid): attempt_id for txid, attempt_id in fields["attempts"].items()}
-        return Position(fields["planned"], fields["committed"], attempts, fields.get("began"))
+        position = Position(fields["planned"], fields["committed"], attempts, fields.get("began"))
     except (KeyError, ValueError, AttributeError) as error:
-        raise TornFile(f"{where} lacks what a consumer's file has: {error}", hint="Restore it from a copy.") from error
+        raise torn(where, f"it lacks what a consumer's file has: {error}", repair) from error
+    numbers = [position.planned, position.committed, *position.attempts.values()]
+    if fields.get("name") != name or not all(map(_is_txid, numbers)) or not (position.began is None or _is_txid(position.began)):
+        raise torn(where, f"it is of {fields.get('name')!r}, at {position}", repair)
+    return position
+
+
+def _is_txid(found: object) -> bool:
+    return type(found) is int and found >= 0

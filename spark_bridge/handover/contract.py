@@ -2,18 +2,19 @@
 
 import base64
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 import pyarrow as pa
 
-from spark_bridge.handover.checked_json import decode, encode
-from spark_bridge.handover.errors import HandoverError, TornFile
+from spark_bridge.handover.checked_json import decode, encode, torn
+from spark_bridge.handover.errors import HandoverError
 from spark_bridge.handover.names import CONTRACT
-from spark_bridge.handover.schema import ddl_of
+from spark_bridge.handover.schema import ddl_of, schema_of
 from spark_bridge.handover.storage import Storage
 
 ManifestNaming: TypeAlias = Literal["exclusive", "by attempt"]
 KIND: Final = "contract"
+REPAIR: Final = "Restore it from a copy; or move it away, and start the topology as it was: it writes the same contract again."
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,12 @@ def read_contract(storage: Storage) -> Contract | None:
     if content is None:
         return None
     where = f"{storage.url}: {CONTRACT!r}"
-    fields = decode(content, KIND, where)
+    fields = decode(content, KIND, where, REPAIR)
+    names: dict[str, Any] = {name: fields.get(name) for name in ("topology", "component", "manifests")}
+    if not all(isinstance(name, str) for name in names.values()) or names["manifests"] not in get_args(ManifestNaming):
+        raise torn(where, f"it names {names}", REPAIR)
     try:
-        schema = pa.ipc.read_schema(pa.py_buffer(base64.b64decode(fields["schema"])))
-        contract = Contract(fields["topology"], fields["component"], schema, fields["manifests"])
-    except (KeyError, ValueError, TypeError, pa.ArrowException) as error:
-        raise TornFile(f"{where} lacks what a contract has: {error}", hint="Restore it from a copy.") from error
-    if contract.manifests not in get_args(ManifestNaming):
-        raise TornFile(f"{where} names manifests by {contract.manifests!r}", hint="Restore it from a copy.")
-    return contract
+        schema = schema_of(pa.ipc.read_schema(pa.py_buffer(base64.b64decode(fields["schema"]))))
+    except (KeyError, ValueError, TypeError, OSError, pa.ArrowException, HandoverError) as error:
+        raise torn(where, f"its schema cannot be read ({type(error).__name__})", REPAIR) from error
+    return Contract(names["topology"], names["component"], schema, names["manifests"])

@@ -2,12 +2,12 @@
 
 from typing import Final
 
-from spark_bridge.handover.checked_json import decode, encode
-from spark_bridge.handover.errors import TornFile
+from spark_bridge.handover.checked_json import decode, encode, torn
 from spark_bridge.handover.names import DELETED
 from spark_bridge.handover.storage import Storage
 
 KIND: Final = "deleted"
+REPAIR: Final = "Restore it from a copy; or move it away: the engine writes it anew when it deletes next."
 
 
 def read_deleted(storage: Storage) -> int:
@@ -16,9 +16,9 @@ def read_deleted(storage: Storage) -> int:
     if content is None:
         return 0
     where = f"{storage.url}: {DELETED!r}"
-    txid = decode(content, KIND, where).get("txid")
-    if type(txid) is not int:
-        raise TornFile(f"{where} has no txid", hint="Restore it from a copy.")
+    txid = decode(content, KIND, where, REPAIR).get("txid")
+    if type(txid) is not int or txid < 0:
+        raise torn(where, f"its txid is {txid!r}", REPAIR)
     return txid
 
 

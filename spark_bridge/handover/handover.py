@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
-from spark_bridge.handover.consumers import Consumer, Position, positions
+from spark_bridge.handover.consumers import Consumer, Position, names_of_consumers, positions
 from spark_bridge.handover.contract import Contract, read_contract
 from spark_bridge.handover.deletion import read_deleted
 from spark_bridge.handover.errors import HandoverError, TransactionDeleted, TransactionMissing
@@ -96,6 +96,10 @@ class Handover:
     def consumers(self) -> dict[str, Position]:
         """Return where each consumer stands that has a file; one that is declared has it once its engine has started."""
         return positions(self.storage)
+
+    def consumer_names(self) -> list[str]:
+        """Return the consumers that have a file, sorted, whatever stands in it."""
+        return names_of_consumers(self.storage)
 
     def consumer(self, name: str) -> Consumer:
         """Return a consumer by name; raise HandoverError for what can be no name. It need not have a file."""

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from spark_bridge.handover.checked_json import decode, encode
+from spark_bridge.handover.checked_json import RESTORE, decode, encode, torn
 from spark_bridge.handover.errors import TornFile
 from spark_bridge.handover.names import ManifestName
 from spark_bridge.handover.staged_file import StagedFile
@@ -51,12 +51,12 @@ def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
     fields = decode(content, KIND, where)
     try:
         files, rejects = tuple(_read(fields["files"])), tuple(_read(fields["rejects"]))
-        manifest = Manifest(fields["txid"], fields["attempt"], fields["time_ms"], files, rejects)
+        manifest = Manifest(_number(fields["txid"]), _number(fields["attempt"]), _number(fields["time_ms"]), files, rejects)
         is_whole = manifest.rows == fields["rows"]
     except (KeyError, TypeError) as error:
-        raise TornFile(f"{where} lacks what a manifest has: {error}", hint="Restore it from a copy.") from error
+        raise torn(where, f"it lacks what a manifest has: {error}") from error
     if not is_whole or manifest.txid != name.txid or name.attempt_id not in (None, manifest.attempt_id):
-        raise TornFile(f"{where} holds another manifest than its name says, of txid {manifest.txid}", hint="Restore it from a copy.")
+        raise TornFile(f"{where} holds another manifest than its name says, of txid {manifest.txid}", hint=RESTORE)
     return manifest
 
 
@@ -66,4 +66,13 @@ def _written(files: tuple[StagedFile, ...]) -> list[dict[str, Any]]:
 
 def _read(files: list[dict[str, Any]]) -> Iterator[StagedFile]:
     for file in files:
-        yield StagedFile(file["name"], file["rows"], file["bytes"], file.get("digest"))
+        name, digest = file["name"], file.get("digest")
+        if not isinstance(name, str) or not isinstance(digest, str | None):
+            raise TypeError(f"the file {name!r} with the digest {digest!r}")
+        yield StagedFile(name, _number(file["rows"]), _number(file["bytes"]), digest)
+
+
+def _number(found: Any) -> int:
+    if type(found) is not int:
+        raise TypeError(f"{found!r} is no whole number")
+    return found

@@ -14,7 +14,7 @@ COMMAND: Final = "python -m spark_bridge consumers"
 
 def check_declared(handover: Handover, queries: Collection[str]) -> Iterator[str]:
     """Raise PipelineRefused where a query is no consumer of the folder; yield what a person should know of the others."""
-    folder, declared = handover.storage.url, handover.consumers()
+    folder, declared = handover.storage.url, handover.consumer_names()
     missing = [name for name in queries if name not in declared]
     if missing:
         queries_text = "query" if len(missing) == 1 else "queries"

@@ -95,8 +95,7 @@ class Driver:
     def _begin(self) -> None:
         for text in check_declared(self._handover, self._plan.names):
             self._emit(Told(text))
-        positions = self._handover.consumers()
-        self._emit(QueriesKnown({name: positions[name].planned for name in self._plan.names}))
+        self._emit(QueriesKnown({name: self._handover.consumer(name).read().planned for name in self._plan.names}))
         self._due = dict.fromkeys(self._plan.names, self._now())
 
     def _watch(self) -> PipelineError | None:

@@ -7,7 +7,7 @@ from spark_bridge.source.options import SourceOptions
 def check_consumer(handover: Handover, name: str) -> None:
     """Raise HandoverError, which names those that there are, where nobody has declared this consumer."""
     handover.consumer(name)
-    declared = sorted(handover.consumers())
+    declared = handover.consumer_names()
     if name not in declared:
         there = f"it has: {', '.join(declared)}" if declared else "it has none"
         hint = (

@@ -3,10 +3,14 @@
 import json
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from spark_bridge.cli.main import run_command_line
+from spark_bridge.handover import Position, TornFile
+from spark_bridge.source.options import SourceOptions
+from spark_bridge.source.stream_reader import HandoverStreamReader
 from tests.spark_bridge.pipeline.folders import Folder
 
 
@@ -90,6 +94,92 @@ def test_a_consumer_is_removed_only_where_somebody_says_so(folder: Folder, capsy
     assert run_command_line(["consumers", folder.path, "remove"]) == 2
     assert run_command_line(["consumers", folder.path, "add", "no name"]) == 2
     assert set(folder.handover().consumers()) == {"per-minute", "raw"}
+
+
+def damage(folder: Folder, name: str) -> None:
+    path = Path(folder.path, "consumers", f"{name}.json")
+    path.write_bytes(path.read_bytes().replace(b'"planned": ', b'"planned": 1'))
+
+
+def checkpoint_at(path: Path, txids: list[Any], *, done: int) -> str:
+    """The logs of a query with a micro-batch up to each of these txids, of which so many are done."""
+    for log in ("offsets", "commits"):
+        (path / log).mkdir(parents=True)
+    for number, txid in enumerate(txids):
+        (path / "offsets" / str(number)).write_text(f'v1\n{{"batchTimestampMs": 1}}\n{{"txid": {txid}}}')
+        if number < done:
+            (path / "commits" / str(number)).write_text('v1\n{"nextBatchWatermarkMs": 0}')
+    return str(path)
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_damaged_consumer_is_listed_beside_the_others(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(folder, "raw")
+    for command in (["look", folder.path], ["consumers", folder.path]):
+        assert run_command_line(command) == 2
+        out, err = capsys.readouterr()
+        assert [line.split() for line in out.splitlines()[-2:]] == [["per-minute", "0", "0", "3"], ["raw", "–", "–", "–"]]
+        assert "'consumers/raw.json' is damaged: its checksum does not fit its content" in err
+        assert f"consumers {folder.path} repair raw --checkpoint PATH" in err
+        assert "never again" not in err
+    assert run_command_line(["consumers", folder.path, "--json"]) == 2
+    assert "is damaged" in json.loads(capsys.readouterr().out.splitlines()[1])["error"]
+    assert run_command_line(["consumers", folder.path, "add", "new"]) == 0
+    assert run_command_line(["consumers", folder.path, "add", "raw"]) == 2
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_damaged_consumer_is_removed_and_added(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
+    damage(folder, "raw")
+    assert run_command_line(["consumers", folder.path, "remove", "raw"]) == 2
+    assert "'raw' has not read (its file is damaged: nobody knows how many) transactions" in capsys.readouterr().err
+    assert run_command_line(["consumers", folder.path, "remove", "raw", "--yes"]) == 0
+    assert run_command_line(["consumers", folder.path, "add", "raw"]) == 0
+    assert "'raw' is a consumer now, and begins with txid 1" in capsys.readouterr().err
+
+
+@pytest.mark.guarantee("SP-3")
+@pytest.mark.parametrize(
+    ("txids", "done", "told"),
+    [
+        ([1, 2], 2, "'raw' goes on with txid 3, as"),
+        ([1, 2], 1, "'raw' takes micro-batch 1, which ends with txid 2, again, then goes on with txid 3, as"),
+    ],
+)
+def test_a_damaged_consumer_is_repaired_by_its_checkpoint(
+    folder: Folder, txids: list[int], done: int, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder, "raw")
+    checkpoint = checkpoint_at(tmp_path / "raw", txids, done=done)
+    repair = ["consumers", folder.path, "repair", "raw", "--checkpoint", checkpoint]
+    assert run_command_line(repair) == 0
+    assert told in capsys.readouterr().err
+    assert folder.handover().consumer("raw").read() == Position(2, 0)
+    query = HandoverStreamReader(SourceOptions.parse({"path": folder.path, "consumer": "raw"}))
+    assert query.partitions({"txid": 2}, {"txid": 2}) == []
+    if done == 1:
+        assert query.partitions({"txid": 1}, {"txid": 2})
+    assert query.latestOffset() == {"txid": 3}
+    assert query.partitions({"txid": 2}, {"txid": 3})
+    assert run_command_line(repair) == 0
+    assert "'raw' is in order: it has planned txid 3. Nothing was changed." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("txids", "text"),
+    [([], "is no checkpoint that has a micro-batch"), ([7], "has come to txid 7, and"), (["x"], "'offsets/0' has no txid")],
+)
+def test_a_checkpoint_that_is_not_the_consumers_is_refused(
+    folder: Folder, txids: list[Any], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    damage(folder, "raw")
+    checkpoint = checkpoint_at(tmp_path / "raw", txids, done=0)
+    assert run_command_line(["consumers", folder.path, "repair", "raw", "--checkpoint", checkpoint]) == 2
+    assert text in " ".join(capsys.readouterr().err.split())
+    assert run_command_line(["consumers", folder.path, "repair", "raw"]) == 2
+    assert "One consumer is repaired by its checkpoint" in capsys.readouterr().err
+    with pytest.raises(TornFile):
+        folder.handover().consumer("raw").read()
 
 
 def test_a_folder_without_consumers_says_what_that_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from spark_bridge.handover import Consumer, HandoverError, Position, TornFile
+from spark_bridge.handover.checked_json import encode
 from spark_bridge.handover.consumers import encode_position, positions, read_position
 from tests.spark_bridge.handover.places import KINDS, storage_of
+from tests.spark_bridge.writing import Writer
 
 pytestmark = pytest.mark.guarantee("SP-3")
 
@@ -30,7 +32,7 @@ def test_a_position_is_the_highest_of_all_that_was_asked(calls: list[tuple[str, 
             planned, committed = max(planned, end), max(committed, end)
         kept = {txid: attempt for txid, attempt in attempts.items() if txid > committed}
         assert position == Position(planned, committed, kept)
-        assert read_position(encode_position("a", position), "x") == position
+        assert read_position(encode_position("a", position), "x", "a") == position
 
 
 def test_another_attempt_of_what_is_planned_is_refused() -> None:
@@ -78,6 +80,24 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     for name in order:
         Consumer(storage, name).plan(1)
     assert list(positions(storage)) == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("kind", ["damaged", "empty", "of another", "of numbers that are none"])
+def test_one_damaged_file_says_how_it_is_repaired_and_leaves_the_others(kind: str, tmp_path: Path) -> None:
+    folder = Writer(tmp_path, consumers=["a", "b"])
+    fields = {"name": "b", "planned": "7", "committed": None, "attempts": {}, "began": []}
+    content = {
+        "damaged": b'{"format": "stormcell-handover", "kind"',
+        "empty": b"",
+        "of another": encode_position("a", Position(7)),
+        "of numbers that are none": encode("consumer", fields),
+    }
+    folder.storage.replace("consumers/b.json", content[kind])
+    with pytest.raises(TornFile, match=r"'consumers/b.json' is damaged: ") as raised:
+        folder.handover.consumer("b").read()
+    assert f"python -m spark_bridge consumers {folder.folder} repair b --checkpoint PATH" in str(raised.value)
+    assert folder.handover.consumer("a").read() == Position()
+    assert folder.handover.consumer_names() == ["a", "b"]
 
 
 def test_a_damaged_file_is_told(tmp_path: Path) -> None:

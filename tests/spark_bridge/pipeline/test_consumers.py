@@ -7,7 +7,7 @@ import pytest
 from spark_bridge.handover import HandoverError, storage_at
 from spark_bridge.pipeline.consumers import check_declared, claim_checkpoints
 from spark_bridge.pipeline.errors import PipelineRefused
-from spark_bridge.pipeline.offsets import txid_in_log, txid_of_batch
+from spark_bridge.pipeline.offsets import txid_of_batch, txids_in_log
 from tests.spark_bridge.pipeline.folders import Folder
 
 
@@ -41,4 +41,4 @@ def test_the_txid_of_a_batch_is_read_from_the_querys_log(tmp_path: Path) -> None
     assert txid_of_batch(str(tmp_path), 3) == 12
     with pytest.raises(HandoverError, match="has no 'offsets/4'"):
         txid_of_batch(str(tmp_path), 4)
-    assert txid_in_log('v1\n{"txid": 1}\n12\n-') is None
+    assert txids_in_log('v1\n{"txid": 1}\n12\n-') == []

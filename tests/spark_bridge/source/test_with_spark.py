@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import register
+from spark_bridge.cli.main import run_command_line
 from spark_bridge.handover import REJECTS_SCHEMA, Manifest, StagedFile
 from spark_bridge.handover.names import REJECTS, StagedName
 from spark_bridge.handover.staged_file import RESTORE
@@ -97,6 +98,20 @@ def test_a_damaged_file_ends_the_stream_before_a_row_of_it(stream: ReadsStream, 
     fault = explain(str(raised.value))
     assert (fault.kind, fault.text[-32:]) == ("final", file.digest)
     assert fault.hint == RESTORE
+
+
+@pytest.mark.guarantee("SP-3")
+def test_a_damaged_consumer_is_repaired_and_nothing_comes_twice(stream: ReadsStream, writer: Writer, tmp_path: Path) -> None:
+    writer.commit_many(2, rows=2)
+    stream()
+    content = Path(writer.consumer_file("c")).read_bytes()
+    Path(writer.consumer_file("c")).write_bytes(content[: len(content) // 2])
+    writer.commit_many(1, rows=2)
+    repair = ["consumers", writer.folder, "repair", "c", "--checkpoint"]
+    with pytest.raises(Exception, match=f"'consumers/c.json' is damaged.*\n?.*{' '.join(repair)} PATH"):
+        stream()
+    assert run_command_line([*repair, str(tmp_path / "checkpoint")]) == 0
+    assert stream() == [[("3", 0, 3), ("3", 1, 3)]]
 
 
 def test_an_unknown_consumer_is_told_when_the_stream_is_loaded(stream: ReadsStream) -> None:
