@@ -33,13 +33,15 @@ class OpenHandoverAdmission:
         self._is_checked = False
 
     async def admitted(self, txid: int) -> Admitted:
-        """Return the least that a consumer has planned, and `max_pending_batches`; FatalError where the folder is ahead of the state."""
+        """Return the least that a consumer has planned, and `max_pending_batches`; FatalError where the folder is ahead."""
         return await self._folder.call(lambda: self._admitted(txid))
 
     def _admitted(self, txid: int) -> Admitted:
         if not self._is_checked:
-            newest = Handover(self._folder.storage, self._folder.contract).newest()
+            handover = Handover(self._folder.storage, self._folder.contract)
+            newest = handover.newest()
             if newest >= txid:
+                handover.check_unbroken(txid - 1, newest)
                 raise state_is_older(repr(self._folder.storage.url), f"batch {newest}", f"a new batch {txid}")
             self._is_checked = True
         most = self._settings.max_pending_batches

@@ -46,5 +46,7 @@ class ManifestWriter:
         newest = self._newest
         if newest is None or newest != attempt.txid - 1 or self._by_attempt:
             newest = self.handover.newest(newest or 0)
+        if newest > attempt.txid:
+            self.handover.check_unbroken(attempt.txid - 1, newest)
         written = self.handover.manifest(attempt.txid).attempt_id if newest == attempt.txid else None
         return next_step(repr(self._storage.url), attempt, newest, written)

@@ -4,6 +4,7 @@ import os
 from collections.abc import Mapping
 from typing import Any, Final
 
+from spark_bridge.handover.checked_json import RESTORE
 from spark_bridge.handover.consumers import Consumer, Position, names_of_consumers, positions
 from spark_bridge.handover.contract import Contract, read_contract
 from spark_bridge.handover.deletion import read_deleted
@@ -71,6 +72,18 @@ class Handover:
                 txid += 1
         return txid
 
+    def check_unbroken(self, begin: int, newest: int) -> None:
+        """Raise TransactionMissing where a txid behind `begin`, below `newest` and not deleted, has no manifest.
+
+        It names the first that is missing, and the file behind the gap: which of the two is wrong nobody can tell from here.
+        """
+        there = {name.txid for name in self._manifest_names()}
+        txid = max(begin, self.deleted()) + 1  # manifests go only after that is raised
+        while txid in there:
+            txid += 1
+        if txid < newest:
+            raise self._gap(txid, f"txid {txid}")
+
     def manifest(self, txid: int, attempt: int | None = None) -> Manifest:
         """Return the manifest of a txid. `attempt`: the attempt id that the consumer has planned, where it has (`Position.attempts`).
 
@@ -132,5 +145,12 @@ class Handover:
         if txid > newest:
             text = f"{self.storage.url}: {what} is not committed yet: the newest is {newest}"
             return TransactionMissing(text, hint="Ask again later. If it was there once, the folder was restored from an older copy.")
-        text = f"{self.storage.url}: the manifest of {what} is lost: those up to {newest} are committed, and those up to {deleted} deleted"
-        return TransactionMissing(text, hint="Somebody has removed it: only the engine deletes here. Restore it from a copy.")
+        return self._gap(txid, what)
+
+    def _gap(self, txid: int, what: str) -> HandoverError:
+        text = f"{self.storage.url}: the manifest of {what} is missing"
+        behind = min((name for name in self._manifest_names() if name.txid > txid), key=lambda name: name.txid, default=None)
+        if behind is None:
+            return TransactionMissing(text, hint=f"It is not deleted, and one that is written is never removed before. {RESTORE}")
+        hint = f"Each batch has one. Restore what is missing from a copy. If {str(behind)!r} does not belong here, move it away."
+        return TransactionMissing(f"{text}, and {str(behind)!r} is there", hint=hint)

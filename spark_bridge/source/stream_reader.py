@@ -46,6 +46,8 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Those whose rows were counted, until they are planned."""
         self._asked: set[str] = set()
         """Which offsets Spark has asked for before it planned anything: a new checkpoint needs both."""
+        self._is_unbroken = False
+        """True once no manifest was found missing."""
         self._at: int | None = None
         """Up to where the checkpoint has come, as far as Spark has said it."""
 
@@ -73,7 +75,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
         position = self._position()
         self._see("latest", position)
-        newest = self._handover.newest(position.planned)
+        newest = self._newest(position, start)
         begin = self._at if start is None else start[TXID]
         if begin is not None and newest < begin:
             raise self._older_than_checkpoint(begin, newest)  # before Spark writes down the lower one
@@ -88,6 +90,17 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return {TXID: newest}
         begin = self._begin(position) if begin is None else begin
         return {TXID: admitted(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
+
+    def _newest(self, position: Position, start: Mapping[str, int] | None) -> int:
+        """The newest txid. Raises TransactionMissing where it is behind a gap, before Spark writes it down as an offset."""
+        newest = self._handover.newest(position.planned)
+        if not self._is_unbroken or self._handover.contract.by_attempt:  # else manifests are followed one by one
+            begin = self._at if start is None else start[TXID]
+            if begin is None:
+                begin = position.planned or first_offset(self._handover, self._options, position)
+            self._handover.check_unbroken(begin, newest)
+            self._is_unbroken = True
+        return newest
 
     def getDefaultReadLimit(self) -> Any:
         """Spark 4.2 and later: what `latestOffset` is given unless a trigger wants all. The number is not used: the options are."""

@@ -1,6 +1,7 @@
 """Each committed batch is there once, whole, under a manifest of its own, whatever fails (SP-2, TX-8)."""
 
 import errno
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from engine.testing import KillTask, run_topology
 from engine.transactional import FailedBatch, MemoryOpaqueSpout, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import SparkHandover
 from spark_bridge.committer import manifest_writer, part_writer, share_writer, stager
-from spark_bridge.handover import Position
+from spark_bridge.handover import Manifest, Position
 from spark_bridge.handover.names import ManifestName
 from spark_bridge.handover.storage import local
 from tests.spark_bridge.committer.playing import DDL, FIELDS, handing, handover_at, named, numbers, opened, play, read_back, rows_of, staged
@@ -78,6 +79,27 @@ def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(han
     assert not left
     assert numbers(handover) == ALL
     assert named(handover) <= staged(handover)
+
+
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: SparkHandover, when: str) -> None:
+    """Of a far txid: a copy of one that is there, or of another hand-over."""
+    state = tmp_path / "state.db"
+    by_attempt = not handover.storage().exclusive
+    handover.storage().make_folder("manifests")
+    if when == "between":
+        play(handover, state=state)
+        stray = replace(opened(handover).manifest(8), txid=1000)
+    else:
+        stray = Manifest(1000, 2**32 + 1, 0)
+    name = str(stray.name(by_attempt=by_attempt))
+    handover.storage().create(name, stray.encoded())
+    with pytest.raises(ComponentError, match=f"manifest of txid {9 if when == 'between' else 1} is missing, and '{name}' is there") as told:
+        play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+    assert "state was lost" not in str(told.value)
+    handover.storage().remove(name)
+    play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+    assert numbers(handover) == list(range(34))
 
 
 @pytest.mark.parametrize("component", ["spark", "spark/manifest"])

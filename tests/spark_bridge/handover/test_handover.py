@@ -127,8 +127,12 @@ def test_what_is_not_there_is_told_with_the_reason(folder: Folder) -> None:
     with pytest.raises(TransactionDeleted, match="txid 1 is deleted, like all up to 2") as caught:
         handover.manifest(1)
     assert "Begin at txid 3" in str(caught.value)
-    with pytest.raises(TransactionMissing, match="the manifest of txid 4 is lost: those up to 5 are committed, and those up to 2 deleted"):
+    with pytest.raises(TransactionMissing, match=r"the manifest of txid 4 is missing, and 'manifests/0*5(-\S+)?.json' is there"):
         handover.manifest(4)
+    with pytest.raises(TransactionMissing, match="the manifest of txid 4 is missing"):
+        handover.check_unbroken(0, 5)
+    handover.check_unbroken(4, 5)
+    handover.check_unbroken(0, 3)
     with pytest.raises(TransactionMissing, match="txid 6 is not committed yet: the newest is 5"):
         handover.manifest(6)
 
@@ -154,7 +158,7 @@ def test_the_attempt_that_was_planned_is_the_one_that_is_read(folder: Folder) ->
     if folder.by_attempt:
         folder.add(7, 9)
         assert folder.open().manifest(7).attempt_id == EPOCH_SIZE + 9
-        with pytest.raises(TransactionMissing, match=r"the manifest of 7 \(attempt 1\.4\) is lost"):
+        with pytest.raises(TransactionMissing, match=r"the manifest of 7 \(attempt 1\.4\) is missing"):
             folder.open().manifest(7, EPOCH_SIZE + 4)
     else:
         with pytest.raises(HandoverError, match=r"is that of 7 \(attempt 1\.3\), and 7 \(attempt 1\.4\) was planned"):

@@ -189,8 +189,29 @@ def test_what_is_missing_or_torn_stops_the_query(writer: Writer, reader: MakesRe
     query = reader()
     assert query.latestOffset() == at(5)
     manifest.unlink()
-    with pytest.raises(TransactionMissing, match="manifest of txid 3 is lost"):
+    with pytest.raises(TransactionMissing, match=r"manifest of txid 3 is missing, and 'manifests/000000000004\.json' is there"):
         query.partitions(at(0), at(5))
+
+
+@pytest.mark.guarantee("SP-3")
+@pytest.mark.parametrize("planned", [0, 2])
+def test_a_stray_manifest_is_named_before_its_txid_is_an_offset(writer: Writer, reader: MakesReader, planned: int) -> None:
+    writer.commit_many(3)
+    if planned:
+        reader().partitions(at(0), at(planned))
+    manifests = Path(writer.folder, "manifests")
+    stray = manifests / "000000001000.json"
+    stray.write_bytes((manifests / "000000000003.json").read_bytes())
+    again = reader()
+    if planned:  # names are followed one by one from there
+        assert again.partitions(at(planned), at(planned)) == []
+        assert again.latestOffset() == at(3)
+    else:
+        with pytest.raises(TransactionMissing, match=r"txid 4 is missing, and 'manifests/000000001000\.json' is there") as raised:
+            again.latestOffset()
+        assert "move it away" in str(raised.value)
+    stray.unlink()
+    assert reader().latestOffset() == at(3)
 
 
 @pytest.mark.guarantee("SP-3")
