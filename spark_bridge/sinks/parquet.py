@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from spark_bridge.handover import Storage, storage_at
 from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+from spark_bridge.sinks.staging import sweep_once
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -55,6 +56,7 @@ class Parquet(Sink):
             return
         reached = complete.reached if complete is not None and complete.query_id == batch.query_id else 0
         if by == "txid":
+            sweep_once(df.sparkSession, self._storage(), self.path)
             reached = max(reached, self._write_by_txid(df, reached))
         else:
             df.write.mode("overwrite").parquet(f"{self.path}/{BATCH}={batch.batch_id}")

@@ -1,0 +1,64 @@
+"""Folders of staging that killed drivers leave are swept at the next start, and never one that is still written."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from spark_bridge.sinks import Parquet, SinkBatch
+from spark_bridge.sinks.staging import PREFIX, UNKNOWN, WRITERS, is_dead, note_of
+from tests.spark_bridge.sinks import half_written
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+def left_in(folder: Path) -> list[str]:
+    return sorted(found.name for found in (folder / "words").glob(f"{PREFIX}*"))
+
+
+def driver(folder: Path, how: str, txid: int) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, "-m", half_written.__name__, str(folder), how, str(txid)]
+    return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+@pytest.mark.guarantee("SP-1")
+@pytest.mark.timeout(300)
+def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(spark: "SparkSession", tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "begun")
+    os.mkfifo(tmp_path / "go")
+    sink = Parquet(str(tmp_path / "words"))
+    assert driver(tmp_path, "killed", 0).wait(120) == 1
+    [of_the_killed] = left_in(tmp_path)
+
+    living = driver(tmp_path, "held", 1)
+    assert (tmp_path / "begun").read_text() == "begun"
+    [of_the_living] = left_in(tmp_path)
+    assert of_the_living != of_the_killed, "the next start has swept"
+
+    rows = spark.createDataFrame([("b", 2, 2)], half_written.SCHEMA)
+    sink.write(rows, SinkBatch("words", "two", 0))
+    assert left_in(tmp_path) == [of_the_living], "another process is at it"
+    (tmp_path / "go").write_text("go")
+    assert living.wait(120) == 0
+    assert left_in(tmp_path) == []
+    assert sorted(row.word for row in spark.read.parquet(sink.path).collect()) == ["a", "b"]
+
+
+def test_a_process_is_dead_only_where_that_is_known() -> None:
+    mine = note_of(os.getpid()).removeprefix(f"{WRITERS}/")
+    machine, pid, ticks = mine.removesuffix(".json").split("-")
+    assert not is_dead(mine)
+    assert is_dead(f"{machine}-{pid}-{int(ticks) - 1}.json"), "its number has another process now"
+    assert not is_dead(f"{machine[:-1]}0-{2**22}-{ticks}.json"), "of another machine, boot or container"
+    assert not is_dead(UNKNOWN.removeprefix(f"{WRITERS}/"))
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        note = note_of(other.pid).removeprefix(f"{WRITERS}/")
+        assert not is_dead(note)
+        other.kill()
+        os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
+        assert is_dead(note), "nobody has waited for its end yet"
+    assert is_dead(note)
