@@ -147,4 +147,4 @@ def read_position(content: bytes, folder: str, name: str) -> Position:
 
 
 def _is_txid(found: object) -> bool:
-    return type(found) is int and found >= 0
+    return type(found) is int and 0 <= found < 2**63

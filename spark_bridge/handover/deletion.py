@@ -17,7 +17,7 @@ def read_deleted(storage: Storage) -> int:
         return 0
     where = f"{storage.url}: {DELETED!r}"
     txid = decode(content, KIND, where, REPAIR).get("txid")
-    if type(txid) is not int or txid < 0:
+    if type(txid) is not int or not 0 <= txid < 2**63:
         raise torn(where, f"its txid is {txid!r}", REPAIR)
     return txid
 

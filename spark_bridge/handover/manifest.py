@@ -6,10 +6,12 @@ from typing import Any, Final
 
 from spark_bridge.handover.checked_json import RESTORE, decode, encode, torn
 from spark_bridge.handover.errors import TornFile
-from spark_bridge.handover.names import ManifestName
+from spark_bridge.handover.names import ManifestName, StagedName
 from spark_bridge.handover.staged_file import StagedFile
 
 KIND: Final = "manifest"
+LATEST_MS: Final = 10**14
+"""In the year 5138."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +52,8 @@ def read_manifest(content: bytes, where: str, name: ManifestName) -> Manifest:
     """Return what a file says; raise TornFile, ForeignFile or NewerFormat where it is not the manifest that its name says."""
     fields = decode(content, KIND, where)
     try:
-        files, rejects = tuple(_read(fields["files"])), tuple(_read(fields["rejects"]))
-        manifest = Manifest(_number(fields["txid"]), _number(fields["attempt"]), _number(fields["time_ms"]), files, rejects)
+        files, rejects = (tuple(_read(fields[each], fields["txid"])) for each in ("files", "rejects"))
+        manifest = Manifest(_number(fields["txid"]), _number(fields["attempt"]), _number(fields["time_ms"], LATEST_MS), files, rejects)
         is_whole = manifest.rows == fields["rows"]
     except (KeyError, TypeError) as error:
         raise torn(where, f"it lacks what a manifest has: {error}") from error
@@ -64,15 +66,16 @@ def _written(files: tuple[StagedFile, ...]) -> list[dict[str, Any]]:
     return [{name: value for name, value in asdict(file).items() if value is not None} for file in files]
 
 
-def _read(files: list[dict[str, Any]]) -> Iterator[StagedFile]:
+def _read(files: list[dict[str, Any]], txid: int) -> Iterator[StagedFile]:
     for file in files:
         name, digest = file["name"], file.get("digest")
-        if not isinstance(name, str) or not isinstance(digest, str | None):
-            raise TypeError(f"the file {name!r} with the digest {digest!r}")
+        staged = StagedName.parse(name)
+        if staged is None or staged.txid != txid or not isinstance(digest, str | None):
+            raise TypeError(f"{name!r} with the digest {digest!r} is no file of txid {txid}")
         yield StagedFile(name, _number(file["rows"]), _number(file["bytes"]), digest)
 
 
-def _number(found: Any) -> int:
-    if type(found) is not int:
-        raise TypeError(f"{found!r} is no whole number")
+def _number(found: Any, most: int = 2**63) -> int:
+    if type(found) is not int or not 0 <= found < most:
+        raise TypeError(f"{found!r} is no number of that kind")
     return found

@@ -2,9 +2,10 @@
 
 import json
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, get_args
 
-from spark_bridge.handover import Storage, storage_at
+from spark_bridge.handover import ForeignFile, Storage, TornFile, storage_at
+from spark_bridge.handover.checked_json import decode, encode
 from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
 from spark_bridge.sinks.staging import sweep_once
 
@@ -13,8 +14,14 @@ if TYPE_CHECKING:
 
 POINTER: Final = "_stormcell/complete.json"
 """Below the folder, where Spark does not look for rows."""
+KIND: Final = "complete"
+REPAIR: Final = (
+    "Restore it from a copy. Without one, move it away, if the query goes on with the checkpoint that it had: its next micro-batch writes "
+    "the file anew."
+)
 TXID: Final = "txid"
 BATCH: Final = "query_batch"
+By: TypeAlias = Literal["txid", "batch"]
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,7 @@ class Complete:
     query: str
     query_id: str
     batch_id: int
-    by: Literal["txid", "batch"]
+    by: By
     reached: int = 0
     """The newest txid that this checkpoint has written."""
     txid: int = 0
@@ -42,7 +49,7 @@ class Parquet(Sink):
 
     path: str
     """As Spark knows it; the driver reaches it too, by fsspec where it is a URL."""
-    by: Literal["txid", "batch"] | None = None
+    by: By | None = None
     """By default by txid where there is that column. A query whose later micro-batches hold rows of earlier txids (a join of two streams)
     is told to say "batch"."""
     storage: dict[str, Any] = field(default_factory=dict)
@@ -66,12 +73,7 @@ class Parquet(Sink):
     def complete(self) -> Complete | None:
         """Return what of the folder counts; None before the first micro-batch."""
         content = self._storage().read(POINTER)
-        try:
-            return None if content is None else Complete(**json.loads(content))
-        except (ValueError, TypeError) as error:
-            raise SinkError(
-                f"{self.path}/{POINTER} is damaged: {error}", hint="Restore it from a copy, or write to a new folder."
-            ) from error
+        return None if content is None else _read_complete(content, f"{self.path}/{POINTER}")
 
     def read(self, spark: "SparkSession") -> "DataFrame":
         """Return the rows of all micro-batches that are complete now. Raises SinkError where there is none."""
@@ -81,7 +83,7 @@ class Parquet(Sink):
         if complete is None:
             raise SinkError(f"{self.path} has no complete micro-batch yet", hint="Start the query that writes there, or correct the path.")
         column, newest = (TXID, complete.txid) if complete.by == "txid" else (BATCH, complete.batch_id)
-        rows = spark.read.parquet(self.path)
+        rows = spark.read.option("parquet.page.verify-checksum.enabled", "true").parquet(self.path)
         return rows.withColumn(column, F.col(column).cast("bigint")).where(F.col(column) <= newest)
 
     def _is_new(self, complete: Complete, batch: SinkBatch, by: str) -> bool:
@@ -113,7 +115,34 @@ class Parquet(Sink):
     def _point_to(self, complete: Complete) -> None:
         storage = self._storage()
         storage.make_folder(POINTER.rpartition("/")[0])
-        storage.replace(POINTER, json.dumps(asdict(complete)).encode())
+        storage.replace(POINTER, encode(KIND, asdict(complete)))
 
     def _storage(self) -> Storage:
         return storage_at(self.path, self.storage)
+
+
+def _read_complete(content: bytes, where: str) -> Complete:
+    """Return what a pointer says; earlier versions wrote it without a checksum. Raises SinkError where it is damaged."""
+    try:
+        found = decode(content, KIND, where)
+    except ForeignFile as error:
+        found = _unchecked(content)
+        if found.keys() != Complete.__dataclass_fields__.keys():
+            raise SinkError(error.message, hint=REPAIR) from error
+    except TornFile as error:
+        raise SinkError(error.message, hint=REPAIR) from error
+    texts, numbers = ("query", "query_id", "by"), ("batch_id", "reached", "txid")
+    is_right = all(isinstance(found.get(name), str) for name in texts) and all(
+        type(found.get(name)) is int and 0 <= found[name] < 2**63 for name in numbers
+    )
+    if not is_right or len(found) != len(texts) + len(numbers) or found["by"] not in get_args(By):
+        raise SinkError(f"{where} is damaged: it says {found}", hint=REPAIR)
+    return Complete(**found)
+
+
+def _unchecked(content: bytes) -> dict[str, Any]:
+    try:
+        found = json.loads(content)
+    except (ValueError, RecursionError):
+        return {}
+    return found if isinstance(found, dict) else {}

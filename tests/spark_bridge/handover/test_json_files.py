@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from spark_bridge.handover import ForeignFile, Manifest, NewerFormat, StagedFile, TornFile
 from spark_bridge.handover.checked_json import decode, encode
 from spark_bridge.handover.manifest import read_manifest
-from spark_bridge.handover.names import EPOCH_SIZE, ManifestName
+from spark_bridge.handover.names import EPOCH_SIZE, ManifestName, StagedName
 
 pytestmark = pytest.mark.guarantee("SP-2")
 
@@ -20,10 +20,19 @@ VALUES = st.recursive(
     max_leaves=8,
 )
 FIELDS = st.dictionaries(st.sampled_from(["a", "b", "txid", "é"]), VALUES)
-FILES = st.lists(st.builds(StagedFile, st.text(st.characters(codec="utf-8"), max_size=20), st.integers(0, 10**9), st.integers(0, 10**12)))
-MANIFESTS = st.builds(
-    Manifest, st.integers(1, 10**9), st.integers(EPOCH_SIZE, 2**60), st.integers(0, 2**45), FILES.map(tuple), FILES.map(tuple)
-)
+TASKS = st.integers(0, 100)
+
+
+@st.composite
+def manifests(draw: st.DrawFn) -> Manifest:
+    txid, attempt_id = draw(st.integers(1, 10**9)), draw(st.integers(EPOCH_SIZE, 2**60))
+    names = st.builds(StagedName, st.just(txid), st.just(attempt_id), TASKS, TASKS, TASKS, st.sampled_from(["files", "rejects"])).map(str)
+    digests = st.none() | st.text("0123456789abcdef", min_size=32, max_size=32)
+    files = st.lists(st.builds(StagedFile, names, st.integers(0, 10**9), st.integers(0, 10**12), digests)).map(tuple)
+    return Manifest(txid, attempt_id, draw(st.integers(0, 2**45)), draw(files), draw(files))
+
+
+MANIFESTS = manifests()
 
 
 @given(FIELDS)
