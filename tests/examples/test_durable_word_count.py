@@ -1,4 +1,4 @@
-"""The main job with `--state`: killed at any instant and started again, it ends with exactly a plain count (CP-7, CP-10)."""
+"""The main job with `--state`: killed anywhere and started again, it ends with exactly a plain count (CP-7, CP-10)."""
 
 import os
 import random
@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from subprocess import PIPE
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +16,9 @@ import pytest
 from engine import ComponentError, Config
 from engine.cli import run_in_terminal
 from engine.testing import DelayTuple, KillTask, RaiseError, run_topology
+from tests.kills.moments import before, signalled
+from tests.kills.program import command_of
+from tests.kills.steps import Step
 from tests.project.sources import ROOT
 
 SCRIPT = str(ROOT / "examples" / "word_count.py")
@@ -27,9 +31,23 @@ NAMED_STEPS = ("within stage", "before committing", "after committing", "before 
 SECS = 60
 
 
+def is_second_file(path: Path, *rest: Any) -> bool:
+    """The example opens its files one after the other."""
+    return path.name == "1.txt"
+
+
+CHANGED, INTERRUPTED, PAUSED = "before a change of a state", "interrupted at the second file", "paused at the second file"
+STEPS = {
+    CHANGED: Step(CHANGED, "engine.state.layered:LayeredState.put", before),
+    INTERRUPTED: Step(INTERRUPTED, "pathlib:Path.open", signalled(signal.SIGINT), is_second_file),
+    PAUSED: Step(PAUSED, "pathlib:Path.open", signalled(signal.SIGSTOP), is_second_file),
+}
+STEPS_HERE = f"{__name__}:STEPS"
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """Three files with some 50,000 lines: enough for several checkpoints."""
+    """Three files with some 50,000 lines. At most 20,000 await a checkpoint, so there are several, however fast it is."""
     texts = tmp_path / "texts"
     texts.mkdir()
     for number, lines in enumerate((30_000, 17_123, 1)):
@@ -48,6 +66,12 @@ def command(folder: Path, url: str | None = None) -> list[str]:
 
 def run(folder: Path, url: str | None = None) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command(folder, url), env=ENVIRONMENT, capture_output=True, text=True, timeout=SECS)
+
+
+def run_with(step: str, number: int, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run it until the n-th time of a step, and beyond where that is not deadly."""
+    armed = command_of(STEPS_HERE, step, number, *command(folder)[1:])
+    return subprocess.run(armed, env=ENVIRONMENT, capture_output=True, text=True, timeout=SECS)
 
 
 def check_is_exact(folder: Path, shown: str) -> None:
@@ -72,21 +96,18 @@ def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
     assert last.returncode == 0, last.stderr
     check_is_exact(folder, last.stdout)
     assert {"within stage", "before committing", "after committing"} <= set(killed)
+    assert "Resumed after" in last.stdout
 
 
 @pytest.mark.guarantee("CP-7", "CP-10")
-def test_killed_at_random_instants_the_result_is_exact(folder: Path) -> None:
+def test_killed_at_random_words_the_result_is_exact(folder: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
-    instants = random.Random(seed)
+    draws = random.Random(seed)
+    changes = sum(len(line.split()) + 1 for path in folder.iterdir() for line in path.read_text(encoding="utf-8").splitlines())
     for _ in range(RANDOM_KILLS):
-        with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-            try:
-                process.communicate(timeout=instants.uniform(0.3, 1))
-            except subprocess.TimeoutExpired:
-                process.kill()
-            process.communicate(timeout=SECS)
-        assert process.returncode in (0, -signal.SIGKILL)
+        killed = run_with(CHANGED, draws.randint(1, changes // (RANDOM_KILLS + 1)), folder)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
     last = run(folder)
     assert last.returncode == 0, last.stderr
     check_is_exact(folder, last.stdout)
@@ -103,14 +124,13 @@ def test_a_finished_job_started_again_says_so(folder: Path) -> None:
 
 @pytest.mark.guarantee("RUN-3")
 def test_an_interrupted_job_goes_on(folder: Path) -> None:
-    with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "running" in process.stderr.readline()
-        process.send_signal(signal.SIGINT)
-        shown, _ = process.communicate(timeout=SECS)
-    assert process.returncode == 0
-    assert shown.splitlines()[-1] == EXACT
+    interrupted = run_with(INTERRUPTED, 1, folder)
+    assert interrupted.returncode == 0, interrupted.stderr
+    assert "The run was interrupted" in interrupted.stdout
+    assert interrupted.stdout.splitlines()[-1] == EXACT
     last = run(folder)
+    assert "Resumed after" in last.stdout
+    assert FINISHED not in last.stdout
     check_is_exact(folder, last.stdout)
 
 
@@ -214,11 +234,11 @@ def test_a_file_that_is_gone_is_named_and_stays_counted(word_count: ModuleType, 
     assert job.words == before.words
 
 
-def test_a_second_process_on_the_same_state_is_refused(word_count: ModuleType, folder: Path) -> None:
-    with subprocess.Popen(command(folder), env=ENVIRONMENT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "running" in process.stderr.readline()
+def test_a_second_process_on_the_same_state_is_refused(folder: Path) -> None:
+    with subprocess.Popen(command_of(STEPS_HERE, PAUSED, 1, *command(folder)[1:]), env=ENVIRONMENT, stdout=PIPE, stderr=PIPE) as process:
+        os.waitpid(process.pid, os.WUNTRACED)  # until it has paused itself
         second = run(folder)
+        assert process.poll() is None
         process.kill()
         process.communicate(timeout=SECS)
     assert second.returncode == 1

@@ -1,6 +1,7 @@
 """A user's own state provider against the suite of the engine, and beneath a real job."""
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -39,11 +40,12 @@ def test_a_job_on_it_goes_on_where_it_was(tmp_path: Path) -> None:
     command = [sys.executable, str(ROOT / "examples" / "word_count.py"), str(text), "--state"]
     environment = os.environ | {"PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'examples'}"}
 
-    def shown(url: str) -> list[str]:
+    def shown(url: str, status: int = 0) -> list[str]:
         done = subprocess.run([*command, url], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert done.returncode == status, done.stderr
         return done.stdout.splitlines()
 
     own = "lmdb_state:provider?counts"
-    assert not shown(f"tests.checkpoint.killing:deadly_provider?before committing|1|{own}")
+    assert not shown(f"tests.checkpoint.killing:deadly_provider?before committing|1|{own}", -signal.SIGKILL)
     assert shown(own)[-1] == "The result equals a plain count of the same text."
     assert shown(own)[-2:] == ["No line was left to count: it was finished.", "The result equals a plain count of the same text."]

@@ -2,6 +2,7 @@
 
 import os
 import random
+import signal
 import subprocess
 import sys
 from collections import Counter
@@ -12,12 +13,28 @@ import pytest
 
 from engine.cli import run_in_terminal
 from tests.examples.conftest import load
+from tests.kills.program import command_of
 from tests.project.sources import ROOT
 
 pytestmark = pytest.mark.guarantee("TX-10")
 
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
 GLOBAL_COUNT, FILE_WORD_COUNT = (str(ROOT / "examples" / f"transactional_{name}.py") for name in ("global_count", "file_word_count"))
+
+LINES = 100_000
+BATCH_LINES = 4_000
+"""The default of the spout, of four files."""
+KILLED_AT = (
+    "emitter: half-way through a partition",
+    "coordinator: processed, not taken in",
+    "coordinator: saved, not answered",
+    "sqlite: written, not committed",
+    "sqlite: written, not answered",
+    "coordinator: committed, and taken in",
+)
+"""Of tests.transactional.kills.steps, which has all of them for a topology of its own."""
+MOST_BATCHES = max(1, LINES // BATCH_LINES // (len(KILLED_AT) + 1))
+"""A process dies within so many batches, so that each comes to its step, and some are left for the last one."""
 
 
 @pytest.fixture
@@ -84,19 +101,11 @@ def test_killed_again_and_again_it_counts_each_word_once(tmp_path: Path) -> None
     logs, rng = tmp_path / "logs", random.Random(11)
     logs.mkdir()
     for name in "abcd":
-        write(logs / name, 25_000, rng)
-    command = [sys.executable, FILE_WORD_COUNT, str(logs), "--keep", str(tmp_path / "counts")]
-    killed = 0
-    for _ in range(6):
-        process = subprocess.Popen(command, env=ENVIRONMENT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        try:
-            process.wait(rng.uniform(0.8, 2.0))
-        except subprocess.TimeoutExpired:
-            killed += 1
-        finally:
-            process.kill()
-            process.wait()
-    done = run(*command[1:])
+        write(logs / name, LINES // 4, rng)
+    command = [FILE_WORD_COUNT, str(logs), "--keep", str(tmp_path / "counts")]
+    for step in KILLED_AT:
+        died = run(*command_of("tests.transactional.kills.steps:STEPS", step, rng.randint(1, MOST_BATCHES), *command)[1:])
+        assert died.returncode == -signal.SIGKILL, f"{step}: {died.stdout}{died.stderr}"
+    done = run(*command)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "800,000 words, 200 different ones\nThe result equals a plain count of the same text." in done.stdout
-    assert killed
+    assert f"{LINES * 8:,} words, 200 different ones\nThe result equals a plain count of the same text." in done.stdout

@@ -2,6 +2,7 @@
 
 import io
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,10 +14,18 @@ from types import ModuleType
 import pytest
 
 from engine.cli import run_in_terminal
+from tests.kills.moments import signalled
+from tests.kills.program import command_of
+from tests.kills.steps import Step
 from tests.project.sources import ROOT
 
 SCRIPT = str(ROOT / "examples" / "word_count.py")
 ENVIRONMENT = os.environ | {"PYTHONPATH": str(ROOT)}
+LINES = 50_000
+INTERRUPTED = "interrupted at the second file"
+STEPS = {
+    INTERRUPTED: Step(INTERRUPTED, "pathlib:Path.open", signalled(signal.SIGINT), lambda path, *rest: path.name == "b"),
+}
 
 
 @pytest.fixture
@@ -103,17 +112,14 @@ def test_a_wrong_result_is_not_called_right(word_count: ModuleType, folder: Path
 
 @pytest.mark.guarantee("RUN-3")
 def test_an_interrupt_drains_and_what_was_read_is_right(tmp_path: Path) -> None:
-    text = tmp_path / "long.txt"
-    text.write_text("to be or not to be that is the question\n" * 1_000_000, encoding="utf-8")
-    command, pipe = [sys.executable, SCRIPT, str(text)], subprocess.PIPE
-    process = subprocess.Popen(command, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True)
-    assert process.stderr is not None
-    assert "running" in process.stderr.readline()
-    process.send_signal(signal.SIGINT)
-    shown, _ = process.communicate(timeout=60)
-    assert process.returncode == 0
-    assert "The run was interrupted" in shown
-    assert shown.endswith("The result equals a plain count of the same text.\n")
+    for name in ("a", "b"):
+        (tmp_path / name).write_text("to be or not to be that is the question\n" * LINES, encoding="utf-8")
+    done = run(*command_of(f"{__name__}:STEPS", INTERRUPTED, 1, SCRIPT, str(tmp_path))[1:])
+    assert done.returncode == 0, done.stderr
+    assert "The run was interrupted" in done.stdout
+    assert done.stdout.endswith("The result equals a plain count of the same text.\n")
+    [read] = re.findall(r"of ([\d,]+) lines done", done.stdout)
+    assert LINES <= int(read.replace(",", "")) < 2 * LINES, "the signal came in the midst of it"
 
 
 @pytest.mark.parametrize(("name", "what"), [("nowhere", "does not exist"), ("empty", "there is no file in ")])
@@ -126,7 +132,7 @@ def test_a_path_without_text_is_refused(tmp_path: Path, name: str, what: str) ->
 
 
 def test_the_command_line_runs_it_and_shows_the_words() -> None:
-    done = run("-m", "engine", "run", SCRIPT, "--for", "200ms")
+    done = run("-m", "engine", "run", SCRIPT, "--for", "1s")
     assert done.returncode == 0, done.stderr
     assert len(done.stdout.splitlines()) == 20
     assert "word-count: " in done.stderr

@@ -68,6 +68,25 @@ def before(trigger: Trigger, call: Call) -> Call:
     return dying
 
 
+def signalled(number: signal.Signals) -> Moment:
+    """Return the moment before it is made, once, with a signal that need not be deadly: an interrupt, a pause."""
+
+    def moment(trigger: Trigger, call: Call) -> Call:
+        is_sent = False
+
+        @functools.wraps(call)
+        def signalling(*arguments: Any, **named: Any) -> Any:
+            nonlocal is_sent
+            if not is_sent and trigger.is_due(*arguments):
+                is_sent = True
+                os.kill(os.getpid(), number)
+            return call(*arguments, **named)
+
+        return signalling
+
+    return moment
+
+
 def after(trigger: Trigger, call: Call) -> Call:
     """When it is done, before whoever made it hears of that."""
 
