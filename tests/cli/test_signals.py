@@ -26,7 +26,8 @@ def numbers():
         yield (number,)
 
 def say(text):
-    print('{"event": "%s"}' % text, flush=True)
+    sys.stdout.write('{"event": "%s"}\\n' % text)  # at once, for a thread says something as well
+    sys.stdout.flush()
 
 class Take(Bolt):
     def execute(self, tup):
@@ -39,12 +40,13 @@ builder.set_spout("numbers", numbers, max_spout_pending=10)
 builder.set_bolt("last", Last).shuffle_grouping("numbers")
 """
 TAKES = "Last = Take\n"
-NEVER_ENDS = "class Last(Bolt):\n    async def execute(self, tup):\n        await asyncio.sleep(1000)\n"
-IN_A_THREAD = "class Last(BasicBolt):\n    threads = 1\n    def execute(self, tup):\n        time.sleep(1000)\n"
+NEVER_ENDS = "class Last(Bolt):\n    async def execute(self, tup):\n        say('took')\n        await asyncio.sleep(1000)\n"
+IN_A_THREAD = "class Last(BasicBolt):\n    threads = 1\n    def execute(self, tup):\n        say('took')\n        time.sleep(1000)\n"
 NEVER_READY = "class Last(Take):\n    async def prepare(self):\n        say('preparing')\n        await asyncio.sleep(1000)\n"
 NEVER_CLOSES = """\
 class Last(Bolt):
     async def execute(self, tup):
+        say('took')
         while True:
             try:
                 await asyncio.sleep(1000)
@@ -88,14 +90,16 @@ class Running:
             command, cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, encoding="utf-8"
         )
 
-    def wait_for(self, event: str) -> dict[str, Any]:
-        """Read events up to the next one of a kind."""
+    def wait_for(self, *events: str) -> dict[str, Any]:
+        """Read until there was one of each kind, in whatever order; return the last one read."""
         assert self.process.stdout is not None
+        missing = set(events)
         for line in self.process.stdout:
             found: dict[str, Any] = json.loads(line)
-            if found["event"] == event:
+            missing.discard(found["event"])
+            if not missing:
                 return found
-        raise AssertionError(f"no {event}: {self.process.communicate()[1]}")
+        raise AssertionError(f"no {', '.join(missing)}: {self.process.communicate()[1]}")
 
     def send(self, number: signal.Signals) -> None:
         """Send a signal."""
@@ -144,7 +148,7 @@ def test_the_first_signal_drains(running: Any, number: signal.Signals, loop: str
 @pytest.mark.guarantee("RUN-3", "RUN-4")
 def test_the_second_signal_stops_now(running: Any, component: str, loop: str) -> None:
     run = running(component, "-c", f"event_loop={loop}")
-    run.wait_for("start")
+    run.wait_for("start", "took")
     run.send(signal.SIGINT)
     run.wait_for("note")
     run.send(signal.SIGTERM)
@@ -177,7 +181,7 @@ def test_the_second_signal_ends_a_component_that_holds_the_loop_while_it_closes(
 @pytest.mark.guarantee("RUN-3", "RUN-4")
 def test_a_drain_does_not_wait_for_a_thread_that_never_returns(running: Any) -> None:
     run = running(IN_A_THREAD, "-c", "drain_timeout_secs=0.1")
-    run.wait_for("start")
+    run.wait_for("start", "took")
     run.send(signal.SIGINT)
 
     assert run.wait_for("end")["exit_status"] == 0
@@ -205,7 +209,7 @@ def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(ru
 @pytest.mark.guarantee("RUN-3")
 def test_a_third_signal_ends_what_will_not_stop(running: Any) -> None:
     run = running(NEVER_CLOSES)
-    run.wait_for("start")
+    run.wait_for("start", "took")
     run.send(signal.SIGINT)
     run.wait_for("note")
     for _ in range(50):
@@ -232,7 +236,7 @@ def test_a_signal_before_the_start_ends_it(running: Any) -> None:
 @pytest.mark.guarantee("RUN-3")
 def test_a_drain_has_its_time(running: Any) -> None:
     run = running(NEVER_ENDS, "-c", "drain_timeout_secs=0.2")
-    run.wait_for("start")
+    run.wait_for("start", "took")
     run.send(signal.SIGINT)
 
     end = run.wait_for("end")

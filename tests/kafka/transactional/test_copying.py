@@ -1,8 +1,6 @@
 """From Kafka to Kafka through a whole transactional topology: every record once, whatever fails or is killed (TX-7, TX-8, TX-10)."""
 
 import asyncio
-import contextlib
-import os
 import random
 import signal
 import sys
@@ -16,14 +14,26 @@ from engine import TopologyError
 from engine.kafka.transactional import KafkaCommitter, KafkaOpaqueSpout
 from engine.transactional import TransactionalTopologyBuilder
 from tests.kafka.play import committed, produce
+from tests.kafka.transactional import copying
 from tests.kafka.transactional.committing import committer_config, seen
 from tests.kafka.transactional.copying import Keyed, copy, topology_of
 from tests.kafka.transactional.hand import settings
+from tests.kills.moments import in_flight
+from tests.kills.program import command_of
+from tests.kills.steps import Step
 from tests.servers.kafka_fixtures import NewTopic
+from tests.transactional.kills.steps import STEPS as TRANSACTION_STEPS
 
 pytestmark = [pytest.mark.guarantee("TX-7"), pytest.mark.guarantee("TX-8"), pytest.mark.guarantee("TX-10")]
 LIMIT_SECS = 60
-KILLS = 3
+RECORDS = 6_000
+BATCH_RECORDS = 150
+"""50 of each partition."""
+IN_COMMIT = "copies: in the commit to the broker"
+STEPS = TRANSACTION_STEPS | {IN_COMMIT: Step(IN_COMMIT, "engine.kafka.transactional.transaction_link:TransactionLink.commit", in_flight)}
+KILLED_AT = ("coordinator: committed, and taken in", IN_COMMIT, "coordinator: saved, not answered")
+MOST_BATCHES = max(1, RECORDS // BATCH_RECORDS // (len(KILLED_AT) + 1))
+"""A process dies within so many batches, so that each comes to its step, and some are left for the last one."""
 
 
 async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:
@@ -48,27 +58,24 @@ async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(k
 
 
 async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
-    source, target = await filled(new_topic, kafka, 6_000), await new_topic(partitions=2)
-    program = (sys.executable, "-m", "tests.kafka.transactional.copying", kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
-    waits, killed = random.Random(20), 0
+    source, target = await filled(new_topic, kafka, RECORDS), await new_topic(partitions=2)
+    command = (copying.__file__, kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
+    draws = random.Random(20)
+    for step in KILLED_AT:
+        status, said = await ended(command_of(f"{__name__}:STEPS", step, draws.randint(1, MOST_BATCHES), *command))
+        assert status == -signal.SIGKILL, f"{step}: {said}"
+    assert 0 < len(await seen(kafka, target)) < RECORDS, "it was killed in the midst of it"
+    status, said = await ended([sys.executable, *command])
+    assert status == 0, said
+    assert sorted(map(int, await seen(kafka, target))) == list(range(RECORDS))
+
+
+async def ended(command: list[str]) -> tuple[int | None, str]:
+    """Run a process to its end; return its status, and what it said."""
+    process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     async with asyncio.timeout(LIMIT_SECS):
-        while True:
-            process = await asyncio.create_subprocess_exec(*program, stdout=PIPE, stderr=PIPE)
-            assert process.stdout is not None
-            await process.stdout.readline()
-            if killed < KILLS:
-                with contextlib.suppress(TimeoutError):
-                    async with asyncio.timeout(0.2 + 0.5 * waits.random()):
-                        await process.wait()
-            if killed < KILLS and process.returncode is None:
-                os.kill(process.pid, signal.SIGKILL)  # process.kill() would reap one that ends just then, and its status be lost
-            _, said = await process.communicate()
-            if process.returncode == 0:
-                break
-            assert process.returncode == -signal.SIGKILL, said.decode()
-            killed += 1
-    assert killed, "it was complete before it could be killed once"
-    assert sorted(map(int, await seen(kafka, target))) == list(range(6_000))
+        _, said = await process.communicate()
+    return process.returncode, said.decode()
 
 
 def test_a_committer_and_an_opaque_spout_are_refused() -> None:
