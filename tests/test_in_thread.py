@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
@@ -10,6 +11,7 @@ import pytest
 
 from engine import in_thread as module
 from engine.in_thread import in_thread
+from tests.patience import PATIENCE_SECS
 
 
 @pytest.fixture
@@ -44,20 +46,22 @@ async def test_a_busy_loop_waits_for_the_thread(pool: ThreadPoolExecutor, grante
 
     async def be_busy() -> None:
         while turning:
-            sum(range(300_000))
+            until = time.monotonic() + 2 * module.BUSY_SECS
+            while time.monotonic() < until:
+                pass
             await asyncio.sleep(0)
 
     busy = asyncio.ensure_future(be_busy())
-    assert await in_thread(pool, lambda: granted.wait(30))
+    assert await in_thread(pool, lambda: granted.wait(PATIENCE_SECS))
     turning = False
     await busy
 
 
 async def test_a_loop_at_rest_does_not_wait(pool: ThreadPoolExecutor, granted: threading.Event, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "BUSY_SECS", 5.0)
+    monkeypatch.setattr(module, "BUSY_SECS", PATIENCE_SECS)
     may_end = threading.Event()
     asyncio.get_running_loop().call_later(0.05, may_end.set)
-    assert await in_thread(pool, lambda: may_end.wait(30))
+    assert await in_thread(pool, lambda: may_end.wait(PATIENCE_SECS))
     assert not granted.is_set()
 
 
@@ -80,11 +84,11 @@ async def test_cancelled_while_it_runs_it_goes_on_and_its_error_is_nobodys(pool:
 
     def fails() -> None:
         began.set()
-        may_end.wait(30)
+        may_end.wait(PATIENCE_SECS)
         raise OSError("late")
 
     call = asyncio.ensure_future(in_thread(pool, fails))
-    await asyncio.to_thread(began.wait, 30)
+    await asyncio.to_thread(began.wait, PATIENCE_SECS)
     call.cancel()
     with pytest.raises(asyncio.CancelledError):
         await call

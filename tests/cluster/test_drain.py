@@ -9,6 +9,7 @@ import pytest
 import engine
 from engine import BasicBolt, Bolt, ComponentError, Config, Fields, TopologyBuilder, Tuple
 from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, loop, play, running
+from tests.patience import PATIENCE_SECS
 
 pytestmark = pytest.mark.guarantee("RUN-3")
 
@@ -234,28 +235,30 @@ def test_a_drain_that_is_cancelled_leaves_a_run_that_can_be_stopped() -> None:
 
 
 def test_a_thread_that_works_is_waited_for_by_a_drain() -> None:
-    release = threading.Event()
+    release, is_working = threading.Event(), threading.Event()
     done: list[int] = []
 
     class Works(BasicBolt):
         threads = 2
 
         def execute(self, tup: Tuple) -> None:
-            release.wait(20)
+            is_working.set()
+            release.wait(PATIENCE_SECS)
             done.append(tup[0])
 
     spout = Numbers(2)
 
     async def main() -> None:
         async with running(chain(lambda: spout, Works)) as run:
-            await asyncio.sleep(0.05)
-            draining = asyncio.ensure_future(run.drain(20))
-            await asyncio.sleep(0.05)
+            while not is_working.is_set():  # noqa: ASYNC110 - the loop is real
+                await asyncio.sleep(0.001)
+            draining = asyncio.ensure_future(run.drain(PATIENCE_SECS))
+            await asyncio.sleep(0.05)  # whatever it does, it cannot be done
             assert not draining.done()
             release.set()
             await draining
 
-    asyncio.run(asyncio.wait_for(main(), 20))
+    asyncio.run(asyncio.wait_for(main(), PATIENCE_SECS))
     assert sorted(done) == sorted(spout.acked) == [0, 1]
 
 

@@ -9,6 +9,7 @@ import uvloop
 
 from engine import Bolt, Config, Failure, Tuple, spout
 from tests.executor.stage import Keeper, LogLines, Sink, chain, play, play_run, running, strict
+from tests.patience import PATIENCE_SECS
 
 
 @spout("number")
@@ -209,7 +210,7 @@ def test_on_real_loops(source: Any, loop_factory: Any) -> None:
             await run.completed()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(asyncio.wait_for(strict(main)(), 30))
+        runner.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
     assert sorted(bolt.done) == list(range(2000))
 
 

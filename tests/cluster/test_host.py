@@ -15,6 +15,7 @@ import uvloop
 import engine
 from engine import Bolt, Config, Inlet, Topology, Tuple
 from tests.executor.stage import Endless, Keeper, Numbers, Sink, chain, play, play_run, running, strict
+from tests.patience import PATIENCE_SECS
 
 pytestmark = pytest.mark.guarantee("RUN-5")
 
@@ -313,7 +314,7 @@ def test_runs_in_two_threads_do_not_meet() -> None:
                 await run.completed()
 
         try:
-            asyncio.run(asyncio.wait_for(strict(main)(), 30))
+            asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
         except BaseException as error:
             errors.append(error)
 
@@ -321,7 +322,7 @@ def test_runs_in_two_threads_do_not_meet() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(60)
+        thread.join(2 * PATIENCE_SECS)
     assert not errors
     assert all(spout.acked == list(range(2000)) for spout in spouts)
 
@@ -329,7 +330,7 @@ def test_runs_in_two_threads_do_not_meet() -> None:
 async def test_it_works_inside_pytest_asyncio() -> None:
     spout = Numbers(100)
     async with running(chain(lambda: spout, Sink)) as run:
-        await asyncio.wait_for(run.completed(), 20)
+        await asyncio.wait_for(run.completed(), PATIENCE_SECS)
     assert spout.acked == list(range(100))
     assert not tasks_but_mine()
 

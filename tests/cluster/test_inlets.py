@@ -22,6 +22,7 @@ from engine import (
     UsageError,
 )
 from tests.executor.stage import Keeper, Sink, chain, loop, play, running, strict
+from tests.patience import PATIENCE_SECS
 
 
 class Judge(Bolt):
@@ -351,4 +352,4 @@ def test_on_real_loops(loop_factory: Any) -> None:
             assert run.snapshot().components["source"].acked == 400
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(asyncio.wait_for(strict(main)(), 30))
+        runner.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))

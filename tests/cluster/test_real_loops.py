@@ -9,8 +9,11 @@ import pytest
 import uvloop
 
 from engine import BasicBolt, Bolt, Fields, TopologyBuilder, Tuple
+from engine.executor.spout_executor import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS
 from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, running, strict
+from tests.patience import PATIENCE_SECS
 
+POLLS = 12
 LOOPS = {"asyncio": (asyncio.new_event_loop, False), "debug": (asyncio.new_event_loop, True), "uvloop": (uvloop.new_event_loop, False)}
 
 
@@ -21,7 +24,7 @@ def on_loop(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[
 
     def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
         async def watched() -> Any:
-            result = await asyncio.wait_for(strict(main)(), 30)
+            result = await asyncio.wait_for(strict(main)(), PATIENCE_SECS)
             assert asyncio.all_tasks() == {asyncio.current_task()}
             return result
 
@@ -86,19 +89,20 @@ def test_a_mixed_run_completes(on_loop: Any) -> None:
 @pytest.mark.guarantee("BP-4")
 def test_an_idle_spouts_pause_grows_on_every_loop(on_loop: Any) -> None:
     """A loop's timers may be early by a tick of its own clock; that must not look like news."""
-    polls = 0
+    polls: list[float] = []
 
     class Idle(Endless):
         def next_tuple(self) -> None:
-            nonlocal polls
-            polls += 1
+            polls.append(asyncio.get_running_loop().time())
 
     async def main() -> None:
         async with running(chain(Idle, Sink)):
-            await asyncio.sleep(0.5)
+            while len(polls) < POLLS:  # noqa: ASYNC110 - the loop is real
+                await asyncio.sleep(0.01)
 
     on_loop(main)
-    assert 3 <= polls <= 15
+    pauses = [min(FIRST_PAUSE_SECS * 2**number, LONGEST_PAUSE_SECS) for number in range(POLLS - 1)]
+    assert polls[POLLS - 1] - polls[0] >= 0.8 * sum(pauses)
 
 
 def test_a_thread_wakes_a_spout_through_the_loop(on_loop: Any) -> None:
@@ -141,14 +145,19 @@ def test_a_drain_and_a_stop_end_a_busy_run(on_loop: Any) -> None:
             self.emitted += 1
             self.collector.emit((self.emitted,), self.emitted)
 
+    async def until_busy(spout: Busy) -> None:
+        while len(spout.acked) < 100:  # noqa: ASYNC110 - the loop is real
+            await asyncio.sleep(0.001)
+
     async def main() -> None:
         spout = Busy(0)
         async with running(chain(lambda: spout, Concurrent, Sink), executor_receive_buffer_size=100) as run:
-            await asyncio.sleep(0.05)
+            await until_busy(spout)
             await run.drain()
             assert len(spout.acked) == spout.emitted
-        async with running(chain(lambda: Busy(0), Concurrent, Sink), executor_receive_buffer_size=100) as run:
-            await asyncio.sleep(0.05)
+        spout = Busy(0)
+        async with running(chain(lambda: spout, Concurrent, Sink), executor_receive_buffer_size=100) as run:
+            await until_busy(spout)
         assert run.state == "stopped"
 
     with LogLines() as log:

@@ -12,6 +12,7 @@ from engine.kernel import BoltCore, Signal
 from engine.testing import Feeder, run_topology
 from tests.executor.stage import Keeper, LogLines, Numbers, Sink, chain, loop, play, play_run, running
 from tests.native.stage import fed, taken, told
+from tests.patience import PATIENCE_SECS
 
 pytestmark = pytest.mark.guarantee("ACK-15")
 
@@ -140,7 +141,7 @@ def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) ->
             await run.completed()
 
     if real:
-        asyncio.run(asyncio.wait_for(main(), 20))
+        asyncio.run(asyncio.wait_for(main(), PATIENCE_SECS))
     else:
         play(main)
     assert sorted(spout.failed) == list(range(200))

@@ -10,6 +10,7 @@ import uvloop
 import engine
 from engine import BasicBolt, Bolt, FailTuple, Fields, Spout, Tuple, UsageError
 from tests.executor.stage import LogLines, Numbers, Sink, chain, play, play_run, running, strict
+from tests.patience import PATIENCE_SECS
 
 pytestmark = pytest.mark.guarantee("ACK-10")
 
@@ -45,7 +46,7 @@ def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
 
 
 def test_so_many_calls_run_side_by_side() -> None:
-    barrier = threading.Barrier(3, timeout=20)
+    barrier = threading.Barrier(3, timeout=PATIENCE_SECS)
 
     class Meeting(BasicBolt):
         threads = 3
@@ -122,7 +123,7 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
 
         def execute(self, tup: Tuple) -> Any:
             if tup[0] == 0:
-                release.wait(20)
+                release.wait(PATIENCE_SECS)
                 self.collector.emit((tup[0],))
             if tup[0] == 1:
                 raise ValueError("dies")
@@ -137,7 +138,7 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
             release.set()
             await run.completed()
 
-    asyncio.run(asyncio.wait_for(strict(main)(), 20))
+    asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
     assert sorted(spout.failed) == [0, 1]
     assert sorted(spout.acked) == [2, 3]
     assert sorted(sink.got) == [2, 3]
@@ -152,7 +153,7 @@ def test_threads_on_real_loops(loop_factory: Any) -> None:
             await run.completed()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        runner.run(asyncio.wait_for(strict(main)(), 20))
+        runner.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
     assert sorted(sink.got) == [number * 2 for number in range(300)]
 
 
@@ -167,7 +168,7 @@ def raised_in_thread(action: Any) -> BaseException | None:
 
     thread = threading.Thread(target=run)
     thread.start()
-    thread.join(20)
+    thread.join(PATIENCE_SECS)
     return raised[0] if raised else None
 
 
@@ -255,19 +256,21 @@ def test_errors_may_be_reported_from_a_thread() -> None:
 
 
 def test_a_stop_does_not_wait_for_threads() -> None:
-    release = threading.Event()
+    release, is_stuck = threading.Event(), threading.Event()
 
     class Stuck(BasicBolt):
         threads = 1
 
         def execute(self, tup: Tuple) -> None:
-            release.wait(20)
+            is_stuck.set()
+            release.wait()
 
     async def main() -> None:
         try:
             async with running(chain(lambda: Numbers(3), Stuck)):
-                await asyncio.sleep(0.05)
+                while not is_stuck.is_set():  # noqa: ASYNC110 - the loop is real
+                    await asyncio.sleep(0.001)
         finally:
             release.set()
 
-    asyncio.run(asyncio.wait_for(strict(main)(), 5))
+    asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))

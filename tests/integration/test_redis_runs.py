@@ -16,12 +16,14 @@ from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
+"""64 at most await a checkpoint, and two checkpoints are 100 ms apart: two seconds, however fast it is."""
+ENDLESS = 100_000
 SECS = 60
 
 
-def command(folder: Path, server: RedisServer, *death: str) -> list[str]:
+def command(folder: Path, server: RedisServer, *death: str, messages: int = MESSAGES) -> list[str]:
     url = f"redis://{HOST}:{server.port}/0?prefix=test"
-    return [sys.executable, "-m", "tests.checkpoint.killing", str(folder), str(MESSAGES), url, *death]
+    return [sys.executable, "-m", "tests.checkpoint.killing", str(folder), str(messages), url, *death]
 
 
 def run_once(folder: Path, server: RedisServer, *death: str) -> int:
@@ -79,7 +81,8 @@ async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: Red
 async def test_a_second_run_of_the_same_topology_ends_the_first(server: RedisServer, tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-    running = await asyncio.create_subprocess_exec(*command(tmp_path / "first", server), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    first = command(tmp_path / "first", server, messages=ENDLESS)
+    running = await asyncio.create_subprocess_exec(*first, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         while not lines_of(tmp_path / "first" / "acked"):  # noqa: ASYNC110 - a file has no event
             await asyncio.sleep(0.005)

@@ -19,7 +19,7 @@ from tests.servers.process import HOST
 
 pytestmark = pytest.mark.guarantee("TX-9", "CP-8")
 SECS = 60
-LEASE_SECS = 1.5
+LEASE_SECS = 2.5
 FENCED = ("another process has taken this topology over", "the state of the coordinator is older than the values", "may not write any more")
 """What who was overtaken is told first: by the store of the coordinator's state, or by that of the values."""
 
@@ -144,10 +144,12 @@ async def test_who_stands_by_begins_at_once_when_the_first_ends(scene: Scene) ->
     await scene.committed(10, first)
     second = await scene.begin(standby=True)
     await second.says("runs in another process")
+    first.process.send_signal(signal.SIGINT)  # before it may go on: it cannot come to its end
+    await first.says("Draining")
     scene.go()
-    first.process.send_signal(signal.SIGINT)
     assert await first.ends() == 0, first.said
     assert await second.ends() == 0, second.said
+    assert {pid for pid, _ in scene.commits()} == {first.process.pid, second.process.pid}
     assert await scene.stored() == (TOTAL, BATCHES)
     assert len(scene.commits()) == BATCHES, "nothing was committed twice"
 

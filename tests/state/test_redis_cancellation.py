@@ -7,6 +7,7 @@ import pytest
 
 from engine.state.redis.link import RedisAddress, RedisLink
 from engine.state.redis.scripts import RELEASE
+from tests.patience import PATIENCE_SECS
 
 
 class Deaf:
@@ -39,4 +40,4 @@ async def test_a_cancellation_is_not_lost(ask: str, error: Exception | None) -> 
     await asyncio.sleep(0.01)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(waiting, 10)
+        await asyncio.wait_for(waiting, PATIENCE_SECS)

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
 from engine.state.sqlite.file import APPLICATION_ID, FORMAT, SqliteFile, is_empty
 from engine.state.sqlite.provider import SqliteLedger, SqliteProvider
+from tests.patience import PATIENCE_SECS
 
 PLACE = StatePlace("count", 0, 1, True, 8)
 ROOT = Path(__file__).resolve().parents[2]
@@ -349,14 +351,30 @@ async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> No
     await provider.close()
 
 
-async def test_closing_waits_for_what_is_being_written(tmp_path: Path) -> None:
+async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Given a write that goes on in its thread though its task was cancelled, when the provider is closed, then the write ends first."""
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
     for number in range(20_000):
         state.put(number, number)
     state.freeze(0)
+    begun, may_end = threading.Event(), threading.Event()
+    told = SqliteFile._told
+
+    def held(file: SqliteFile, work: Any) -> Any:
+        result = told(file, work)
+        if threading.current_thread() is not threading.main_thread():
+            begun.set()
+            may_end.wait(PATIENCE_SECS)
+        return result
+
+    monkeypatch.setattr(SqliteFile, "_told", held)
     writing = asyncio.create_task(state.write_frozen())
-    await asyncio.sleep(0.01)
+    assert await asyncio.to_thread(begun.wait, PATIENCE_SECS)
     writing.cancel()
-    await provider.close()
+    closing = asyncio.create_task(provider.close())
+    await asyncio.sleep(0.01)
+    assert not closing.done()
+    may_end.set()
+    await closing
     assert [name for name in os.listdir(tmp_path) if not name.endswith(".lock")] == ["state.db"], "no journal is left"

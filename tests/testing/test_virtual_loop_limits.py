@@ -12,6 +12,7 @@ import pytest
 from engine.errors import EngineError
 from engine.testing.loop_errors import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
+from tests.patience import PATIENCE_SECS
 
 
 def loop_of_this_test() -> VirtualTimeLoop:
@@ -113,7 +114,7 @@ def test_a_thread_that_waits_for_virtual_time_is_named_and_burns_no_cpu() -> Non
     released = threading.Event()
 
     def wait_in_thread() -> None:
-        released.wait(20)
+        released.wait(PATIENCE_SECS)
 
     async def main() -> None:
         asyncio.get_running_loop().call_later(1, released.set)

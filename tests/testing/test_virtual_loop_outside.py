@@ -11,6 +11,7 @@ from contextlib import contextmanager
 import pytest
 
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
+from tests.patience import PATIENCE_SECS
 
 
 def loop_of_this_test() -> VirtualTimeLoop:
@@ -34,7 +35,7 @@ def ask(loop: asyncio.AbstractEventLoop) -> None:
     for _ in range(5):
         answered = threading.Event()
         loop.call_soon_threadsafe(answered.set)
-        assert answered.wait(20)
+        assert answered.wait(PATIENCE_SECS)
 
 
 # Threads.
@@ -78,7 +79,7 @@ def test_results_land_in_the_order_of_submission_whichever_thread_is_first() -> 
             landed.append(name)
 
         async with asyncio.TaskGroup() as group:
-            group.create_task(job("first", lambda: second_is_done.wait(20)))
+            group.create_task(job("first", lambda: second_is_done.wait(PATIENCE_SECS)))
             group.create_task(job("second", second_is_done.set))
         return landed
 
@@ -138,12 +139,12 @@ def test_time_stands_still_for_a_thread_whose_future_was_cancelled() -> None:
 
         def work() -> None:
             begun.set()
-            go_on.wait(20)
+            go_on.wait(PATIENCE_SECS)
             ask(loop)
             times.append(loop.time())
 
         job = loop.run_in_executor(None, work)
-        assert begun.wait(20)
+        assert begun.wait(PATIENCE_SECS)
         job.cancel()
         go_on.set()
         await asyncio.sleep(1)
@@ -275,7 +276,7 @@ def test_a_peer_outside_the_loop_is_in_time_for_a_timeout() -> None:
         with socket_pair() as (left, right):
             loop = asyncio.get_running_loop()
             asked = threading.Event()
-            peer = in_a_thread(lambda: asked.wait(20) and left.send(b"answer"))
+            peer = in_a_thread(lambda: asked.wait(PATIENCE_SECS) and left.send(b"answer"))
             receiving = asyncio.create_task(loop.sock_recv(right, 100))
             await asyncio.sleep(0)
             loop.call_soon(asked.set)
@@ -285,7 +286,7 @@ def test_a_peer_outside_the_loop_is_in_time_for_a_timeout() -> None:
             return answer
 
     class PatientLoop(VirtualTimeLoop):
-        socket_patience_secs = 20.0
+        socket_patience_secs = PATIENCE_SECS
 
     with asyncio.Runner(loop_factory=PatientLoop) as runner:
         assert runner.run(main()) == b"answer"

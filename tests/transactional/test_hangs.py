@@ -9,6 +9,7 @@ import pytest
 from engine import BasicBolt, Config, Tuple
 from engine.testing import run_topology_async
 from engine.transactional import BatchCollector, OpaqueEmitter, TransactionAttempt
+from tests.patience import PATIENCE_SECS
 from tests.transactional.play import Batches, BatchesEmitter, OpaquePartitions, Store, Stores, Sums, play, summing
 
 pytestmark = pytest.mark.guarantee("TX-5", "TX-3")
@@ -184,7 +185,7 @@ def test_a_thread_that_never_returns_leaves_the_others() -> None:
     store = Store()
 
     async def play_in_real_time() -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECS):
             topology = summing(Batches([[1], [2]]), store, sums=Blocks, tasks=1)
             await run_topology_async(topology, Config(batch_timeout_secs=0.2))
 

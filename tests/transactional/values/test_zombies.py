@@ -69,7 +69,7 @@ async def test_what_a_zombie_is_just_committing_is_put_back(new_database: str) -
 async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_long(
     new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(postgres_link, "_SESSION", postgres_link._SESSION.replace("'10s'", "'300ms'"))
+    monkeypatch.setattr(postgres_link, "_SESSION", postgres_link._SESSION.replace("'10s'", "'1s'"))
     words = PostgresValues(new_database, "words")
     async with opened(words) as first, opened(words) as next_one:
         await first.update(attempt(1, 1), {"a": 1}, add, kind="opaque")
