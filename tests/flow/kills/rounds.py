@@ -17,7 +17,7 @@ from tests.kills import rounds
 
 def death_at(step: FlowStep, draws: random.Random) -> Death:
     """Return a death at a step, with the rest of it drawn."""
-    return _drawn(draws, step=step.name, at=1 if step.is_rare else draws.choice([1, 2, 5]))
+    return _drawn(draws, step=step.name, at=1 if step.is_rare or step.is_by_the_clock else draws.choice([1, 2, 5]))
 
 
 def death_at_an_instant(draws: random.Random, most_secs: float) -> Death:

@@ -37,6 +37,8 @@ class FlowStep(Step):
 
     is_rare: bool = False
     """Once, or for each task once."""
+    is_by_the_clock: bool = False
+    """Once for certain; how often beyond that depends on how fast the process is."""
     is_at_the_end: bool = False
     """Only when it is about to be complete."""
 
@@ -65,9 +67,9 @@ STEPS: Final = {
         FlowStep("spout: a pack failed, to be sent again", f"{_SPOUT}.fail", after),
         FlowStep("spout: on the way to send a pack again", f"{_CONTROLLER}.send", after),
         FlowStep("spout: packs called back", f"{_CONTROLLER}._call_back", after, is_rare=True),
-        FlowStep("position: before its write", f"{_LEDGER}.write", before, is_no_last),
-        FlowStep("position: in its write", f"{_LEDGER}.write", in_flight, is_no_last),
-        FlowStep("position: written, not answered", f"{_LEDGER}.write", after, is_no_last),
+        FlowStep("position: before its write", f"{_LEDGER}.write", before, is_no_last, is_by_the_clock=True),
+        FlowStep("position: in its write", f"{_LEDGER}.write", in_flight, is_no_last, is_by_the_clock=True),
+        FlowStep("position: written, not answered", f"{_LEDGER}.write", after, is_no_last, is_by_the_clock=True),
         FlowStep("position: before the last write", f"{_LEDGER}.write", before, is_last, is_rare=True, is_at_the_end=True),
         FlowStep("position: in the last write", f"{_LEDGER}.write", in_flight, is_last, is_rare=True, is_at_the_end=True),
         FlowStep("position: the last written", f"{_LEDGER}.write", after, is_last, is_rare=True, is_at_the_end=True),
