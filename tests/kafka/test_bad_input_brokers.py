@@ -14,6 +14,7 @@ from engine import ComponentError
 from engine.kafka import KafkaSecurity
 from tests.kafka.play import Notes, committed, heard, playing, produce, settings, until_committed
 from tests.kafka.proxy import Proxy
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewBroker
@@ -93,7 +94,7 @@ async def test_an_option_that_the_client_does_not_have_ends_the_run() -> None:
 
 async def until_it_ends(config: Any) -> None:
     async with playing(config, Notes()) as run:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECS):
             await run.completed()
 
 
@@ -163,10 +164,10 @@ async def test_a_run_ends_though_the_broker_is_frozen(
         texts = heard(run)
         await notes.until(lambda: run.snapshot().components["kafka"].acked == 100)
         own_broker.freeze()
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECS):
             await run.deactivate()
         assert any("a commit failed:" in text for text in texts)
-        async with asyncio.timeout(15):
+        async with asyncio.timeout(PATIENCE_SECS):
             await run.stop()
     own_broker.thaw()
     assert any("the group was not left: no broker answered" in text for text in texts)

@@ -16,8 +16,19 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 import engine
 from engine import ComponentError, Config, TopologyBuilder
 from engine.kafka import KafkaSpout
-from tests.kafka.play import Notes, Noting, all_of, committed, heard, playing, produce, settings
-from tests.servers.kafka_admin import fresh_name
+from tests.kafka.play import (
+    PATIENCE_SECS,
+    PAUSE_SECS,
+    Notes,
+    Noting,
+    all_of,
+    committed,
+    heard,
+    playing,
+    produce,
+    settings,
+)
+from tests.servers.kafka_admin import admin, fresh_name
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-6")
@@ -65,16 +76,25 @@ async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, n
     async with playing(config, notes) as run:
         texts = heard(run)
         await notes.until(lambda: len(notes.got) == 20)
-        threading.Event().wait(2.5)
+        forgotten = threading.Thread(target=asyncio.run, args=(until_empty(kafka, config.group or ""),))
+        forgotten.start()
+        forgotten.join()  # the loop stands still
         await notes.until(lambda: sum(value >= 5 for value in notes.got) == 30)
         assert any("went on without this member" in text for text in texts)
         notes.hold = lambda value: False
         notes.release()
-        await asyncio.sleep(0.2)
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 25)
         await run.deactivate()
         assert (await committed(kafka, config.group or "", topic)).offset == 10
         assert (await committed(kafka, config.group or "", topic, 1)).offset == 10
     assert set(notes.got) == set(range(20))
+
+
+async def until_empty(kafka: str, group: str) -> None:
+    """Wait until the broker knows of no member of the group."""
+    async with admin(kafka) as client, asyncio.timeout(PATIENCE_SECS):
+        while "Empty" not in str(await client.describe_consumer_groups([group])):  # noqa: ASYNC110
+            await asyncio.sleep(PAUSE_SECS)
 
 
 async def test_two_spouts_in_one_topology(kafka: str, new_topic: NewTopic) -> None:

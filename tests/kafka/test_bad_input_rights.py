@@ -18,6 +18,7 @@ from engine.kafka import KafkaSecurity
 from engine.kafka.cluster_link import ClusterConfig, connected
 from tests.kafka.play import Notes, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, write
+from tests.patience import PATIENCE_SECS
 from tests.servers import kafka_security
 from tests.servers.certificates import Certificates
 from tests.servers.kafka_admin import LITERAL, Operation, Resource, admin, allow, create_topic, fresh_name
@@ -48,7 +49,7 @@ async def error_of(config: Any, notes: Notes | None = None, meanwhile: Callable[
     """Run until it fails, and return what a person is told."""
     try:
         async with playing(config, notes or Notes()) as run:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_SECS):
                 if meanwhile is not None:
                     await meanwhile()
                 await run.completed()

@@ -11,6 +11,7 @@ from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
 from tests.kafka.play import Notes, all_of, commit, committed, gauges, heard, playing, produce, settings, until_committed
 from tests.kafka.test_starts import delete_before
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import add_partitions, admin, create_topic, delete_topic, fresh_name
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
@@ -126,7 +127,7 @@ async def test_a_topic_that_is_made_anew_while_it_is_read(kafka: str, new_topic:
         await notes.until(lambda: len(notes.got) == 100)
         await until_committed(kafka, config.group or "", topic, 100)
         await delete_topic(kafka, topic)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECS):
             while not await is_there(kafka, topic):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
         await produce(kafka, topic, range(1000, 1050))

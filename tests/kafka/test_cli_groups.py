@@ -13,6 +13,7 @@ from engine.cli.main import run_command_line
 from engine.kafka import acked_set
 from tests.kafka.play import commit, produce
 from tests.kafka.tools import Captured, printed, shown
+from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
@@ -43,7 +44,7 @@ async def test_lag_of_a_group_that_is_read(kafka: str, new_topic: NewTopic, caps
     topic, group = await words(kafka, new_topic)
     name = "\x1b[2Jhost"
     async with AIOKafkaConsumer(topic, bootstrap_servers=kafka, group_id=group, client_id=name, enable_auto_commit=False) as consumer:
-        await asyncio.wait_for(consumer.getone(), 30)
+        await asyncio.wait_for(consumer.getone(), PATIENCE_SECS)
         found = await shown(capsys, "lag", "--brokers", kafka, "--group", group, "--topic", topic)
         assert (found["state"], found["members"], found["lag"]) == ("Stable", 1, 6)
         first, second = found["partitions"]

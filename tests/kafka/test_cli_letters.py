@@ -14,6 +14,7 @@ from engine.kafka.replay import ReplayPlan, replay
 from engine.kafka.replay_place import SoleMember
 from tests.kafka.play import produce
 from tests.kafka.tools import Captured, letter_of, lines, printed, records_of, shown, write_letters, write_many
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_fixtures import NewTopic
 
 
@@ -154,7 +155,7 @@ async def test_refused_letters_among_many(kafka: str, new_topic: NewTopic, capsy
 async def test_two_replays_at_once_do_not_send_the_same(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, where = await letters(kafka, new_topic)
     async with AIOKafkaConsumer(where[-1], bootstrap_servers=kafka, group_id=f"{where[-1]}.replay", auto_offset_reset="earliest") as other:
-        await asyncio.wait_for(other.getone(), 30)
+        await asyncio.wait_for(other.getone(), PATIENCE_SECS)
         err = (await printed(capsys, "replay", *where, status=2))[1]
         assert "has a member: " in err
         assert (await shown(capsys, "replay", *where, "--dry-run"))["sent"] == {topic: 3}
@@ -234,7 +235,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
 
     async def send_when_it_comes(self: LetterSender, given: Any, **options: Any) -> list[Outcome]:
         newcomers.append(asyncio.create_task(other.start()))
-        await asyncio.wait_for(has_come.wait(), 30)
+        await asyncio.wait_for(has_come.wait(), PATIENCE_SECS)
         return await send(self, given, **options)
 
     async def tell_it_comes(self: SoleMember, partitions: Any) -> None:

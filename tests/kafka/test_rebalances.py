@@ -79,13 +79,13 @@ async def test_with_the_set_only_what_is_in_flight_moves(kafka: str, new_topic: 
 async def test_a_deactivated_spout_stays_a_member(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=2)
     await numbers_in_each(kafka, topic, 2, 10)
-    config = settings(kafka, topic, session_timeout_ms=1000, heartbeat_interval_ms=100, client={"max_poll_interval_ms": 1000})
+    config = settings(kafka, topic, session_timeout_ms=3000, heartbeat_interval_ms=100, client={"max_poll_interval_ms": 3000})
     notes = Notes()
     async with playing(config, notes) as one:
         await notes.until(lambda: len(notes.got) == 20)
         await one.deactivate()
         await produce(kafka, topic, range(100, 110))
-        await asyncio.sleep(2.5)  # longer than the session and the longest poll interval
+        await asyncio.sleep(4)  # longer than the session and the longest poll interval
         assert len(gauges(one, "kafka_position")) == 2
         assert len(notes.got) == 20
         await one.activate()

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guarantee("KS-4")
 async def test_a_failed_record_comes_again_and_holds_nobody_up(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
-    config, notes = settings(kafka, topic, retry_initial_ms=300.0, retry_max_ms=300.0), Notes()
+    config, notes = settings(kafka, topic, retry_initial_ms=1500.0, retry_max_ms=1500.0), Notes()
     notes.fail_times = {3: 2}
     got = await all_of(config, notes)
     assert got.count(3) == 3

@@ -9,6 +9,7 @@ import pytest
 from engine.clock import Clock
 from engine.kafka.partitions import Membership, Partitions
 from engine.kafka.session_watch import SessionWatch
+from tests.patience import PATIENCE_SECS
 
 MOST_SECS: Final = 5.0
 PERIOD_SECS: Final = 0.001
@@ -49,7 +50,7 @@ class Watched:
         await self.until(lambda: self.looks >= goal)
 
     async def until(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_SECS):
             while not condition():  # noqa: ASYNC110
                 await asyncio.sleep(PERIOD_SECS)
 

@@ -12,6 +12,7 @@ from engine.kafka import KafkaSecurity
 from engine.kafka.dead_letter import read_dead_letter
 from engine.testing import Feeder
 from tests.kafka.sink_play import FAILURE, Record, burying, fed, sink_config, until, values, write, written
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import Operation, Resource, allow, create_topic
 from tests.servers.kafka_broker import KafkaBroker, why_not
 from tests.servers.kafka_fixtures import NewBroker
@@ -183,7 +184,7 @@ async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: Ka
         shaken.freeze()
         feeder.feed(("second",))
         await until(lambda: run.snapshot().components["sink"].executed == 2)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECS):
             await run.stop()
         shaken.thaw()
 
@@ -203,7 +204,7 @@ async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> No
         waiting = letters.send(Record(offset=1), FAILURE, 1)
         await asyncio.to_thread(shaken.start)
         assert not waiting.done() or waiting.exception() is None
-        await asyncio.wait_for(waiting, 30)
+        await asyncio.wait_for(waiting, PATIENCE_SECS)
     found = [read_dead_letter(record).offset for record in await written(shaken.bootstrap, "dead-1")]
     assert set(found) == {0, 1}
 

@@ -1,7 +1,7 @@
 """A consumer that stops while no broker answers, or when its client has failed."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -10,12 +10,12 @@ from engine.kafka.cluster_link import stop_consumer
 from engine.kafka.consumer_link import ConsumerLink
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.partitions import Membership
-from tests.kafka.play import settings
+from tests.kafka.play import PATIENCE_SECS, settings
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
 
-FETCH_FAILS_SECS = 0.3
+POLL_SECS = 0.1
 
 
 async def not_revoked() -> None:
@@ -26,7 +26,17 @@ def not_asked(assigned: Collection[PartitionId], membership: Membership | None) 
     """Nobody reads."""
 
 
-async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_stopping(own_broker: KafkaBroker) -> None:
+async def until_a_fetch_pauses(consumer: AIOKafkaConsumer, poll: Callable[[], Awaitable[object]], caplog: pytest.LogCaptureFixture) -> None:
+    """Poll until a fetch has failed; its pause is so long that whatever comes next comes within it."""
+    consumer._fetcher._retry_backoff = PATIENCE_SECS
+    async with asyncio.timeout(PATIENCE_SECS):
+        while "Failed fetch messages" not in caplog.text:
+            await poll()
+
+
+async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_stopping(
+    own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture
+) -> None:
     """Given a broker that is dead, when the consumer stops, then no cancellation comes out of that, and no task of it is left."""
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     before = asyncio.all_tasks()
@@ -35,15 +45,15 @@ async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_
     await link.look_for([topic])
     link.take_over([PartitionId(topic, 0)])
     link.seek(PartitionId(topic, 0), 0)
-    await link.poll(FETCH_FAILS_SECS, 10)
+    await link.poll(POLL_SECS, 10)
     own_broker.kill()
-    await link.poll(FETCH_FAILS_SECS, 10)
+    await until_a_fetch_pauses(link._consumer, lambda: link.poll(POLL_SECS, 10), caplog)
 
     assert await link.stop()
     assert asyncio.all_tasks() == before
 
 
-async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker) -> None:
+async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture) -> None:
     """Given the same, when a consumer of the tools stops, then no task of it is left."""
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     before = asyncio.all_tasks()
@@ -52,9 +62,9 @@ async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker) -> No
     await consumer._client.set_topics([topic])
     consumer.assign([TopicPartition(topic, 0)])
     consumer.seek(TopicPartition(topic, 0), 0)
-    await consumer.getmany(timeout_ms=FETCH_FAILS_SECS * 1000)
+    await consumer.getmany(timeout_ms=POLL_SECS * 1000)
     own_broker.kill()
-    await consumer.getmany(timeout_ms=FETCH_FAILS_SECS * 1000)
+    await until_a_fetch_pauses(consumer, lambda: consumer.getmany(timeout_ms=POLL_SECS * 1000), caplog)
 
     await stop_consumer(consumer)
     assert asyncio.all_tasks() == before

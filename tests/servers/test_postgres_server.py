@@ -10,6 +10,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from tests.patience import PATIENCE_SECS
 from tests.servers.keeper import descendants, living
 from tests.servers.postgres_fixtures import NewPostgres
 from tests.servers.postgres_server import PASSWORD, PostgresServer
@@ -30,7 +31,7 @@ sys.stdin.read()
 
 async def until(condition: Callable[[], object]) -> None:
     """Wait for a condition; fail where it does not come."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE_SECS):
         while True:
             if condition():
                 return

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.patience import PATIENCE_SECS
 from tests.servers.cache import made_once
 from tests.servers.maven import why_no_jars
 from tests.servers.process import HOST, ServerProcess, accepts, free_port
@@ -69,7 +70,7 @@ def listener(tmp_path: Path) -> Iterator[Listener]:
 
 
 def connected(port: int) -> "closing[socket.socket]":
-    return closing(socket.create_connection((HOST, port), timeout=30))
+    return closing(socket.create_connection((HOST, port), timeout=PATIENCE_SECS))
 
 
 def test_a_server_is_started_again_on_its_port(listener: Listener) -> None:
@@ -128,7 +129,7 @@ def test_a_shared_server_ends_with_its_last_user(tmp_path: Path) -> None:
 
 
 def test_what_is_kept_is_made_once(tmp_path: Path) -> None:
-    made, together = [], threading.Barrier(4, timeout=30)
+    made, together = [], threading.Barrier(4, timeout=PATIENCE_SECS)
 
     def make(path: Path) -> None:
         made.append(path)

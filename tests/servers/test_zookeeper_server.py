@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing
 import pytest
 from kazoo.client import KazooClient
 
+from tests.patience import PATIENCE_SECS
 from tests.servers.zookeeper_fixtures import NewZooKeeper
 from tests.servers.zookeeper_server import ZooKeeperServer
 
@@ -66,7 +67,7 @@ def test_a_frozen_server_answers_when_it_is_thawed(own_zookeeper: ZooKeeperServe
     asked = client.get_async("/txid")
     assert not asked.wait(0.2)
     own_zookeeper.thaw()
-    assert asked.get(timeout=30)[0] == b"1"
+    assert asked.get(timeout=PATIENCE_SECS)[0] == b"1"
 
 
 def test_a_session_ends_soon_after_its_program(own_zookeeper: ZooKeeperServer, connect: Connect) -> None:
@@ -77,7 +78,7 @@ def test_a_session_ends_soon_after_its_program(own_zookeeper: ZooKeeperServer, c
         assert program.stdout.readline() == b"owns\n"
         assert client.exists("/owner", watch=lambda event: gone.set())
         program.kill()
-    assert gone.wait(30)
+    assert gone.wait(PATIENCE_SECS)
     assert client.exists("/owner") is None
 
 

@@ -16,6 +16,7 @@ from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext
+from tests.patience import PATIENCE_SECS
 
 FIELDS = Fields("attempt", "key", "value")
 
@@ -90,7 +91,7 @@ async def seen(kafka: str, topic: str) -> list[str]:
             consumer.assign([place])
             await consumer.seek_to_beginning(place)
             end = (await consumer.end_offsets([place]))[place]
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_SECS):
                 while await consumer.position(place) < end:
                     for records in (await consumer.getmany(timeout_ms=100)).values():
                         found += [record.value.decode() for record in records]

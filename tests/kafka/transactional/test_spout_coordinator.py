@@ -11,6 +11,7 @@ from engine.errors import FatalError
 from engine.kafka.transactional import KafkaTransactionalSpout
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import coordinating, emitting, settings
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("TX-7")
@@ -82,7 +83,7 @@ async def test_topics_of_a_pattern_are_found_also_later(kafka: str, new_topic: N
 
         other = await create_topic(kafka, f"{topic}-b", partitions=2)
         await produce(kafka, other, range(3), partition=1)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECS):
             while len(coordinator.partitions()) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert list(coordinator.partitions()) == [f"{topic}-0", f"{other}-0", f"{other}-1"]

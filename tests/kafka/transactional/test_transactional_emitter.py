@@ -10,6 +10,7 @@ from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import create_topic, delete_topic
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -98,7 +99,7 @@ async def test_an_open_transaction_is_waited_for(kafka: str, new_topic: NewTopic
             coordinator.positions = {f"{topic}-0": hand.metadata[1, f"{topic}-0"]}
             assert not await coordinator.is_ready()
             await producer.commit_transaction()
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(PATIENCE_SECS):
                 while not await coordinator.is_ready():  # noqa: ASYNC110
                     await asyncio.sleep(0.02)
             assert await hand.until(2, f"{topic}-0", 1) == [1]
@@ -210,7 +211,7 @@ async def test_partitions_that_come_later_are_found_and_read_from_their_beginnin
         assert list(coordinator.partitions()) == [f"{topic}-0"]
         assert await hand.once(1, f"{topic}-0") == []
         await widen(kafka, topic, 3)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_SECS):
             while len(coordinator.partitions()) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.02)
         assert list(coordinator.partitions()) == [f"{topic}-{number}" for number in range(3)]
