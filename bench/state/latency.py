@@ -99,6 +99,8 @@ async def measure(store: str, url: str, secs: float) -> dict[str, float]:
         await run.stop()
     acked = list(zip(watched.acked_at, watched.from_emit, watched.from_due, strict=True))[first:]
     during = [times for at, *times in acked if any(start <= at and at - times[1] <= end for start, end in spans)]
+    if not during:
+        raise SystemExit(f"nothing was acked while one of {len(spans)} checkpoints was under way: the figures would mean nothing")
     from_emit, from_due = (sorted(times) for times in zip(*during, strict=True))
     checkpoint = snapshot.checkpoint
     if store != NONE and (checkpoint is None or checkpoint.last_keys < 0.9 * KEYS):

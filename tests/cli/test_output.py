@@ -10,7 +10,7 @@ import pytest
 from tests.cli.topology_files import HEAD
 from tests.project.sources import ROOT
 
-TIMEOUT_SECS = 40
+TIMEOUT_SECS = 60
 FULL = Path("/dev/full")
 LOST = "Error: the output cannot be written: No space left on device\nFix: Send it to where there is room.\n"
 

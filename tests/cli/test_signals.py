@@ -14,7 +14,7 @@ import pytest
 
 from tests.project.sources import ROOT
 
-TIMEOUT_SECS = 40
+TIMEOUT_SECS = 60
 
 HEAD = """\
 import asyncio, itertools, signal, sys, time

@@ -15,6 +15,9 @@ from aiokafka import AIOKafkaConsumer
 
 from engine.testing import Capture, Feeder, replaced, run_topology
 from tests.examples.conftest import load
+from tests.kills.moments import before
+from tests.kills.program import command_of
+from tests.kills.steps import Step
 from tests.project.sources import ROOT
 from tests.servers.kafka_admin import create_topic, fresh_name
 
@@ -22,6 +25,10 @@ SCRIPT = str(ROOT / "examples" / "kafka_word_count.py")
 EXACT = "The result equals a plain count of the same text."
 LINES = [f"to be or not {number % 97} {number % 1009}" for number in range(1500)]
 PATIENCE_SECS = 60.0
+ENGINE = str(ROOT / "engine" / "__main__.py")
+CHANGED = "before a change of a state"
+"""One for each line, and one for each of its words."""
+STEPS = {CHANGED: Step(CHANGED, "engine.state.layered:LayeredState.put", before)}
 
 
 @pytest.fixture
@@ -57,6 +64,8 @@ async def test_killed_and_started_again_the_counts_are_exact(environment: dict[s
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES), encoding="utf-8")
     assert await say(environment, "fill", str(text)) == (0, [f"1,500 lines are in topic {environment['LINES_TOPIC']!r}."])
+    died = await start(environment, *command_of(f"{__name__}:STEPS", CHANGED, 2 * len(LINES), ENGINE, "run", SCRIPT)[1:])
+    assert await asyncio.wait_for(died.wait(), PATIENCE_SECS) == -signal.SIGKILL, "in the midst of it"
     killed = await start(environment, "-m", "engine", "run", SCRIPT)
     told: dict[str, int] = {}
     await read_counts(environment, told, lambda: told.get("to", 0) > 200)

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from spark_bridge.session import SparkChild, SparkConfig
 from spark_bridge.session.shared import hold
+from tests.patience import PATIENCE_SECS
 
 LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="tests")
 
@@ -32,7 +33,7 @@ async def spark_child(temporary_files: None) -> AsyncIterator[SparkChild]:
         await held.close()
 
 
-async def until(condition: Callable[[], bool], secs: float = 30) -> None:
+async def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
     """Wait for a condition; AssertionError when it has not come."""
     for _ in range(int(secs / 0.02)):
         if condition():

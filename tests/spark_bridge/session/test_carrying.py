@@ -67,7 +67,7 @@ def test_threads_that_begin_at_once_send_by_one_module(monkeypatch: pytest.Monke
     begin = threading.Barrier(4)
 
     def send(number: int) -> int:
-        begin.wait(10)
+        begin.wait(60)
         received: int = carrying.loads(carrying.dumps(lambda: number))()
         return received
 

@@ -13,6 +13,7 @@ import pytest
 
 from spark_bridge.session import SparkChild, SparkConfig, SparkDied, SparkUnavailable
 from spark_bridge.session.child.statuses import describe_status
+from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants
 from tests.spark_bridge.session.test_spark_child import count, slow_job
@@ -40,7 +41,7 @@ async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str,
     facts = child.facts
     os.kill(facts[process], signal.SIGKILL)
     with pytest.raises(SparkDied) as raised:
-        await asyncio.wait_for(calling, 20)
+        await asyncio.wait_for(calling, PATIENCE_SECS)
     return raised.value, facts
 
 
@@ -76,13 +77,13 @@ async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> Non
     child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
     before = set(descendants(os.getpid()))
     calling = asyncio.create_task(child.call(count, 10))
-    await until(lambda: bool(new_jvms(before)), 60)
+    await until(lambda: bool(new_jvms(before)))
     if at == "the context":
-        await until(lambda: b"NativeCodeLoader" in log.read_bytes(), 60)
+        await until(lambda: b"NativeCodeLoader" in log.read_bytes())
     for pid in new_jvms(before):
         os.kill(pid, signal.SIGKILL)
     with pytest.raises((SparkUnavailable, SparkDied), match="killed by SIGKILL"):
-        await asyncio.wait_for(calling, 30)
+        await asyncio.wait_for(calling, PATIENCE_SECS)
     assert await child.call(count, 10) == 10
     await child.close()
 

@@ -9,6 +9,7 @@ import pytest
 from engine.cluster.local_cluster import Run
 from spark_bridge.session import SparkConfig, SparkError
 from spark_bridge.session.shared import hold
+from tests.patience import PATIENCE_SECS
 from tests.servers.spark_cluster import DRIVER_SETTINGS
 from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
@@ -52,10 +53,10 @@ async def test_cancelling_and_errors_of_connect(spark_connect: str) -> None:
     try:
         heard: list[Any] = []
         staying = asyncio.create_task(held.call(stay, on_event=heard.append))
-        await until(lambda: bool(heard), 60)
+        await until(lambda: bool(heard))
         staying.cancel()
         with pytest.raises(asyncio.CancelledError):
-            await asyncio.wait_for(staying, 30)
+            await asyncio.wait_for(staying, PATIENCE_SECS)
         with pytest.raises(SparkError) as raised:
             await held.call(fail)
         assert "TypeError" in raised.value.message
