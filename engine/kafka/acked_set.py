@@ -6,7 +6,9 @@ that are not done, and how many that are. What does not fit is left out from the
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
@@ -16,7 +18,10 @@ PLENTY: Final = 256
 _MARK: Final = "stormcell"
 _VERSION: Final = "1"
 _LONGEST_NAME: Final = 96
-"""Characters of a topology's name that are written; a longer one is cut, and compared so."""
+"""Characters of a name that are written. Earlier versions cut a longer name there, without a digest."""
+_CUT: Final = "#"
+"""Stands in a cut name before its digest; no quoted name contains it."""
+_DIGEST_CHARACTERS: Final = 32
 _MOST_OFFSET: Final = 2**63 - 1
 
 
@@ -30,14 +35,28 @@ class CommitNote(NamedTuple):
     runs: tuple[int, ...]
     """Start, stop, start, stop… of what is done above it."""
 
+    def is_by(self, topology: str) -> bool | None:
+        """Tell whether this topology wrote it; None where an older version has cut the name, so that nobody can say."""
+        if len(self.topology) == _LONGEST_NAME and _CUT not in self.topology:
+            return None if _quoted(topology).startswith(self.topology) else False
+        return self.topology == written_name(topology)
+
 
 def written_name(topology: str) -> str:
-    """Return a topology's name as metadata have it: no ':' in it, and bounded.
+    """Return a topology's name as metadata have it: no ':' in it, and bounded; a digest stands for the rest of a long one.
 
     >>> written_name("word count: 2")
     'word%20count%3A%202'
     """
-    return quote(topology, safe="")[:_LONGEST_NAME]
+    name = _quoted(topology)
+    if len(name) < _LONGEST_NAME:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    return f"{name[: _LONGEST_NAME - len(_CUT + digest)]}{_CUT}{digest}"
+
+
+def _quoted(topology: str) -> str:
+    return quote(topology, safe="", errors="surrogatepass")
 
 
 def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tuple[str, int]:
@@ -62,6 +81,11 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
     left_out = sum(runs[at + 1] - runs[at] for at in range(kept, len(runs), 2))
     metadata = head + base64.b64encode(body).decode()
     return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
+
+
+def moved_to(note: CommitNote, offset: int) -> str:
+    """Return the metadata of a commit of the same topology at another offset, without a set."""
+    return f"{_MARK}:{_VERSION}:{note.topology}:{base64.b64encode(_varint(offset)).decode()}"
 
 
 def decode(metadata: str | None) -> CommitNote | None:
@@ -89,8 +113,15 @@ def decode(metadata: str | None) -> CommitNote | None:
 
 
 def shown_name(written: str) -> str:
-    """Return a topology's name for a person."""
-    return unquote(written)
+    """Return a topology's name for a person, of a long one the beginning.
+
+    >>> shown_name(written_name("x" * 500)) == "x" * 63 + "…"
+    True
+    """
+    name, _, digest = written.partition(_CUT)
+    if not digest and len(name) < _LONGEST_NAME:
+        return unquote(name)
+    return unquote(re.sub("%.?$", "", name), errors="ignore") + "…"  # cut within a letter, perhaps
 
 
 def count(runs: Iterable[int]) -> int:

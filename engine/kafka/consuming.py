@@ -245,6 +245,11 @@ class Consuming:
             text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
             hint = "Two topologies in one group share the records between them: give each a group of its own."
             self._host.report(KafkaTrouble(text, hint=hint))
+        if start.unsure is not None and start.unsure not in self._told_of:
+            self._told_of.add(start.unsure)
+            text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
+            hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
+            self._host.report(KafkaTrouble(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
         """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7).

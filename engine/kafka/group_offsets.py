@@ -6,7 +6,7 @@ from typing import Final, Literal, TypeAlias
 
 from engine.errors import UsageError
 from engine.kafka import acked_set
-from engine.kafka.cluster_link import MOST_METADATA_BYTES, ClusterLink, CommittedOffset, Group, Member, nearest_of
+from engine.kafka.cluster_link import ClusterLink, CommittedOffset, Group, Member, nearest_of
 from engine.kafka.offset_manager import PartitionId
 
 EMPTY: Final = "Empty"
@@ -168,5 +168,4 @@ async def _targets(link: ClusterLink, partitions: Collection[PartitionId], targe
 
 def _reset(partition: PartitionId, before: CommittedOffset | None, offset: int) -> OffsetReset:
     note = acked_set.decode(before.metadata) if before else None
-    metadata = acked_set.encode(acked_set.shown_name(note.topology), offset, [], MOST_METADATA_BYTES)[0] if note else ""
-    return OffsetReset(partition, before and before.offset, CommittedOffset(offset, metadata))
+    return OffsetReset(partition, before and before.offset, CommittedOffset(offset, acked_set.moved_to(note, offset) if note else ""))

@@ -26,6 +26,8 @@ class StartPosition:
     """Offsets of an acked set that could not be used."""
     foreign: str | None = None
     """The topology that wrote the commit, where it is another one."""
+    unsure: str | None = None
+    """The name as far as the commit has it, where it may be this topology's or another one's."""
     missing: int | None = None
     """Where reading should have begun, where the broker does not have that."""
     first: int = 0
@@ -43,7 +45,8 @@ class StartPosition:
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
         dropped = self.dropped + acked_set.count(self.skips)
-        return StartPosition(offset, dropped=dropped, foreign=self.foreign, missing=self.offset, first=first, last=last)
+        moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
+        return replace(moved, missing=self.offset, first=first, last=last)
 
 
 async def find(
@@ -74,7 +77,7 @@ async def find(
         elif start is None:
             beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
             note = acked_set.decode(metadata)
-            start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0)
+            start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0, unsure=_unsure(note, topology))
         stable = config.isolation_level == "read_committed" and partition not in unread
         found[partition] = start.within(first[partition], last[partition], config.out_of_range, last_is_stable=stable)
     return found
@@ -83,11 +86,17 @@ async def find(
 def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
     """Return how to go on from a commit; None where the settings say to begin elsewhere."""
     note = acked_set.decode(metadata)
-    mine = note is not None and note.topology == acked_set.written_name(topology)
-    if config.start in ("earliest", "latest") and not mine:
+    mine = note.is_by(topology) if note is not None else False
+    if mine is False and config.start in ("earliest", "latest"):
         return None
-    foreign = None if note is None or mine else acked_set.shown_name(note.topology)
-    usable = mine and note is not None and note.base == offset and config.guarantee == "at_least_once" and config.commit_acked_set
-    if usable and note is not None:
+    if mine is None and config.start == "earliest":
+        return None  # loses no record, whoever wrote the commit; for "latest" the commit does that
+    if mine and note is not None and note.base == offset and config.guarantee == "at_least_once" and config.commit_acked_set:
         return StartPosition(offset, offset, metadata, note.runs)
-    return StartPosition(offset, offset, None, dropped=acked_set.count(note.runs) if note else 0, foreign=foreign)
+    foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None
+    dropped = acked_set.count(note.runs) if note else 0
+    return StartPosition(offset, offset, None, dropped=dropped, foreign=foreign, unsure=_unsure(note, topology))
+
+
+def _unsure(note: acked_set.CommitNote | None, topology: str) -> str | None:
+    return acked_set.shown_name(note.topology) if note is not None and note.is_by(topology) is None else None

@@ -3,12 +3,13 @@
 import base64
 import random
 from itertools import pairwise
+from urllib.parse import quote
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka.acked_set import PLENTY, CommitNote, count, decode, encode, shown_name, written_name
+from engine.kafka.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 GAPS = st.lists(st.tuples(st.integers(0, 2**20) | st.integers(0, 3), st.integers(1, 2**20) | st.integers(1, 3)), max_size=60)
@@ -76,9 +77,61 @@ def test_a_long_topology_fits_into_plenty_at_the_largest_offset() -> None:
 def test_a_name_is_written_without_colons_bounded_and_shown_as_it_was() -> None:
     assert ":" not in written_name("a:b")
     assert shown_name(written_name("wörter: 2/3")) == "wörter: 2/3"
-    assert len(written_name("x" * 500)) == 96
-    assert written_name("x" * 96 + "a") == written_name("x" * 96 + "b")
-    assert isinstance(shown_name(written_name("ü" * 500)), str)  # cut within a letter
+    assert shown_name(written_name("x" * 95)) == "x" * 95
+    assert shown_name(written_name("x" * 96)) == f"{'x' * 63}…"
+    assert shown_name(written_name("名" * 1000)) == f"{'名' * 7}…", "cut between two letters"
+    assert {len(written_name("x" * length)) for length in (96, 97, 500)} == {96}
+
+
+# Longer than what is written of a name, and alike up to there
+
+LONG = "abonnements-und-bestellungen-der-mandanten-" * 3
+ALIKE = [
+    ("x" * 96, "x" * 97),
+    (LONG + "a", LONG + "b"),
+    ("日本語のトポロジー名前です一", "日本語のトポロジー名前です二"),
+    ("名" * 1000, "名" * 1001),
+]
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_two_topologies_are_told_apart_however_long_their_names_are(one: str, other: str) -> None:
+    for author, reader in ((one, other), (other, one)):
+        note = decode(encode(author, 10, [12, 15], 4096)[0])
+        assert note is not None
+        assert note.is_by(author) is True
+        assert note.is_by(reader) is False
+
+
+@pytest.mark.guarantee("KS-7")
+@given(one=NAMES, other=NAMES)
+def test_a_commit_is_by_the_topology_of_its_name_alone(one: str, other: str) -> None:
+    note = decode(encode(one, 10, [], 4096)[0])
+    assert note is not None
+    assert note.is_by(one) is True
+    assert note.is_by(other) is (one == other)
+    assert len(note.topology) <= 96
+
+
+@pytest.mark.guarantee("KS-5", "KS-7")
+@pytest.mark.parametrize("name", ["x" * 96, "x" * 97, "日本語のトポロジー名前です一"])
+def test_of_a_name_that_was_cut_without_a_digest_nobody_can_say_whose_it_is(name: str) -> None:
+    note = decode(f"stormcell:1:{quote(name, safe='')[:96]}:{packed(10, 2, 3)}")
+    assert note is not None
+    assert (note.base, note.runs) == (10, (12, 15))
+    assert note.is_by(name) is None
+    assert note.is_by("y" + name) is False
+    assert note.is_by("x") is False
+
+
+def test_a_commit_that_is_moved_keeps_its_topology_and_no_set() -> None:
+    for name in ("words", "a:b", LONG):
+        note = decode(encode(name, 10, [12, 15], 4096)[0])
+        assert note is not None
+        moved = decode(moved_to(note, 2**62))
+        assert moved == CommitNote(written_name(name), 2**62, ())
+        assert moved.is_by(name)
 
 
 def packed(*numbers: int) -> str:

@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer
 
 from engine.cli.main import run_command_line
 from engine.kafka import acked_set
-from tests.kafka.play import commit, produce
+from tests.kafka.play import commit, committed, produce
 from tests.kafka.tools import Captured, printed, shown
 from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
@@ -116,6 +116,16 @@ async def test_reset(kafka: str, new_topic: NewTopic, capsys: Captured, target: 
     [first, second] = (await shown(capsys, "offsets", *where))["partitions"]
     assert (first["committed"], first["topology"], first["acked"]) == (after, "word count", 0)
     assert second["committed"] is None
+
+
+async def test_a_reset_keeps_the_topology_however_long_its_name_is(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+    topic, group = await new_topic(partitions=1), fresh_name("group")
+    await produce(kafka, topic, range(10))
+    await commit(kafka, group, topic, 4, acked_set.encode("名" * 200, 4, [5, 7], 4096)[0])
+    await printed(capsys, "reset", "--brokers", kafka, "--group", group, "--topic", topic, "--to", "7", "--yes")
+    note = acked_set.decode((await committed(kafka, group, topic)).metadata)
+    assert note is not None
+    assert (note.is_by("名" * 200), note.base, note.runs) == (True, 7, ())
 
 
 async def test_reset_is_refused(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:

@@ -1,14 +1,15 @@
 """What a spout commits, and when (KS-1, KS-2, KS-3)."""
 
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from aiokafka import AIOKafkaProducer
 
 from engine.errors import ConfigError
 from engine.kafka import KafkaSpoutConfig
-from engine.kafka.acked_set import CommitNote, decode
-from tests.kafka.play import Notes, all_of, committed, counted, gauges, playing, produce, settings, until_committed
+from engine.kafka.acked_set import CommitNote, decode, encode
+from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, heard, playing, produce, settings, until_committed
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-2")
@@ -34,6 +35,38 @@ async def test_the_contiguous_acked_prefix_is_committed(kafka: str, new_topic: N
         found = await committed(kafka, config.group or "", topic)
         assert found.offset == 10
         assert len(notes.got) == 10
+
+
+@pytest.mark.guarantee("KS-7")
+async def test_another_topology_of_the_group_skips_nothing_though_its_name_begins_alike(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic), Notes()
+    notes.hold = lambda value: value == 0
+    name = "統計を取るトポロジー" * 10
+    async with playing(config, notes, name=f"{name}一") as run:
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 9)
+        await run.deactivate()
+    assert await all_of(config, name=f"{name}二") == list(range(10))
+
+
+@pytest.mark.guarantee("KS-7")
+async def test_a_set_below_a_name_that_an_older_version_has_cut_is_told_of_and_not_skipped(kafka: str, new_topic: NewTopic) -> None:
+    topic, name = await new_topic(partitions=1), "名" * 40
+    await produce(kafka, topic, range(10))
+    config, notes = settings(kafka, topic), Notes()
+    cut = encode("words", 4, [6, 9], 4096)[0].replace("words", quote(name)[:96])
+    await commit(kafka, config.group or "", topic, 4, cut)
+    async with playing(config, notes, name=name) as run:
+        texts = heard(run)
+        await notes.until(lambda: len(notes.got) == 6)
+        assert notes.got == [*range(4, 10)]
+        assert any("by an older version, which has cut the name" in text for text in texts)
+        assert counted(run, "kafka_acked_set_dropped") == 3
+        await run.drain()
+    note = decode((await committed(kafka, config.group or "", topic)).metadata)
+    assert note is not None
+    assert (note.base, note.is_by(name)) == (10, True)
 
 
 async def test_what_is_acked_is_committed_when_the_run_ends(kafka: str, new_topic: NewTopic) -> None:

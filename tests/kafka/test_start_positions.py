@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -82,6 +83,21 @@ async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
     mine = resume(config(start="latest"), "other: one", 50, OTHERS)
     assert mine is not None
     assert (mine.foreign, mine.skips) == (None, (52, 55))
+
+
+@pytest.mark.guarantee("KS-5", "KS-7")
+@pytest.mark.parametrize(
+    ("start", "offset"), [("earliest", FIRST), ("latest", 50), ("uncommitted_earliest", 50), ("uncommitted_latest", 50), ("timestamp", 50)]
+)
+async def test_where_an_older_version_has_cut_the_name_nothing_is_skipped(start: str, offset: int) -> None:
+    """Given a commit that may be of this topology or of another one, then reading begins where neither would lose a record."""
+    name = "words " * 30
+    metadata = f"stormcell:1:{quote(name, safe='')[:96]}:{MINE.rsplit(':', 1)[1]}"
+    link = FakeLink({ID: (50, metadata)}, {ID: AT_TIME})
+    position = (await find(link, config(start=start), name, [ID]))[ID]  # type: ignore[arg-type]
+    assert (position.offset, position.skips, position.dropped, position.foreign) == (offset, (), 4, None)
+    assert position.unsure == "words " * 12 + "…"
+    assert (await find(link, config(start=start), "lines", [ID]))[ID].unsure is None  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("KS-7")
