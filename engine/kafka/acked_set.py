@@ -1,28 +1,34 @@
 """The acked offsets above a commit, as text for the commit's metadata (KS-7), and whose commit it is (KS-5).
 
-`stormcell:1:<topology>:<base64>`; the bytes are varints: the committed offset that the set belongs to, then in turn how many offsets follow
-that are not done, and how many that are. What does not fit is left out from the far end.
+`stormcell:<version>:<topology>:<base64>`; every version has the topology there. The bytes are those of `offset_codec`: plain in version 1,
+packed in version 2, which is written only where it holds more. What does not fit is left out from the far end.
 """
 
 import base64
-import binascii
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
+
+from engine.kafka import offset_codec
 
 PLENTY: Final = 256
 """Bytes that the shortest metadata fit in: a set of nothing, of a topology with the longest name."""
 
 _MARK: Final = "stormcell"
-_VERSION: Final = "1"
+_PLAIN: Final = "1"
+_PACKED: Final = "2"
+_READERS: Final[Mapping[str, Callable[[bytes], offset_codec.OffsetSet]]] = {
+    _PLAIN: offset_codec.read_plain,
+    _PACKED: offset_codec.read_packed,
+}
+_VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
 """Characters of a name that are written. Earlier versions cut a longer name there, without a digest."""
 _CUT: Final = "#"
 """Stands in a cut name before its digest; no quoted name contains it."""
 _DIGEST_CHARACTERS: Final = 32
-_MOST_OFFSET: Final = 2**63 - 1
 
 
 class CommitNote(NamedTuple):
@@ -67,49 +73,43 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
     >>> encode("words", 10, [12, 15], 4096)
     ('stormcell:1:words:CgID', 0)
     """
-    head = f"{_MARK}:{_VERSION}:{written_name(topology)}:"
+    head = f"{_MARK}:{_PLAIN}:{written_name(topology)}:"
     room = (most_bytes - len(head)) // 4 * 3
-    body = bytearray(_varint(base))
-    before, kept = base, 0
-    for at in range(0, len(runs), 2):
-        start, stop = runs[at], runs[at + 1]
-        pair = _varint(start - before) + _varint(stop - start)
-        if len(body) + len(pair) > room:
-            break
-        body += pair
-        before, kept = stop, at + 2
-    left_out = sum(runs[at + 1] - runs[at] for at in range(kept, len(runs), 2))
+    body, kept = offset_codec.plain(base, runs, room)
+    if kept < len(runs):
+        smaller, more = offset_codec.packed(base, runs, room)
+        if more > kept:
+            head, body, kept = f"{_MARK}:{_PACKED}:{written_name(topology)}:", smaller, more
     metadata = head + base64.b64encode(body).decode()
+    left_out = count(runs[kept:])
     return (metadata, left_out) if len(metadata) <= most_bytes else ("", left_out)
 
 
 def moved_to(note: CommitNote, offset: int) -> str:
     """Return the metadata of a commit of the same topology at another offset, without a set."""
-    return f"{_MARK}:{_VERSION}:{note.topology}:{base64.b64encode(_varint(offset)).decode()}"
+    return f"{_MARK}:{_PLAIN}:{note.topology}:{base64.b64encode(offset_codec.varint(offset)).decode()}"
 
 
 def decode(metadata: str | None) -> CommitNote | None:
-    """Return what a commit of ours says; None for the metadata of another program, of another version, or damaged.
+    """Return what a commit of ours says; None for the metadata of another program, or damaged.
+
+    Of a later version only the topology is read; its base is -1, so that nobody takes its set for that of a commit.
 
     >>> decode("stormcell:1:words:CgID")
     CommitNote(topology='words', base=10, runs=(12, 15))
+    >>> decode("stormcell:3:words:?")
+    CommitNote(topology='words', base=-1, runs=())
     """
-    parts = (metadata or "").split(":")
-    if len(parts) != 4 or parts[:2] != [_MARK, _VERSION]:
+    parts = (metadata or "").split(":", 3)
+    if len(parts) != 4 or parts[0] != _MARK or not _VERSION.fullmatch(parts[1]):
         return None
+    read = _READERS.get(parts[1])
+    if read is None:
+        return CommitNote(parts[2], -1, ())
     try:
-        numbers = list(_varints(base64.b64decode(parts[3], validate=True)))
-    except (binascii.Error, ValueError):
+        return CommitNote(parts[2], *read(base64.b64decode(parts[3], validate=True)))
+    except ValueError:  # binascii.Error is one
         return None
-    if len(numbers) % 2 == 0:
-        return None
-    runs, at = [], numbers[0]
-    for gap, length in zip(numbers[1::2], numbers[2::2], strict=True):
-        if length < 1 or at + gap + length > _MOST_OFFSET:
-            return None
-        runs += [at + gap, at + gap + length]
-        at += gap + length
-    return CommitNote(parts[2], numbers[0], tuple(runs))
 
 
 def shown_name(written: str) -> str:
@@ -128,27 +128,3 @@ def count(runs: Iterable[int]) -> int:
     """Return how many offsets stand in start, stop, start, stop…"""
     bounds = list(runs)
     return sum(bounds[1::2]) - sum(bounds[::2])
-
-
-def _varint(number: int) -> bytes:
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _varints(data: bytes) -> Iterator[int]:
-    number = shift = 0
-    for byte in data:
-        number |= (byte & 0x7F) << shift
-        if number > _MOST_OFFSET:
-            raise ValueError("a varint beyond 63 bits")
-        if byte & 0x80:
-            shift += 7
-        else:
-            yield number
-            number = shift = 0
-    if shift:
-        raise ValueError("a varint without its end")

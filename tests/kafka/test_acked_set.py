@@ -2,6 +2,8 @@
 
 import base64
 import random
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from urllib.parse import quote
 
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kafka.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
+from tests.model.acked_set_model import ByTheBook, most_as_runs
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)
 GAPS = st.lists(st.tuples(st.integers(0, 2**20) | st.integers(0, 3), st.integers(1, 2**20) | st.integers(1, 3)), max_size=60)
@@ -56,10 +59,76 @@ def test_the_limit_is_kept_whatever_the_name_and_the_far_end_is_left_out_and_cou
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("most_bytes", [256, 300, 4096])
 def test_as_much_as_has_room_is_written(most_bytes: int) -> None:
-    runs = [bound for start in range(1, 20_000, 2) for bound in (start, start + 1)]
-    metadata, left_out = encode("ü" * 300, 0, runs, most_bytes)
-    assert most_bytes - 8 < len(metadata) <= most_bytes
-    assert left_out == 10_000 - len(decode(metadata).runs) // 2  # type: ignore[union-attr]
+    offsets = drawn(40_000, 0.5)
+    metadata, left_out = encode("ü" * 300, 0, runs_of(offsets), most_bytes)
+    assert most_bytes - 12 < len(metadata) <= most_bytes
+    assert left_out == len(offsets) - count(decode(metadata).runs)  # type: ignore[union-attr]
+
+
+# What survives (KAFKA says how many)
+
+
+def runs_of(offsets: Iterable[int]) -> list[int]:
+    """Start, stop, start, stop… of ascending offsets."""
+    runs: list[int] = []
+    for offset in offsets:
+        if runs and runs[-1] == offset:
+            runs[-1] += 1
+        else:
+            runs += [offset, offset + 1]
+    return runs
+
+
+def drawn(past: int, share: float) -> list[int]:
+    """A share of the offsets above 0, by chance."""
+    chance = random.Random(5)
+    return [offset for offset in range(1, past) if chance.random() < share]
+
+
+@pytest.mark.guarantee("KS-7")
+def test_every_second_of_many_is_named_in_few_bytes() -> None:
+    for past in (20_000, 100_000):
+        runs = runs_of(range(1, past, 2))
+        metadata, left_out = encode("words", 10**9, [10**9 + bound for bound in runs], 4096)
+        assert (left_out, len(metadata) < 256) == (0, True)
+        assert count(decode(metadata).runs) == past // 2  # type: ignore[union-attr]
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(("share", "reach"), [(0.5, 23_700), (0.8, 30_000), (0.9, 40_000), (0.99, 200_000), (0.1, 41_000), (0.01, 200_000)])
+def test_the_set_reaches_as_far_as_the_guide_says_whatever_share_is_acked(share: float, reach: int) -> None:
+    metadata, _ = encode("words", 10**9, [10**9 + bound for bound in runs_of(drawn(210_000, share))], 4096)
+    note = decode(metadata)
+    assert note is not None
+    assert note.runs[-1] - note.base >= reach * 0.99
+
+
+DENSE = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3)), max_size=900)
+MIXED = st.lists(GAPS | DENSE, max_size=4).map(lambda parts: [pair for part in parts for pair in part])
+
+
+@pytest.mark.guarantee("KS-7")
+@given(topology=NAMES, base=BASES, gaps=MIXED, most_bytes=st.integers(256, 700) | st.just(4096))
+def test_another_reader_finds_what_was_written_and_no_less_than_runs_alone_hold(
+    topology: str, base: int, gaps: list[tuple[int, int]], most_bytes: int
+) -> None:
+    runs = runs_above(base, [(gap + (at > 0), length) for at, (gap, length) in enumerate(gaps)])
+    metadata, left_out = encode(topology, base, runs, most_bytes)
+    assert len(metadata) <= most_bytes
+    room = (most_bytes - len(f"stormcell:1:{written_name(topology)}:")) // 4 * 3
+    assert count(runs) - left_out >= most_as_runs(base, runs, room)
+    note = decode(metadata)
+    assert note is not None
+    assert list(note.runs) == runs[: len(note.runs)]
+    if count(runs) < 20_000:
+        book = ByTheBook(metadata)
+        assert (book.topology, book.base) == (note.topology, base)
+        assert book.offsets == list(offsets_of(note.runs))
+
+
+def offsets_of(runs: Sequence[int]) -> Iterator[int]:
+    for start, stop in zip(runs[::2], runs[1::2], strict=True):
+        yield from range(start, stop)
 
 
 def test_what_fits_to_the_last_byte_is_written() -> None:
@@ -175,9 +244,11 @@ def test_what_another_program_another_version_or_an_accident_wrote_is_not_read(m
 
 
 def judge(metadata: str) -> None:
-    """Whatever comes: nothing, or a set that makes sense."""
+    """Whatever comes: nothing, a set that makes sense, or a later version's topology."""
     note = decode(metadata)
-    if note is not None:
+    if note is not None and note.base == -1:
+        assert note.runs == ()
+    elif note is not None:
         bounds = [note.base, *note.runs]
         assert len(note.runs) % 2 == 0
         assert all(low <= high for low, high in pairwise(bounds))
@@ -209,6 +280,56 @@ def test_no_damage_raises() -> None:
         for _ in range(1 + chance.randrange(3)):
             damaged[chance.randrange(len(damaged))] = chr(chance.randrange(256))
         judge("".join(damaged))
+
+
+PACKED = encode("words", 1000, [1000 + bound for bound in runs_of(drawn(15_000, 0.5))], 4096)[0]
+
+
+@pytest.mark.guarantee("KS-7")
+def test_a_packed_set_that_is_damaged_or_cut_is_no_set() -> None:
+    whole = decode(PACKED)
+    assert PACKED.startswith("stormcell:2:words:")
+    assert whole is not None
+    chance = random.Random(11)
+    for _ in range(500):
+        at = chance.randrange(len("stormcell:2:words:") + 3, len(PACKED))
+        damaged = PACKED[:at] + chance.choice("AZaz09+/".replace(PACKED[at], "")) + PACKED[at + 1 :]
+        assert decode(damaged) in (None, whole)
+        assert decode(PACKED[:at]) is None
+        assert decode(PACKED[:at] + PACKED[at + 4 :]) is None
+    assert decode(PACKED + PACKED.rpartition(":")[2]) is None
+
+
+def zipped(*numbers: int, tail: bytes = b"") -> str:
+    """A packed body of whatever numbers, with a right checksum."""
+    return f"stormcell:2:words:{base64.b64encode(zlib.compress(base64.b64decode(packed(*numbers)) + tail)).decode()}"
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        *(zipped(10, 2), zipped(10, 2, 0), zipped(10, 2, 0, 1), zipped(10, 2, 0, 0), zipped(10, 2, 0, 2, 1), zipped(tail=b"\x83")),
+        *(zipped(10, 2, 0, tail=b"\1\0"), zipped(10, 2, 0, tail=b"\1\2"), zipped(10, 2, 0, tail=b"\2\1\0")),
+        *(zipped(2**63), zipped(2**63 - 4, 2, 3), zipped(2**63 - 9, 0, 0, tail=b"\2\xff\xff"), zipped(tail=b"\xff" * 300)),
+        zipped(10, tail=b"\1\1" * 40_000),
+        zipped(10, tail=bytes(50_000_000)),
+    ],
+)
+def test_a_packed_set_that_makes_no_sense_is_not_read(metadata: str) -> None:
+    assert decode(zipped(10, 2, 0, tail=b"\2\x05\1")) == CommitNote("words", 10, (12, 13, 14, 15, 20, 21))
+    assert decode(metadata) is None
+
+
+@pytest.mark.guarantee("KS-5", "KS-7")
+def test_of_a_later_version_only_the_topology_is_read() -> None:
+    for metadata in ("stormcell:3:words:", "stormcell:3:words:whatever: it has", "stormcell:9999:words:CgID"):
+        note = decode(metadata)
+        assert note == CommitNote("words", -1, ())
+        assert note.is_by("words")
+    assert [
+        decode(text) for text in ("stormcell:0:words:CgID", "stormcell:03:words:CgID", "stormcell:³:words:CgID", "stormcell:3:words")
+    ] == [None] * 4
 
 
 def test_runs_are_counted() -> None:

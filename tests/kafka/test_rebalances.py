@@ -7,7 +7,7 @@ import pytest
 
 from engine import Config, StatefulBolt, TopologyBuilder, Tuple, run
 from engine.kafka import KafkaSpout
-from tests.kafka.play import PATIENCE_SECS, Notes, committed, gauges, playing, produce, settings, until_committed
+from tests.kafka.play import PATIENCE_SECS, Notes, all_of, committed, counted, gauges, playing, produce, settings, until_committed
 from tests.servers.kafka_fixtures import NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-6")
@@ -74,6 +74,20 @@ async def test_with_the_set_only_what_is_in_flight_moves(kafka: str, new_topic: 
             await first.until(lambda: len(gauges(one, "kafka_position")) == 1 and gauges(two, "kafka_position"))
             await second.until(lambda: len(second.got) == 1)
     assert set(second.got) <= {10, 110}
+
+
+@pytest.mark.guarantee("KS-7")
+async def test_every_second_record_of_many_moves_and_no_other(kafka: str, new_topic: NewTopic) -> None:
+    """Given every second of 20,000 records in flight, when another member goes on from the commit, then it emits these, and no more."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(20_000))
+    config, notes = settings(kafka, topic), Notes()
+    notes.hold = lambda value: value % 2 == 0
+    async with playing(config, notes) as run:
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 10_000)
+        await run.deactivate()
+        assert counted(run, "kafka_acked_set_left_out") == 0
+    assert await all_of(config) == list(range(0, 20_000, 2))
 
 
 async def test_a_deactivated_spout_stays_a_member(kafka: str, new_topic: NewTopic) -> None:

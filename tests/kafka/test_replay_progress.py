@@ -1,5 +1,7 @@
 """`ReplayProgress` against a set of the offsets that were sent: what it notes, another one goes on from."""
 
+from random import Random
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -49,7 +51,7 @@ def test_what_another_program_wrote_is_not_read() -> None:
 
 
 def test_more_runs_than_a_commit_holds_are_not_lost_in_silence() -> None:
-    progress = ReplayProgress(0)
-    for offset in range(8000):
-        progress.note(offset, is_sent=offset % 2 == 1)
+    progress, chance = ReplayProgress(0), Random(3)
+    for offset in range(50_000):
+        progress.note(offset, is_sent=offset > 0 and chance.random() < 0.5)
     assert progress.commit() is None

@@ -86,6 +86,13 @@ async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
 
 
 @pytest.mark.guarantee("KS-5", "KS-7")
+@pytest.mark.parametrize("start", ["earliest", "latest", "uncommitted_earliest", "uncommitted_latest", "timestamp"])
+async def test_a_commit_of_a_later_version_is_this_topologys_and_its_set_is_not_used(start: str) -> None:
+    position = await begin(config(start=start), (50, "stormcell:7:words:whatever it has"))
+    assert position == StartPosition(50, 50, first=FIRST, last=LAST)
+
+
+@pytest.mark.guarantee("KS-5", "KS-7")
 @pytest.mark.parametrize(
     ("start", "offset"), [("earliest", FIRST), ("latest", 50), ("uncommitted_earliest", 50), ("uncommitted_latest", 50), ("timestamp", 50)]
 )
