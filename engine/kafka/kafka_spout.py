@@ -6,6 +6,7 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from engine.errors import ERROR, FAILED, Failure, UsageError
+from engine.executor.error_report import error_text
 from engine.kafka.consuming import Consuming
 from engine.kafka.dead_letters import DeadLetters
 from engine.kafka.figures import PartitionFigures
@@ -13,7 +14,7 @@ from engine.kafka.offset_manager import OffsetManager
 from engine.kafka.partitions import Partitions
 from engine.kafka.retry import Backoff, RetryService
 from engine.kafka.spout_config import KafkaSpoutConfig
-from engine.kafka.translate import ToStream
+from engine.kafka.translate import ToStream, translator_error
 from engine.kafka.trouble import KafkaTrouble
 from engine.kernel import Entry, RecordFeed, settle
 from engine.topology import Spout, SpoutExhausted
@@ -107,11 +108,8 @@ class KafkaSpout(Spout, SpoutPortUser):
         if inspect.iscoroutine(values):
             values.close()  # else it is warned of that nobody awaited it
         manager: OffsetManager = entry.manager
-        where = f"{manager.partition} offset {entry.offset}"
-        trouble = KafkaTrouble(f"the translator could not make a tuple of {where}: {type(error).__name__}: {error}")
-        trouble.__cause__ = error
-        self.report(trouble)
-        failure = Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}")
+        self.report(translator_error(entry.record, error))
+        failure = Failure(ERROR, self.context.component_id, self.context.task_id, error_text(error))
         if not manager.fail(entry):
             return
         if self._tracked:

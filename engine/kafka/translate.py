@@ -3,7 +3,10 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from engine.executor.error_report import error_text
 from engine.topology import Fields, Values
+
+_SHOWN_BYTES: Final = 100
 
 
 class KafkaRecord(Protocol):
@@ -57,3 +60,30 @@ RECORD_FIELDS: Final = Fields("topic", "partition", "offset", "key", "value")
 def whole_record(record: KafkaRecord) -> Values:
     """The default translator: (topic, partition, offset, key, value), key and value as bytes or None."""
     return record.topic, record.partition, record.offset, record.key, record.value
+
+
+class TranslatorError(Exception):
+    """A translator raised, or made no tuple of the stream. Stands for what was raised, with its frames and causes; only reported."""
+
+
+def translator_error(record: KafkaRecord, error: BaseException) -> TranslatorError:
+    """Return what is reported of a record that the translator could not make a tuple of: its place, what was raised, and its head.
+
+    >>> from types import SimpleNamespace
+    >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)
+    >>> str(translator_error(record, ValueError("no JSON")))[:90]
+    'the translator could not make a tuple of lines-0 offset 7: ValueError: no JSON. Its key is'
+    """
+    place = f"{record.topic}-{record.partition} offset {record.offset}"
+    what = error_text(error).rstrip(".")
+    text = f"the translator could not make a tuple of {place}: {what}. Its key is {_head(record.key)}, its value {_head(record.value)}"
+    found = TranslatorError(text).with_traceback(error.__traceback__)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def _head(part: bytes | None) -> str:
+    """Return the first bytes of a key or a value for a person, and of a longer one how many it has."""
+    if part is None or len(part) <= _SHOWN_BYTES:
+        return repr(part)
+    return f"{part[:_SHOWN_BYTES]!r}… ({len(part):,} bytes)"

@@ -1,6 +1,7 @@
 """Failed records, and records that cannot be read (KS-4, KS-8)."""
 
 import asyncio
+import json
 from collections import Counter
 from typing import Any
 
@@ -126,6 +127,63 @@ async def test_what_a_translator_gets_wrong_is_a_failure_of_that_record_alone(ka
     assert len(tries) == 4
     found = await committed(kafka, config.group or "", topic)
     assert found.offset == 6
+
+
+def total(values: Any) -> int:
+    """A function of the user's below the translator."""
+    return int(values["total"])
+
+
+def order(record: Any) -> tuple[int]:
+    """A translator that most records are not made for."""
+    try:
+        return (total(json.loads(record.value)),)
+    except KeyError as error:
+        raise ValueError("no order") from error
+
+
+@pytest.mark.guarantee("KS-8")
+async def test_what_a_translator_raises_is_reported_with_its_place_its_record_and_the_users_frames(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, [(b"k1", '{"total": 7}'), (b"k2", "{'" + 5000 * "x"), (None, '{"sum": 7}'), (b"k4", None)])
+    config, notes = settings(kafka, topic, translator=order, max_retries=0, on_give_up="drop"), Notes()
+    async with playing(config, notes) as run:
+        reports: list[Any] = []
+        run.on_report.append(reports.append)
+        await notes.until(lambda: len([report for report in reports if "could not make" in report.text]) == 3)
+    first, second, third = (report for report in reports if "could not make" in report.text)
+    assert f"of {topic}-0 offset 1: JSONDecodeError: Expecting property name" in first.text
+    assert "Its key is b'k2', its value b\"{'xxxx" in first.text
+    assert "(5,002 bytes)" in first.text
+    assert len(first.text) < 800
+    assert "Its key is None, its value b'{\"sum\": 7}'" in second.text
+    assert "Its key is b'k4', its value None" in third.text
+    for report in (first, second):
+        assert f'File "{__file__}", line' in report.traceback
+        assert "in order" in report.traceback
+    assert "in total" in second.traceback, "the cause that the user has chained"
+    assert "json/decoder.py" in first.traceback
+    assert "_native" not in first.traceback
+
+
+class Untellable(Exception):
+    """Has no text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+@pytest.mark.guarantee("KS-8")
+async def test_an_error_of_a_translator_that_cannot_be_shown_fails_its_record_alone(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(4))
+
+    def translate(record: Any) -> tuple[int]:
+        if record.offset == 1:
+            raise Untellable
+        return number(record)
+
+    assert await all_of(settings(kafka, topic, translator=translate, max_retries=1, on_give_up="drop")) == [0, 2, 3]
 
 
 @pytest.mark.guarantee("KS-1")
