@@ -3,11 +3,13 @@
 Both kinds wait for a barrier from all of their sources and send it on. A stateless bolt does no more; a stateful one does its step.
 """
 
+import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
-from engine.errors import ROLLBACK, TASK_DIED, Failure
+from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import LayeredState, StatePlace
 from engine.topology import TaskContext, Tuple
@@ -92,6 +94,8 @@ class StateKeeper(BarrierForwarder):
         self._key_of = None if type(bolt).key_of is KeepsState.key_of else bolt.key_of
         self._state: LayeredState[Any, Any] | None = None
         """Set once the instance is initialised."""
+        self._unwritten: Exception | None = None
+        """Of what this instance dies, as soon as the next barrier comes: its changes could not be written."""
 
     async def begin(self, *, restarted: bool) -> None:
         """Take data only after INITSTATE. What a dead instance changed and acked since the last PREPARE is lost with it."""
@@ -105,6 +109,13 @@ class StateKeeper(BarrierForwarder):
                 state.lose_changes()
             await self._port.fail_settles(self._failure(TASK_DIED), prepared=False)
             self._checkpoints.task_lost()
+
+    async def on_control(self, tup: Tuple) -> None:
+        """Handle one barrier, unless the instance cannot go on."""
+        error, self._unwritten = self._unwritten, None
+        if error is not None:
+            raise error
+        await super().on_control(tup)
 
     @property
     def has_work(self) -> bool:
@@ -129,7 +140,7 @@ class StateKeeper(BarrierForwarder):
             self._release()
             self._settle(barriers, self._failure(TASK_DIED, "it is not initialised yet"))
             return
-        await self._port.call(self._bolt.pre_prepare, barrier.txid)
+        await self._call_hook(self._bolt.pre_prepare, barrier.txid)
         keys = state.freeze(barrier.txid, barrier.round)
         self._port.prepare_settles()
         self._forward(barrier, barriers)
@@ -137,7 +148,12 @@ class StateKeeper(BarrierForwarder):
         self._context.create_task(self._write(state, keys, barriers))
 
     async def _write(self, state: LayeredState[Any, Any], keys: int, barriers: list[Tuple]) -> None:
-        await self._checkpoints.patiently(state.write_frozen)
+        try:
+            await self._checkpoints.patiently(state.write_frozen)
+        except Exception as error:  # noqa: BLE001 - raised by `on_control`, since background work may raise without a death
+            self._unwritten = error
+            self._settle(barriers, self._failure(ERROR, f"its changes could not be written: {error}"))
+            return
         self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
         self._settle(barriers)
 
@@ -145,18 +161,39 @@ class StateKeeper(BarrierForwarder):
         """What is prepared counts: hand the acks on that it was made of."""
         state = self._state
         if state is not None:
-            await self._port.call(self._bolt.pre_commit, barrier.txid)
+            await self._tell_of_commit(barrier.txid)
         self._forward(barrier, barriers)
         stored = state or await self._checkpoints.state_of(self._place, self._key_of)
         await self._checkpoints.patiently(lambda: stored.commit(barrier.txid))
         await self._port.release_settles()
         self._settle(barriers)
 
+    async def _tell_of_commit(self, txid: int) -> None:
+        """Call `pre_commit`. The commit is decided, so it goes on whatever that raises."""
+        try:
+            await self._call_hook(self._bolt.pre_commit, txid)
+        except FatalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's own
+            self._port.report(error, f"checkpoint {txid} is committed all the same")
+
+    async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
+        """Call a hook, for as long as a step of the checkpoint may take."""
+        limit = self._context.config.checkpoint_timeout_secs
+        try:
+            async with asyncio.timeout(limit) as scope:
+                await self._port.call(hook, *args)
+        except TimeoutError as error:
+            if not scope.expired():
+                raise
+            name = getattr(hook, "__name__", "a hook")
+            raise TimeoutError(f"{name}() did not return within {limit:g} s (checkpoint_timeout_secs), and was cancelled") from error
+
     async def _roll_back(self, barrier: Barrier, barriers: list[Tuple]) -> None:
         """Everything since the last commit never was: its tuples fail, for their source to replay."""
         state = self._state
         if state is not None:
-            await self._port.call(self._bolt.pre_rollback)
+            await self._call_hook(self._bolt.pre_rollback)
         stored = state or await self._checkpoints.state_of(self._place, self._key_of)
         await stored.rollback()
         failure = self._failure(ROLLBACK)
@@ -170,7 +207,7 @@ class StateKeeper(BarrierForwarder):
         """Hand the instance its state, the first time; then the tuples that waited for it."""
         if self._state is None:
             state = await self._checkpoints.state_of(self._place, self._key_of)
-            await self._port.call(self._bolt.init_state, state)
+            await self._call_hook(self._bolt.init_state, state)
             self._state = state
             self._port.guard_state(state)
             self._port.open_gate()

@@ -31,6 +31,11 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self.port.run.on_checkpoint_request(self._wanted.set)
         self.context.create_task(self._drive())
 
+    @property
+    def progress(self) -> int:
+        """Return the newest committed txid: an instance that dies before its next checkpoint is complete got nothing done."""
+        return self._checkpoints.committed_txid
+
     def next_tuple(self) -> None:
         raise SpoutExhausted
 

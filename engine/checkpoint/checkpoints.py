@@ -149,12 +149,12 @@ class Checkpoints:
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self._committed_txid, self.machine.record.counts), ends_run=NOT_THE_USERS)
+                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=NOT_THE_USERS)
                 self._states[name] = state
         return state
 
     @property
-    def _committed_txid(self) -> int:
+    def committed_txid(self) -> int:
         """The txid that is committed in every store."""
         record = self.machine.record
         return record.txid if record.phase == "committed" else record.txid - 1
@@ -248,7 +248,7 @@ class Checkpoints:
         return CheckpointSnapshot(
             step=machine.step.value,
             step_secs=self._clock.now() - self._step_began,
-            txid=self._committed_txid,
+            txid=self.committed_txid,
             round=machine.record.round,
             committed=self._committed,
             recoveries=self._recoveries,

@@ -29,7 +29,10 @@ class KeepsState(ABC):
         return None
 
     def pre_commit(self, txid: int) -> Awaitable[None] | None:
-        """Called before txid is committed in the state; it is decided, and may be repeated after a crash."""
+        """Called before txid is committed in the state; it is decided, and may be repeated after a crash.
+
+        If it raises, the error is reported, and the commit goes on.
+        """
         return None
 
     def pre_rollback(self) -> Awaitable[None] | None:

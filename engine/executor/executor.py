@@ -4,7 +4,7 @@ import asyncio
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.executor.doorbell import Doorbell
@@ -44,6 +44,8 @@ class Executor(ABC):
     """
 
     core: TaskCore
+    paces_restarts: ClassVar[bool] = False
+    """True where a fresh instance costs the source something, so that one follows another after a pause under "restart", too."""
 
     def __init__(self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings) -> None:
         self.place = place
@@ -217,7 +219,7 @@ class Executor(ABC):
         """Exchange an instance whose every call has failed of late, the last one with error (SV-1). This is no death."""
         reason = FailedInARow(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
         self.reporter.report(reason, next_step="the task gets a fresh instance, so that a broken connection heals")
-        self.policy.note_renewal()
+        self.policy.note_restart()
         self._ailing = None
         await self._end_instance(self._death(reason), call_close=True)
         self.streak.note_renewal(self.around.clock.now())
@@ -289,13 +291,14 @@ class Executor(ABC):
             raise ComponentError(*where, error, message=f"raised {error_text(error)}, and on_error is 'stop'", hint=hint)
         now = self.around.clock.now()
         if self.has_worked and mode != "restart":
-            pause_secs = self.policy.pause_before_restart(now, counts=counts)
+            self.policy.note_restart()
+            pause_secs = self.policy.pause_secs(now)
             when = f" in {pause_secs:g} s; until then its inputs fail" if pause_secs else ""
             self.reporter.report(error, tup=tup, next_step=f"the task is replaced by a fresh instance{when}")
             return pause_secs
         if self.policy.may_restart(now, counts=counts):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
-            return 0.0
+            return self.policy.pause_secs(now) if self.has_worked and self.paces_restarts else 0.0
         config = self.around.config
         without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
         limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"

@@ -5,6 +5,8 @@ from typing import Final
 
 FIRST_PAUSE_SECS: Final = 1.0
 LONGEST_PAUSE_SECS: Final = 30.0
+LIVED_SECS: Final = 10.0
+"""An instance that lived for so long begins the pauses anew."""
 
 
 class RestartPolicy:
@@ -14,8 +16,10 @@ class RestartPolicy:
         self._max_restarts = max_restarts
         self._window_secs = window_secs
         self._deaths: deque[float] = deque()
-        self._pause_secs = 0.0
         self.restarts = 0
+        self._pause_secs = 0.0
+        self._began_at: float | None = None
+        """When the newest instance began, its pause included; None before the first death."""
 
     def may_restart(self, now: float, *, counts: bool) -> bool:
         """Note a death at `now`; False when the task has died too often.
@@ -24,33 +28,25 @@ class RestartPolicy:
         """
         if counts:
             self._deaths.append(now)
-        self._forget_old(now)
+        while self._deaths and now - self._deaths[0] > self._window_secs:
+            self._deaths.popleft()
         if len(self._deaths) > self._max_restarts:
             return False
         self.restarts += 1
         return True
 
-    def pause_before_restart(self, now: float, *, counts: bool) -> float:
-        """Note a death at `now` that does not end the run; return the pause before the next instance, in seconds.
-
-        The first death that counts, and a few that do not, cause no pause. Further ones within the window double it, up to 30 s.
-        """
-        self.restarts += 1
-        self._deaths.append(now)
-        self._forget_old(now)
-        if len(self._deaths) <= (1 if counts else self._max_restarts):
+    def pause_secs(self, now: float) -> float:
+        """Note a death at `now`; return the pause before the next instance, in seconds: none, or, after a short life, twice the last one."""
+        if self._began_at is None or now - self._began_at >= LIVED_SECS:
             self._pause_secs = 0.0
         else:
             self._pause_secs = _grown(self._pause_secs)
+        self._began_at = now + self._pause_secs
         return self._pause_secs
 
-    def note_renewal(self) -> None:
-        """Count an instance that was renewed after failing inputs; this is no death."""
+    def note_restart(self) -> None:
+        """Count an instance that was replaced, where that ends no run."""
         self.restarts += 1
-
-    def _forget_old(self, now: float) -> None:
-        while self._deaths and now - self._deaths[0] > self._window_secs:
-            self._deaths.popleft()
 
 
 class FailureStreak:

@@ -38,6 +38,7 @@ class SpoutExecutor(Executor):
     """The actor of one spout task."""
 
     core: SpoutCore
+    paces_restarts = True  # each instance reads its source again, and may claim a durable epoch
 
     def __init__(
         self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing], window: PendingWindow | None = None
@@ -69,6 +70,8 @@ class SpoutExecutor(Executor):
         """Said by the spout: a poll by time would find nothing to do."""
         self.broken: ComponentError | None = None
         """Set when a generator broke: the run drains and ends with it (ACK-13)."""
+        self._progress: int | None = None
+        """As the last instance said it at its death; None: it has none of its own."""
         self._window = window
         self._pause_secs = FIRST_PAUSE_SECS
         self._context: ExecutorContext | None = None
@@ -111,8 +114,10 @@ class SpoutExecutor(Executor):
         self.core.drop_instance()  # its message ids may lead back to the run, which no garbage collector sees
 
     def _settled(self) -> int:
-        """A spout that dies of each verdict gets no further."""
-        return self.core.handed_out
+        """Count what an instance got done: a spout that dies of each verdict gets no further."""
+        if isinstance(self.component, SpoutPortUser):
+            self._progress = self.component.progress
+        return self.core.handed_out if self._progress is None else self._progress
 
     def _fail_instance(self, failure: Failure) -> None:
         """The trees of a dead instance are dropped; its source replays them (ACK-13)."""

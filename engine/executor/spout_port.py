@@ -38,6 +38,9 @@ class ExecutorSpoutPort:
         executor = self._executor
         return [spec for spec, _ in executor.around.topology.subscribers(executor.place.component_id, stream)]
 
+    def report(self, error: BaseException, next_step: str) -> None:
+        self._executor.reporter.report(error, next_step=next_step)
+
     def poll_again(self) -> None:
         self._executor.poll_again()
 

@@ -64,6 +64,11 @@ class PositionKeeper:
         """True while what is done is more than what is recorded."""
         return self._prefix.done > self.recorded
 
+    @property
+    def done(self) -> int:
+        """Records that are done up to here, over all runs."""
+        return self._before + self._prefix.done
+
     def note_moved(self) -> None:
         """The done prefix has grown."""
         self._moved.set()

@@ -180,12 +180,17 @@ class FlowControlSpout(Spout, SpoutPortUser):
         assert self._controller is not None
         assert self._keeper is not None
         failure = self.context.failure or Failure(FAILED)
+        fatal: FatalError | None = None
         for position, record, *_ in self._controller.failed(message_id, failure, self.context.clock.now()):
             self._keeper.note_moved()
             try:
                 self.producer.give_up(position, record, failure)
-            except Exception as error:  # noqa: BLE001 - reported; the others of the pack go on
+            except FatalError as error:
+                fatal = error
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own; the others of the pack go on
                 self.collector.report_error(error)
+        if fatal is not None:
+            raise fatal
 
     @property
     def is_busy(self) -> bool:
@@ -194,6 +199,11 @@ class FlowControlSpout(Spout, SpoutPortUser):
             return False
         self._keeper.hurry()
         return True
+
+    @property
+    def progress(self) -> int | None:
+        """Return how many records are done, over all instances: without one more, a death counts."""
+        return None if self._keeper is None else self._keeper.done
 
     # What it shows
 

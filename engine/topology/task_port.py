@@ -72,6 +72,9 @@ class SpoutPort(Protocol):
     def subscribers(self, stream: str = DEFAULT_STREAM) -> "Sequence[ComponentSpec]":
         """Return the components that take in this stream, in the order of declaration."""
 
+    def report(self, error: BaseException, next_step: str) -> None:
+        """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""
+
     def poll_again(self) -> None:
         """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""
 
@@ -161,6 +164,11 @@ class SpoutPortUser:
     def is_busy(self) -> bool:
         """True while more follows by itself, though no tree is open: the run is not over, and a drain waits."""
         return False
+
+    @property
+    def progress(self) -> int | None:
+        """Return how far all instances together have come; a death without any counts (ACK-12). None: verdicts are progress."""
+        return None
 
 
 class BoltPortUser:

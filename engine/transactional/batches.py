@@ -1,7 +1,7 @@
 """What defines each batch: its metadata, and what the emitters have told of it (TX-7, TX-9). Plain, like the machine."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.errors import EngineBug, FatalError
@@ -179,15 +179,19 @@ class Batches:
         batch, committed = self._open[txid], self._committed
         return Record(committed.committed, committed.metadata, committed.positions, batch.metadata, dict(batch.shares))
 
-    def commit(self, txid: int, forgotten: Iterable[Partition] = ()) -> None:
-        """A txid is committed, and of partitions that are forgotten it need not be kept where they ended."""
+    def commit(self, txid: int) -> None:
+        """Note that a txid is committed."""
         batch = self._open.pop(txid)
         ends = {partition: share.metadata for partition, share in batch.shares.items() if partition != WHOLE}
-        positions = {**self._committed.positions, **ends}
-        for partition in forgotten:
-            if not any(partition in other.partitions for other in self._open.values()):
+        self._committed = Record(txid, batch.metadata, {**self._committed.positions, **ends})
+
+    def forget(self, partitions: Iterable[Partition]) -> None:
+        """Drop the positions of partitions that never come again, unless an open batch has them."""
+        positions = dict(self._committed.positions)
+        for partition in partitions:
+            if not any(partition in batch.partitions for batch in self._open.values()):
                 positions.pop(partition, None)
-        self._committed = Record(txid, batch.metadata, positions)
+        self._committed = replace(self._committed, positions=positions)
 
     @property
     def committed_record(self) -> Record:

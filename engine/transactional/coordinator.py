@@ -16,6 +16,7 @@ from engine.transactional.admission import Admission, Gate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
 from engine.transactional.awaits import let_go
 from engine.transactional.batches import Batches, Order, Shares
+from engine.transactional.host import call_timeout
 from engine.transactional.kinds import Answer, Outcome, has_partitions, replays_differ, source_of
 from engine.transactional.machine import Event, Machine, Phase, Step, Transaction
 from engine.transactional.spouts import AnySpout
@@ -75,6 +76,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._behind: set[int] = set()
         """Waiting until it is known where the batch before ended."""
         self._replay_timer: asyncio.Task[None] | None = None
+        self._forgetting: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
         self._open_metrics()
         self._gate = Gate(self._admissions, self.context)
@@ -96,6 +98,11 @@ class Coordinator(Spout, SpoutPortUser):
     def is_busy(self) -> bool:
         """True while a batch is open, though none of its trees may be."""
         return self._machine is not None and bool(self._machine.open)
+
+    @property
+    def progress(self) -> int:
+        """Return the newest committed txid: an instance that dies before its next commit got nothing done."""
+        return 0 if self._machine is None else self._machine.committed
 
     # Beginning batches
 
@@ -264,13 +271,40 @@ class Coordinator(Spout, SpoutPortUser):
         self._do(self._opened.on(attempt, Event.SAVED))
 
     def _note_committed(self, txid: int) -> None:
-        self._batches.commit(txid, self._source.forgotten())
+        self._batches.commit(txid)
         self._failures = 0
         self._committed_batches.add()
         self._newest.set(txid)
         began = self._began.pop(txid, None)
         if began is not None:
             self._secs.record(self.context.clock.now() - began)
+        if self._forgetting is None or self._forgetting.done():
+            self._forget()
+
+    def _forget(self) -> None:
+        """Ask for partitions that never come again. The commit is noted before, and what the user's method raises leaves it so."""
+        try:
+            given = self._source.forgotten()
+            if inspect.isawaitable(given):
+                self._forgetting = self.context.create_task(self._forget_later(given))
+            else:
+                self._batches.forget(self._source.checked_forgotten(given))
+        except FatalError:
+            raise
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own: nothing was awaited
+            self._tell_of_forgotten(error)
+
+    async def _forget_later(self, given: Awaitable[object]) -> None:
+        try:
+            async with call_timeout(self.context.config, "forgotten()"):
+                self._batches.forget(self._source.checked_forgotten(await given))
+        except FatalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's own
+            self._tell_of_forgotten(error)
+
+    def _tell_of_forgotten(self, error: BaseException) -> None:
+        self.port.report(error, "the batch is committed all the same; forgotten() is asked again behind the next one")
 
     async def close(self) -> None:
         """Write how far it has come, so that the next run has nothing to replay."""

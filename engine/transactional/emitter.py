@@ -65,7 +65,7 @@ class EmitterHost(Bolt, BoltPortUser):
     async def _emit(self, order: Order, tup: Tuple) -> None:
         if order.committed > self._committed:
             self._committed = order.committed
-            await self._call(self._opened.part.cleanup_before(order.committed + 1))
+            await self._clean_up_before(order.committed + 1)
         part = BatchPart(self._feed, order.attempt)
         collector = EmitterCollector(part, self.collector, digests=self._digests)
         try:
@@ -75,6 +75,15 @@ class EmitterHost(Bolt, BoltPortUser):
         self._digests = self._digests and all(share.digest is not None for share in shares.values())
         self.port.reply(tup, shares)
         self.port.emit_control((order.attempt, part.sent_by_task()), tup, REPORT_STREAM)
+
+    async def _clean_up_before(self, txid: int) -> None:
+        """Tell the user's part what is committed; what it raises is no fault of the batch that brought the news."""
+        try:
+            await self._call(self._opened.part.cleanup_before(txid))
+        except FatalError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the user's own
+            self.port.report(error, f"the batch goes on; those before {txid} are committed, and cleanup_before() is called again later")
 
     async def _call(self, result: Any) -> None:
         if inspect.isawaitable(result):

@@ -2,11 +2,11 @@
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Collection, Iterator, Mapping
+from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
-from engine.errors import FatalError
+from engine.errors import FatalError, UsageError
 from engine.kernel import DigestingEmitter
 from engine.topology import SpoutExhausted, TaskContext
 from engine.transactional.attempt import TransactionAttempt
@@ -107,9 +107,16 @@ class BatchSource(ABC):
     def _no_bool(self, given: object) -> FatalError:
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
 
-    def forgotten(self) -> Collection[Partition]:
-        """Return the partitions that never come again."""
+    def forgotten(self) -> object:
+        """Return what the user's part says of partitions that never come again; it may have to be awaited."""
         return ()
+
+    def checked_forgotten(self, given: object) -> list[Partition]:
+        """Return the names among them; raise UsageError where these are none."""
+        named = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
+        if named is None or not all(isinstance(each, (int, str)) for each in named):
+            raise UsageError(f"{self._what}.forgotten() returned {given!r}"[:300], hint="Return a list of partitions, which may be empty.")
+        return named
 
     @abstractmethod
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
@@ -144,7 +151,7 @@ class PartitionedSource(BatchSource):
 
     part: PartitionedCoordinator
 
-    def forgotten(self) -> Collection[Partition]:
+    def forgotten(self) -> object:
         return self.part.forgotten()
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:

@@ -49,7 +49,7 @@ class _Emitter(_Part):
         return None
 
     def cleanup_before(self, txid: int) -> Awaitable[None] | None:
-        """Forget what was kept for earlier txids: they are committed."""
+        """Forget what was kept for earlier txids: they are committed. If it raises, the error is reported, and the batch goes on."""
         return None
 
 
@@ -108,8 +108,11 @@ class PartitionedCoordinator(_Part):
     def partitions(self) -> Sequence[Partition] | Awaitable[Sequence[Partition]]:
         """Return the partitions of the next batch. Partition number i, as they stand here, is emitted by the task i modulo tasks."""
 
-    def forgotten(self) -> Collection[Partition]:
-        """Return partitions that never come again: where they ended is kept no longer, unless an open batch has them."""
+    def forgotten(self) -> Collection[Partition] | Awaitable[Collection[Partition]]:
+        """Return partitions that never come again: where they ended is kept no longer, unless an open batch has them.
+
+        Asked behind each commit. If it raises, the error is reported, and the positions stay until it is asked again.
+        """
         return ()
 
 

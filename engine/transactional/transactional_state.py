@@ -68,6 +68,11 @@ class TransactionalState:
             ) from error
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
+        except Exception as error:  # under on_error="fail" the transaction would wait for ever for a write that nobody repeats
+            raise FatalError(
+                f"topology {self._topology_name!r}: its transactions cannot be kept: {type(error).__name__}: {error}",
+                hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
+            ) from error
 
 
 class StoredRecord(NamedTuple):

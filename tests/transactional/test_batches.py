@@ -179,9 +179,11 @@ def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> N
     for txid in (1, 2):
         batches.begin(txid, ["a"])
         processed(batches, txid, {"a": Share(10 * txid, 5, 1)})
-    batches.commit(1, ["a"])
+    batches.commit(1)
+    batches.forget(["a"])
     assert batches.committed_record.positions == {"a": 10}
-    batches.commit(2, ["a"])
+    batches.commit(2)
+    batches.forget(["a"])
     assert batches.committed_record.positions == {}
 
 

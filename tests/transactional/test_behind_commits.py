@@ -1,0 +1,241 @@
+"""User code behind a commit's ack: what it raises is reported, and the commit is noted (TX-11). Deaths of a coordinator are paced."""
+
+import asyncio
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engine import ComponentError, FatalError, SpoutExhausted
+from engine.state import Ledger
+from engine.state.memory import MemoryProvider
+from engine.transactional import PartitionedCoordinator
+from tests.transactional.play import (
+    Batches,
+    BatchesCoordinator,
+    BatchesEmitter,
+    Partitions,
+    PartitionsCoordinator,
+    Store,
+    Stores,
+    play,
+    summing,
+)
+
+pytestmark = pytest.mark.guarantee("TX-11")
+DATA = {"a": [1, 2, 3, 4, 5], "b": [10, 20]}
+SUMS = {1: 33, 2: 7, 3: 5}
+
+
+def forgetting(forgotten: Any) -> Partitions:
+    """Return a spout whose coordinator has this `forgotten`."""
+
+    class Forgets(PartitionsCoordinator):
+        def forgotten(self) -> Any:
+            return forgotten(self)
+
+    class Spout(Partitions):
+        def coordinator(self) -> PartitionedCoordinator:
+            return Forgets(self)
+
+    return Spout(DATA)
+
+
+def raises(error: BaseException) -> Any:
+    def forgotten(coordinator: Any) -> Any:
+        raise error
+
+    return forgotten
+
+
+async def _raises_later(coordinator: Any) -> Any:
+    await asyncio.sleep(0)
+    raise ValueError("not now")
+
+
+FAULTS: dict[str, Any] = {
+    "raises": raises(ValueError("not now")),
+    "is cancelled": raises(asyncio.CancelledError()),
+    "raises later": _raises_later,
+    "gives a text": lambda coordinator: "a",
+    "gives nothing": lambda coordinator: None,
+    "gives what is no name": lambda coordinator: [["a"]],
+}
+
+
+@pytest.mark.parametrize("on_error", ["restart", "fail"])
+@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("pending", [1, 3])
+def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
+    store = Store()
+    config = {"on_error": on_error, "max_spout_pending": pending}
+    finished = play(summing(forgetting(FAULTS[fault]), store), config=config, limit_secs=10)
+    assert store.by_txid == SUMS
+    assert store.txids == [1, 2, 3]
+    assert {attempt.epoch for attempt, _ in store.commits} == {1}
+    assert finished.errors
+    assert all("the batch is committed all the same" in report.next_step for report in finished.errors)
+
+
+def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:
+    async def forgotten(coordinator: Any) -> Any:
+        await asyncio.Event().wait()
+
+    store = Store()
+    finished = play(summing(forgetting(forgotten), store), limit_secs=10)
+    assert store.by_txid == SUMS
+    assert finished.secs < 1
+
+
+def test_a_forgotten_may_be_async() -> None:
+    seen: list[list[Any]] = []
+
+    class Forgets(PartitionsCoordinator):
+        def is_ready(self) -> bool:
+            seen.append(sorted(self.positions))
+            return super().is_ready()
+
+        async def forgotten(self) -> list[str]:
+            return ["b"]
+
+        def partitions(self) -> list[str]:
+            return ["b", "a"] if not self.spout.new else ["a"]
+
+    class Spout(Partitions):
+        def coordinator(self) -> PartitionedCoordinator:
+            return Forgets(self)
+
+    store = Store()
+    play(summing(Spout({"a": [1] * 10, "b": []}), store), limit_secs=10)
+    assert seen[-1] == ["a"]
+
+
+def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable(tmp_path: Path) -> None:
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
+    with pytest.raises(ComponentError, match="for good"):
+        play(summing(forgetting(raises(FatalError("for good"))), store), config=config, limit_secs=10)
+    assert store.txids == [1]
+    play(summing(forgetting(lambda coordinator: ()), store), config=config)
+    assert store.txids == [1, 2, 3]
+    assert store.by_txid == SUMS
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
+    class Plain(BatchesEmitter):
+        def cleanup_before(self, txid: int) -> Any:
+            raise OSError(f"cannot clean up before {txid}")
+
+    class Later(BatchesEmitter):
+        async def cleanup_before(self, txid: int) -> None:
+            await asyncio.sleep(0)
+            raise OSError(f"cannot clean up before {txid}")
+
+    class Spout(Batches):
+        def emitter(self) -> Any:
+            return (Later if is_async else Plain)(self)
+
+    store, spout = Store(), Spout([[1], [2], [3]])
+    finished = play(summing(spout, store, emitters=2), limit_secs=10)
+    assert store.by_txid == {1: 1, 2: 2, 3: 3}
+    assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3]
+    assert "OSError: cannot clean up before 2" in {report.text for report in finished.errors}
+
+
+def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_run() -> None:
+    opened: list[int] = []
+
+    class Dies(BatchesCoordinator):
+        def open(self) -> None:
+            opened.append(1)
+
+        async def is_ready(self) -> bool:  # type: ignore[override]
+            if self.previous == 1:
+                await asyncio.sleep(0.05)  # batch 1 is processed, and not committed
+                raise ValueError("no second batch")
+            return super().is_ready()
+
+    class Spout(Batches):
+        def coordinator(self) -> Any:
+            return Dies(self)
+
+    class Slow(Stores):
+        async def finish_batch(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(1)
+            super().finish_batch()
+
+    store = Store()
+    with pytest.raises(ComponentError, match="no second batch"):
+        play(summing(Spout([[1], [2]]), store, stores=lambda: Slow(store)), config={"max_spout_pending": 2}, limit_secs=600)
+    assert len(opened) == 6
+
+
+def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_pauses() -> None:
+    opened: list[float] = []
+
+    class Dies(BatchesCoordinator):
+        def open(self) -> None:
+            opened.append(self.context.clock.now())
+            self.asked = 0
+
+        def is_ready(self) -> bool:
+            self.asked += 1
+            if self.asked > 1 and (self.previous or 0) < len(self.spout.batches):
+                raise ValueError("one batch is enough")
+            return super().is_ready()
+
+    class Spout(Batches):
+        def coordinator(self) -> Any:
+            return Dies(self)
+
+    store = Store()
+    play(summing(Spout([[number] for number in range(1, 31)]), store), limit_secs=600)
+    assert store.by_txid == {number: number for number in range(1, 31)}
+    pauses = [after - before for before, after in itertools.pairwise(opened)]
+    assert pauses[0] < 0.05
+    assert pauses[1:7] == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2], abs=0.05)
+    assert pauses[7:] == pytest.approx([5.0] * len(pauses[7:]), abs=0.05)
+
+
+def test_a_coordinator_that_lived_for_a_while_is_replaced_at_once() -> None:
+    opened: list[float] = []
+    died: list[float] = []
+
+    class Dies(BatchesCoordinator):
+        def open(self) -> None:
+            opened.append(self.context.clock.now())
+
+        def is_ready(self) -> bool:
+            now = self.context.clock.now()
+            if len(opened) > 3:
+                raise SpoutExhausted
+            if now - opened[-1] > 11:
+                died.append(now)
+                raise ValueError("enough")
+            return False
+
+    class Spout(Batches):
+        def coordinator(self) -> Any:
+            return Dies(self)
+
+    play(summing(Spout([]), Store()), limit_secs=600)
+    assert opened[1:] == pytest.approx(died, abs=0.02)
+
+
+class BadWrites(MemoryProvider):
+    def ledger(self, name: str) -> Ledger:
+        ledger = super().ledger(name)
+
+        async def write(changes: Any) -> None:
+            raise ValueError("a provider's own mistake")
+
+        ledger.write = write  # type: ignore[method-assign]
+        return ledger
+
+
+@pytest.mark.parametrize("on_error", ["restart", "fail"])
+def test_a_provider_that_raises_what_it_should_not_ends_the_run(on_error: str) -> None:
+    config = {"on_error": on_error, "state_provider": "tests.transactional.test_behind_commits:BadWrites"}
+    with pytest.raises(ComponentError, match="its transactions cannot be kept: ValueError: a provider's own mistake"):
+        play(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)
