@@ -170,6 +170,12 @@ class StateError(EngineError):
     """The state of a topology cannot be kept, read or found: a wrong key or value, a damaged store, another layout, another process."""
 
 
+class StateProviderError(StateError):
+    """The setting `state_provider` gives no provider: it names none, or making it raised."""
+
+    exit_status = 2
+
+
 class StateUnavailable(StateError):
     """A store cannot be reached just now; what was asked of it may be asked again."""
 

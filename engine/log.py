@@ -4,10 +4,11 @@ The engine only ever gets loggers and logs. `configure` is for the command line:
 its host as it is (RUN-5).
 """
 
+import contextlib
 import json
 import logging
 import sys
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from datetime import UTC, datetime
 from typing import Any, Final, TextIO
 
@@ -67,17 +68,24 @@ class JsonFormatter(logging.Formatter):
 class _StderrHandler(logging.StreamHandler[TextIO]):
     """Writes to what `sys.stderr` is at that moment, so that a live display may stand in for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: Callable[[], TextIO]) -> None:
         logging.Handler.__init__(self)
+        self._stream = stream
 
     @property
     def stream(self) -> TextIO:
         """The stream of this moment."""
-        return sys.stderr
+        return self._stream()
 
     @stream.setter
     def stream(self, value: TextIO) -> None:
         raise AttributeError("the stream of this handler is always sys.stderr")
+
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Tell of a record that cannot be logged, if that can be; whoever logs is not to blame."""
+        with contextlib.suppress(Exception):
+            super().handleError(record)
 
 
 def _is_told_elsewhere(record: logging.LogRecord) -> bool:
@@ -88,13 +96,13 @@ def _is_told_elsewhere(record: logging.LogRecord) -> bool:
     return record.name.partition(".")[0] in _CLIENTS and record.exc_info is None
 
 
-def configure(level: str, *, json_lines: bool = False) -> None:
+def configure(level: str, *, json_lines: bool = False, stream: Callable[[], TextIO] = lambda: sys.stderr) -> None:
     """Send all logging of this process, the user's included, to standard error; a second call replaces the first.
 
-    `level` is a name of the standard library's, in any case; above INFO, client libraries are left out where a component
-    reports the same. Called by the command line only.
+    `stream` says what that is now. `level` is a name of the standard library's, in any case; above INFO, client libraries are left out
+    where a component reports the same. Called by the command line only.
     """
-    handler = _StderrHandler()
+    handler = _StderrHandler(stream)
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
     root = logging.getLogger()
     for old in [old for old in root.handlers if isinstance(old, _StderrHandler)]:

@@ -7,7 +7,11 @@ import click
 from engine.cli import options
 from engine.cli.figures import aligned
 from engine.cli.load import load_topology
-from engine.topology import ComponentSpec, Topology, validate_run
+from engine.cli.output import standard_output
+from engine.config import Config
+from engine.errors import TopologyError
+from engine.state import provider_of
+from engine.topology import ComponentSpec, Topology, run_faults, trial_faults
 
 
 @click.command("check", short_help="Say what is wrong with a topology file.")
@@ -16,7 +20,8 @@ from engine.topology import ComponentSpec, Topology, validate_run
 def command(spec: str, flags: tuple[str, ...], config_file: Path | None) -> int:
     """Import FILE, build its topology, judge it with the settings it would run with, and list its components.
 
-    Every fault is reported at once, each with its fix, and the exit status is 2. Nothing is opened or prepared.
+    Every fault is reported at once, each with its fix, and the exit status is 2. Each factory makes an instance, as a run
+    would at its start; nothing is opened or prepared.
 
     \b
       check topology.py
@@ -24,9 +29,18 @@ def command(spec: str, flags: tuple[str, ...], config_file: Path | None) -> int:
     """
     loaded = load_topology(spec)
     config = options.settings_of(flags, config_file, loaded).config
-    validate_run(loaded.topology, config)
-    click.echo(describe(loaded.topology, str(loaded.path)))
+    judge(loaded.topology, config)
+    click.echo(describe(loaded.topology, str(loaded.path)), file=standard_output())
     return 0
+
+
+def judge(topology: Topology, config: Config) -> None:
+    """Raise TopologyError, or StateProviderError, where a run would be refused with these settings."""
+    faults = [*run_faults(topology, config), *trial_faults(topology)]
+    if faults:
+        raise TopologyError(faults, topology_name=topology.name)
+    if topology.keeps_something:
+        provider_of(config.state_provider)
 
 
 def describe(topology: Topology, place: str) -> str:

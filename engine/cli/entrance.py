@@ -89,6 +89,12 @@ def enter(program: click.Group, arguments: list[str] | None = None) -> None:
 
 def run(program: click.Group, arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status; `arguments` are those of the process by default."""
+    with output.kept():
+        return _run_and_write(program, arguments)
+
+
+def _run_and_write(program: click.Group, arguments: list[str] | None) -> int:
+    """Run it, and see to what could not be written."""
     status, error = 0, None
     try:
         status = _run(program, arguments)

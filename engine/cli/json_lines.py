@@ -5,10 +5,9 @@ last, once, `end` (exit_status, state, summary, error, and the last snapshot).
 """
 
 import json
-import sys
 from typing import Any
 
-from engine.cli.output import write_line
+from engine.cli.output import standard_output, write_line
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot, error_dict
 from engine.errors import EngineError
@@ -71,4 +70,5 @@ def error_fields(error: EngineError) -> dict[str, Any]:
 def write_event(event: str, **values: Any) -> None:
     """Write one object."""
     line = json.dumps({"event": event, **values}, ensure_ascii=False)
-    write_line(line.encode(errors="backslashreplace").decode(), sys.stdout)  # a lone surrogate, which UTF-8 has not, as JSON escapes it
+    text = line.encode(errors="backslashreplace").decode()  # a lone surrogate, which UTF-8 has not, as JSON escapes it
+    write_line(text, standard_output())

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, Literal, TextIO
 
+from engine.cli.output import restore, tell
 from engine.clock import Clock
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ class LiveDisplay:
 
         live = Live(console=self._console, auto_refresh=False, redirect_stdout=False, redirect_stderr=False)
         live.start()
+        restore()
         self._live, self._streams = live, (sys.stdout, sys.stderr)
         sys.stderr = AboveTable(self._console, sys.stderr)
         if sys.stdout.isatty():
@@ -54,7 +56,7 @@ class LiveDisplay:
     def note(self, text: str) -> None:
         """Write it above the table."""
         if self._console is None:
-            print(text, file=sys.stderr)
+            tell(text)
         else:
             self._console.print(text, style="bold yellow", markup=False, highlight=False)
 

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 from engine.cli.candidates import Candidate, choose, is_builder
+from engine.cli.output import restore
 from engine.cli.user_file import UserFile, split_spec
 from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
@@ -36,10 +37,22 @@ def load_topology(spec: str) -> LoadedTopology:
     """Return the topology that `path.py`, or `path.py:name`, means; call it while no event loop runs in this thread."""
     path, name = split_spec(spec, TopologyFileError)
     file = UserFile(path, "topology", TopologyFileError)
-    module = file.load()
-    candidate = choose(module, path, name)
-    topology = _topology_of(candidate, file)
+    try:
+        module = file.load()
+        topology = _topology_of(_chosen(module, file, name), file)
+    finally:
+        restore()
     return LoadedTopology(topology, path, topology.config if topology.config is not None else _config_of(module))
+
+
+def _chosen(module: ModuleType, file: UserFile, name: str | None) -> Candidate:
+    """Return the candidate; what stands in the file may be of any kind, and raise wherever it is looked at."""
+    try:
+        return choose(module, file.path, name)
+    except (KeyboardInterrupt, TopologyFileError):
+        raise
+    except BaseException as error:
+        raise file.raised(error, "while its topology was looked for", "Correct the file, or name the topology: FILE:NAME.") from error
 
 
 def _topology_of(candidate: Candidate, file: UserFile) -> Topology:

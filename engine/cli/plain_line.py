@@ -1,13 +1,12 @@
 """One plain line at a time on standard error, for logs and pipes; at the end all figures once."""
 
-import sys
 from typing import Any
 
 from engine.cli import figures
 from engine.cli.figures import amount_text, count_text, known_sum, ms_text, percent_text, rate_text
 from engine.cli.flow_tables import flow_tables, flow_texts
 from engine.cli.label_tables import label_tables
-from engine.cli.output import write_line
+from engine.cli.output import standard_error, write_line
 from engine.cli.view import Outcome
 from engine.cluster.snapshot import Snapshot, capacity, rate
 from engine.executor.error_report import ErrorReport
@@ -86,4 +85,4 @@ def _lags(now: Snapshot) -> list[str]:
 
 
 def _say(text: str) -> None:
-    write_line(text, sys.stderr)
+    write_line(text, standard_error())

@@ -9,6 +9,7 @@ import click
 from engine import log
 from engine.cli import options, settings
 from engine.cli.load import LoadedTopology, load_topology
+from engine.cli.output import standard_error
 from engine.cli.session import run_in_terminal
 from engine.cli.view import ViewName
 from engine.errors import EngineError
@@ -65,7 +66,7 @@ def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, 
     as_json = bool(switches["as_json"])
     if as_json and switches["plain"]:
         raise click.UsageError("--json and --plain are two ways to show the same. Choose one.")
-    log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]))
+    log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]), stream=standard_error)
     try:
         loaded = _load(spec, needed=not switches["show_config"])
         flags += ("full_traceback=true",) * bool(switches["full_traceback"])

@@ -2,19 +2,24 @@
 
 import asyncio
 import logging
-import sys
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from typing import Final
 
 from engine.cli.durations import duration_text
+from engine.cli.output import tell
 from engine.cli.show_error import show_error
 from engine.cli.terminal import ShownRun, TerminalSession, refuse_running_loop
 from engine.cli.view import Outcome, View, ViewName, make_view
 from engine.cluster.snapshot import Snapshot
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError
-from engine.executor.error_report import LOGGER
+from engine.executor.error_report import LOGGER, ErrorReport
 from engine.topology import Topology
+
+RECENT_ERRORS: Final = 20
+"""So many reports are shown at the end, where the log was told to leave them out."""
 
 
 def run_in_terminal(
@@ -30,12 +35,13 @@ def run_in_terminal(
     shown = make_view(view, settings.stats_interval_secs) if isinstance(view, str) else view
     patience = f"open trees get {duration_text(settings.drain_timeout_secs)}"
     session = TerminalSession[Snapshot](topology.name, shown, patience=patience, for_secs=for_secs)
-    ended = session.play(_started(topology, settings, shown, session), lambda: _new_loop(settings))
+    reports: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
+    ended = session.play(_started(topology, settings, shown, session, reports), lambda: _new_loop(settings))
     outcome = Outcome(ended.exit_status, ended.snapshot, ended.error)
     session.tell(shown.end, outcome)
     if outcome.error is not None:
         if isinstance(outcome.error, ComponentError) and not LOGGER.isEnabledFor(logging.ERROR):
-            _show_reports(outcome)
+            _show_reports(outcome.error, reports)
         show_error(outcome.error)
     return outcome
 
@@ -55,18 +61,21 @@ def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
 
 
 @asynccontextmanager
-async def _started(topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot]) -> AsyncIterator[ShownRun[Snapshot]]:
-    """Start the run, and have the view hear of the errors of its components."""
+async def _started(
+    topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
+) -> AsyncIterator[ShownRun[Snapshot]]:
+    """Start the run, and have the view hear of the errors of its components; `reports` hears of those of the start, too."""
     from engine.cluster.local_cluster import run
 
-    async with run(topology, config) as running:
+    begun = run(topology, config)
+    begun.on_report.append(reports.append)
+    async with begun as running:
         running.on_report.append(lambda report: session.tell(view.report, report))
         yield running
 
 
-def _show_reports(outcome: Outcome) -> None:
+def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:
     """Write the reports of the task that ended the run, which the log was told to leave out."""
-    error, now = outcome.error, outcome.snapshot
-    for report in now.errors if now is not None and isinstance(error, ComponentError) else ():
-        if report.component_id == getattr(error, "component_id", None):
-            print(report.describe(), file=sys.stderr)
+    for report in reports:
+        if report.component_id == error.component_id:
+            tell(report.describe())

@@ -1,16 +1,15 @@
 """How an error of the engine looks to a person: its text, where it came from, the fix; a traceback only for our own bugs."""
 
 import os
-import sys
 import traceback
 
-from engine.cli.output import tell
+from engine.cli.output import standard_error, tell
 from engine.errors import EngineBug, EngineError
 
 
 def show_error(error: EngineError) -> None:
     """Write an error to standard error."""
-    colors = sys.stderr.isatty() and "NO_COLOR" not in os.environ
+    colors = standard_error().isatty() and "NO_COLOR" not in os.environ
     text = error_text(error)
     if colors:
         text = text.replace("Error:", "\x1b[1;31mError:\x1b[0m", 1).replace("\nFix:", "\n\x1b[1;32mFix:\x1b[0m")

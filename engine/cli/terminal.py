@@ -13,7 +13,9 @@ from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 from engine.cli.durations import duration_text
 from engine.cli.interrupts import STOPPED, Interrupts
 from engine.cli.leftovers import close_runner
-from engine.errors import ConfigError, EngineError, UsageError
+from engine.cli.output import restore
+from engine.errors import ConfigError, EngineError, FatalError, UsageError
+from engine.raised import raised_text
 
 LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
 _S = TypeVar("_S")
@@ -88,8 +90,10 @@ class TerminalSession(Generic[_S]):
                     return runner.run(playing)
                 finally:
                     close_runner(runner)
-            except KeyboardInterrupt:
-                return self._ending(STOPPED)
+            except (KeyboardInterrupt, SystemExit) as error:
+                if self._interrupts.count:
+                    return self._ending(STOPPED)
+                return self._ending(1, _ended_by(error))
             except ConfigError as error:
                 return self._ending(error.exit_status, error)
             finally:
@@ -190,6 +194,14 @@ class TerminalSession(Generic[_S]):
         self._drain("nobody reads the output")
 
 
+def _ended_by(error: BaseException) -> EngineError:
+    """Return the error for what ended the program from within, without a signal; its notes name the component where that is known."""
+    ending = FatalError(f"user code raised {raised_text(error)}", hint="Let it raise an Exception, or FatalError to end the run.")
+    for note in getattr(error, "__notes__", ()):
+        ending.add_note(note)
+    return ending
+
+
 def refuse_running_loop(caller: str, instead: str) -> None:
     """Raise UsageError inside an event loop: who runs something in a terminal makes one."""
     try:
@@ -201,6 +213,7 @@ def refuse_running_loop(caller: str, instead: str) -> None:
 
 def _discard_output() -> None:
     """Send what is still to be written to where nobody looks, so that the flush at exit does not fail again."""
+    restore()
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:

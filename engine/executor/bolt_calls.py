@@ -13,7 +13,7 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.executor.bolt_collector import CURRENT_CALL, Call
-from engine.executor.ending import end_all, is_cancelled_from_outside
+from engine.executor.ending import end_all, is_cancelled_from_outside, without_exits
 from engine.kernel import StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, ComponentSettings, call_kind
@@ -74,7 +74,7 @@ class BoltCalls:
         if self._width == 1 and self._pool is None:
             await self.run_alone(tup)
         else:
-            aio_task = self._executor.around.loop.create_task(self._one(tup))
+            aio_task = self._executor.around.loop.create_task(self._without_exit(tup))
             self._tasks[aio_task] = tup
             aio_task.add_done_callback(self._ended)
         await self.yield_in_time()
@@ -111,6 +111,9 @@ class BoltCalls:
         if raised is not None:
             await executor.survive_call(raised, tup)
             del raised
+
+    async def _without_exit(self, tup: Tuple) -> None:
+        await without_exits(self._one(tup))
 
     async def _one(self, tup: Tuple) -> None:
         """One call among several in flight."""

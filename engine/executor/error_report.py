@@ -10,6 +10,7 @@ from engine.clock import Clock
 from engine.errors import EngineError, UsageError, with_hint
 from engine.executor.tracebacks import user_traceback
 from engine.log import TaskLogger
+from engine.raised import own_text
 
 LOGGER: Final = logging.getLogger("engine.executor")
 MOST_REPORTS: Final = 5
@@ -144,21 +145,12 @@ def error_text(error: BaseException) -> str:
     """Return `KeyError: 'word'`, with the hint of an error of the engine."""
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
-    return shorten(f"{type(error).__name__}: {_own_text(error)}".rstrip(": "), 2000)
+    return shorten(f"{type(error).__name__}: {own_text(error)}".rstrip(": "), 2000)
 
 
 def failure_text(error: BaseException) -> str | None:
     """Return what a FailTuple says; None where it says nothing."""
-    return shorten(_own_text(error), 2000) or None
-
-
-def _own_text(error: BaseException) -> str:
-    try:
-        return str(error)
-    except (KeyboardInterrupt, SystemExit):
-        raise
-    except BaseException as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
-        return f"its text cannot be shown, {type(second).__name__}"
+    return shorten(own_text(error), 2000) or None
 
 
 def shown(tup: object, most: int = 500) -> str:

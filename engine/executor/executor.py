@@ -8,13 +8,21 @@ from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.executor.doorbell import Doorbell
-from engine.executor.ending import CLOSE_TIMEOUT_SECS, end_all, end_in_time, is_cancelled_from_outside, take_cancellations_back
+from engine.executor.ending import (
+    CLOSE_TIMEOUT_SECS,
+    PROGRAMS_END_HINT,
+    end_all,
+    end_in_time,
+    is_cancelled_from_outside,
+    take_cancellations_back,
+)
 from engine.executor.error_report import error_text
 from engine.executor.restart_policy import FailureStreak, RestartPolicy
 from engine.executor.slow_calls import SlowCalls
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.executor.task_context import BackgroundTasks, ExecutorContext
 from engine.kernel import TaskCore, Tuple
+from engine.raised import raised_text
 from engine.topology import ComponentSpec
 
 ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
@@ -85,6 +93,8 @@ class Executor(ABC):
                 if isinstance(raised, asyncio.CancelledError) and is_cancelled_from_outside():
                     raise
                 error = raised
+            except BaseException as raised:
+                raise self._unsurvivable(raised) from raised
             if error is None:
                 return
             await self._retire_instance(call_close=True)
@@ -136,19 +146,26 @@ class Executor(ABC):
                     self._judge(raised)
         except ComponentError as error:
             self.around.give_up(error)
+        except (KeyboardInterrupt, SystemExit) as error:
+            self.around.give_up(self._unsurvivable(error))
         except Exception as error:  # noqa: BLE001 - handed to whoever awaits the run
             message = f"its executor failed: {error_text(error)}"
             hint = "This is a bug in the engine. Please report this text."
             self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
 
     def _ended(self, aio_task: "asyncio.Task[None]") -> None:
-        """The component raised what is not to be survived: GeneratorExit, or a BaseException of somebody's own. The run ends of it."""
+        """The component raised what is not to be survived: SystemExit, or a BaseException of somebody's own. The run ends of it."""
         error = None if aio_task.cancelled() else aio_task.exception()
-        if error is None or isinstance(error, (KeyboardInterrupt, SystemExit)):  # those two asyncio raises in the loop's host
-            return
-        message = f"raised {error_text(error)}, which is not an Exception"
-        hint = "Components raise Exceptions; BaseException is for what ends a program."
-        self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
+        if error is not None and not isinstance(error, KeyboardInterrupt):  # that one asyncio raises in the loop's host
+            self.around.give_up(self._unsurvivable(error))
+
+    def _unsurvivable(self, error: BaseException) -> ComponentError:
+        """Return what ends the run for what is no Exception. Raise KeyboardInterrupt again: somebody may have pressed Ctrl-C."""
+        if isinstance(error, KeyboardInterrupt):
+            error.add_note(f"raised in {self.spec.kind} {self.place.component_id!r} (task {self.place.task_id})")
+            raise error
+        message = f"raised {raised_text(error)}, which is not an Exception"
+        return ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=PROGRAMS_END_HINT)
 
     def _judge(self, raised: asyncio.CancelledError) -> None:
         """Raise what ends the coroutine; a kill, or a CancelledError that is the component's own, ends its instance only.
@@ -261,7 +278,7 @@ class Executor(ABC):
         try:
             if not await end_in_time(self.call(close), CLOSE_TIMEOUT_SECS):
                 self._tell_of_ends((), 1)
-        except (KeyboardInterrupt, SystemExit):
+        except KeyboardInterrupt:
             raise
         except BaseException as error:
             if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
@@ -273,7 +290,8 @@ class Executor(ABC):
     def _tell_of_ends(self, errors: Sequence[BaseException], resisting: int) -> None:
         """Report how the cancelled work of an instance ended."""
         for error in errors:
-            self.reporter.report(error, next_step="nothing: the instance is closed")
+            if not isinstance(error, KeyboardInterrupt):  # it has gone through the loop to whoever runs it
+                self.reporter.report(error, next_step="nothing: the instance is closed")
         if resisting:
             self.reporter.warn(
                 f"{resisting} coroutine{'s' * (resisting > 1)} of {self.spec.kind} {self.place.component_id!r} did not end within "

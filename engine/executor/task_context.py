@@ -7,7 +7,7 @@ from typing import Any, cast
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
-from engine.executor.ending import end_all
+from engine.executor.ending import end_all, without_exits
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.metrics import TaskLabels
 from engine.names import DEFAULT_STREAM, did_you_mean
@@ -27,7 +27,8 @@ class BackgroundTasks:
 
     def create(self, coroutine: Coroutine[Any, Any, object]) -> asyncio.Task[Any]:
         """Start one."""
-        aio_task = self._loop.create_task(coroutine, name=self._name)
+        aio_task = self._loop.create_task(without_exits(coroutine), name=self._name)
+        aio_task.add_done_callback(lambda _: coroutine.close())  # where it was cancelled before its first step
         self._tasks.add(aio_task)
         aio_task.add_done_callback(self._ended)
         return aio_task

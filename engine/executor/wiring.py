@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from engine.errors import ComponentError
-from engine.executor.error_report import error_text
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.executor.task_context import ExecutorContext, NoBackgroundTasks
 from engine.kernel import Choice, Mailbox, Outlet, OutStream, Source, TaskCore
+from engine.raised import raised_text
 from engine.topology import (
     All,
     ComponentSpec,
@@ -91,8 +91,10 @@ class _EmittingTask:
         try:
             copy = grouping.create()
             copy.prepare(context, stream, task_ids)
-        except Exception as error:
-            message = f"its custom grouping of stream {stream!r} could not be prepared: {error_text(error)}"
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            message = f"its custom grouping of stream {stream!r} could not be prepared: {raised_text(error)}"
             raise ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint="Fix its prepare().") from error
         choose, source_task = copy.choose_tasks, self.place.task_id
         return lambda values: choose(source_task, values)

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StateError
+from engine.errors import StateError, StateProviderError
 from engine.names import did_you_mean
+from engine.raised import raised_text, user_places
 from engine.state.api import StateProvider
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeeper://host:2181/path, or yours: package.module:function?url"
@@ -69,10 +70,24 @@ SCHEMES: Final[Mapping[str, Callable[[str], StateProvider]]] = {
 
 
 def provider_of(url: str) -> StateProvider:
-    """Return the provider that a URL names, not opened yet; raise StateError where it names none.
+    """Return the provider that a URL names, not opened yet; raise StateProviderError where it names none, or making it raises.
 
     `package.module:name` calls that function, without arguments or, behind a `?`, with the rest of the text.
     """
+    try:
+        return _made(url)
+    except KeyboardInterrupt:
+        raise
+    except StateError as error:
+        raise StateProviderError(error.message, hint=error.hint) from error
+    except BaseException as error:
+        if not user_places(error):
+            raise  # no line of the user's led to it
+        text = f"state_provider={url!r}: making the provider raised {raised_text(error)}"
+        raise StateProviderError(text, hint="Correct it; what needs the world belongs in its open().") from error
+
+
+def _made(url: str) -> StateProvider:
     scheme, separator, _ = url.partition("://")
     if separator and scheme in SCHEMES:
         return SCHEMES[scheme](url)

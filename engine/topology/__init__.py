@@ -2,7 +2,7 @@
 
 from engine.topology.bolt import BasicBolt, BasicResult, Bolt, BoltBase, FailTuple
 from engine.topology.builder import TopologyBuilder
-from engine.topology.calls import CallKind, call_kind
+from engine.topology.calls import CallKind, call_kind, takes
 from engine.topology.collector import Anchors, BasicCollector, BoltCollector, OutputCollector, SpoutCollector, Tuple
 from engine.topology.context import TaskContext, UserCounter, UserGauge, UserHistogram
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
@@ -28,7 +28,8 @@ from engine.topology.inlet import Inlet, InletClosed, InletHandle, RunEnded
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
 from engine.topology.spout import MaxSpoutPending, OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
-from engine.topology.validate import config_of_run, validate_run
+from engine.topology.trial import trial_faults
+from engine.topology.validate import config_of_run, run_faults, validate_run
 from engine.topology.values import Values, wrong_values
 
 __all__ = [
@@ -94,7 +95,10 @@ __all__ = [
     "config_of_run",
     "declare_streams",
     "decorated_fields",
+    "run_faults",
     "spout",
+    "takes",
+    "trial_faults",
     "validate_run",
     "wrong_values",
 ]

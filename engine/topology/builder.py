@@ -8,10 +8,11 @@ from typing import Any, Final, Protocol, cast
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_writable
+from engine.raised import raised_text, user_places
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
 from engine.topology.settings import collect_settings, is_count
-from engine.topology.spec import ComponentSpec, InstanceFactory, Kind, Subscription, Topology
+from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
 from engine.topology.stream import NO_STREAMS, Streams, declare_streams
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
@@ -92,7 +93,7 @@ class TopologyBuilder:
         unknown: set[str] = set()
         components: dict[str, ComponentSpec] = {}
         for declaration in self._declarations:
-            judged = self._judge(declaration)
+            judged = self._judged(declaration)
             faults.extend(judged.faults)
             component_id: object = declaration.component_id
             if not isinstance(component_id, str):
@@ -115,6 +116,18 @@ class TopologyBuilder:
         declaration = Declaration(component_id, kind, given, parallelism, dict(keywords))
         self._declarations.append(declaration)
         return declaration
+
+    def _judged(self, declaration: "Declaration") -> "Judged":
+        """Return what `_judge` does; an attribute of the user's that raises is one fault among the others."""
+        try:
+            return self._judge(declaration)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if not user_places(error):
+                raise  # no line of the user's led to it
+            fault = f"{declaration.where}: looking at it raised {raised_text(error)}. Let its attributes return values."
+            return Judged(_unknown(declaration), [fault], streams_known=False, declared=None)
 
     def _judge(self, declaration: "Declaration") -> "Judged":
         """Return the component that a declaration means, and its own faults."""
@@ -149,6 +162,13 @@ class Judged:
     streams_known: bool
     declared: object
     """Where its attributes are read: its class or an instance, None where there is neither."""
+
+
+def _unknown(declaration: Declaration) -> ComponentSpec:
+    """Return a component of which nothing is known but how it was declared."""
+    factory = cast(InstanceFactory, declaration.factory)
+    inputs = tuple(declaration.subscriptions)
+    return ComponentSpec(declaration.component_id, declaration.kind, factory, 1, NO_STREAMS, inputs, ComponentSettings())
 
 
 def judge(declaration: Declaration) -> Judged:

@@ -44,6 +44,17 @@ def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
     return tuple(parameter.name for parameter in parameters if parameter.default is parameter.empty and parameter.kind not in optional)
 
 
+def takes(function: Callable[..., Any], arguments: int) -> bool:
+    """Tell whether a function can be called with so many arguments; True where its signature cannot be read."""
+    try:
+        inspect.signature(function).bind(*[None] * arguments)
+    except ValueError:
+        return True
+    except TypeError:
+        return False
+    return True
+
+
 def function_name(function: Callable[..., Any]) -> str:
     """Return what a person calls this function."""
     while isinstance(function, functools.partial):

@@ -1,12 +1,12 @@
 """From what a user gives to `set_spout` or `set_bolt` to something that makes one instance for each task."""
 
 import inspect
-import traceback
 import weakref
 from collections.abc import Callable
 from typing import Any, Protocol, TypeAlias
 
 from engine.errors import UsageError, with_hint
+from engine.raised import raised_text
 from engine.topology.bolt import BoltBase
 from engine.topology.calls import function_name, missing_arguments
 from engine.topology.spec import Kind
@@ -69,7 +69,9 @@ class Factory:
                 raise
             except UsageError as error:
                 raise FactoryFault(with_hint(error.message, error.hint)) from error
-            except Exception as error:
+            except KeyboardInterrupt:
+                raise
+            except BaseException as error:
                 raise FactoryFault(_raised(error)) from error
         return self._first
 
@@ -176,20 +178,16 @@ def read_attribute(declared: object, name: str) -> object:
     """Return what a component declares by an attribute, None where it has none; raise FactoryFault where a property of it raises."""
     try:
         return getattr(declared, name) if hasattr(type(declared), name) else getattr(declared, name, None)
-    except Exception as error:
-        raise FactoryFault(f"its {name} raised {_raised_text(error)}. Let the property return a value.") from error
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise FactoryFault(f"its {name} raised {raised_text(error)}. Let the property return a value.") from error
 
 
-def _raised_text(error: Exception) -> str:
-    frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
-    return f"{type(error).__name__}: {error}{place}"
-
-
-def _raised(error: Exception) -> str:
+def _raised(error: BaseException) -> str:
     is_abstract = isinstance(error, TypeError) and str(error).startswith("Can't instantiate abstract class")
     fix = "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
-    return f"its factory raised {_raised_text(error)}. {'Define it.' if is_abstract else fix}"
+    return f"its factory raised {raised_text(error)}. {'Define it.' if is_abstract else fix}"
 
 
 def _name(given: object) -> str:

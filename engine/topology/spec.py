@@ -1,6 +1,6 @@
 """A topology as data: what `TopologyBuilder.build()` returns and every later layer reads."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
@@ -93,6 +93,16 @@ class RunPreparation(Protocol):
         """Give it back, when every component is closed."""
 
 
+class MakesPreparation(Protocol):
+    """Makes the preparation of each run of a topology."""
+
+    def __call__(self, topology: "Topology", config: "Config", clock: "Clock") -> RunPreparation:
+        """Return what a run needs before it begins."""
+
+    def trial_faults(self, topology: "Topology") -> Iterable[str]:
+        """Return what is wrong with what its runs make at their start."""
+
+
 Edge: TypeAlias = tuple[str, str]
 """(source, target), by component id."""
 
@@ -107,7 +117,7 @@ class Topology:
     name: str
     components: Mapping[str, ComponentSpec]
     config: "Config | None" = None
-    prepares: "Callable[[Topology, Config, Clock], RunPreparation] | None" = None
+    prepares: MakesPreparation | None = None
     """Makes the topology that runs of the one that the user described, where that is another: a transactional one."""
 
     @property
@@ -119,6 +129,11 @@ class Topology:
     def bolts(self) -> tuple[ComponentSpec, ...]:
         """The bolts, in the order of declaration."""
         return tuple(spec for spec in self.components.values() if spec.kind == "bolt")
+
+    @property
+    def keeps_something(self) -> bool:
+        """True where the runs keep something in the state provider: state, positions, or how far the transactions are."""
+        return self.prepares is not None or any(spec.keeps_state or spec.keeps_position for spec in self.components.values())
 
     def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
         """Return who takes in this stream, and how, in the order of declaration."""

@@ -67,8 +67,7 @@ def run_faults(topology: Topology, config: Config) -> list[str]:
     found += [*_position_faults(topology, config), *_adapted_faults(topology, config)]
     if topology.prepares is not None and config.acker_executors == 0:
         found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
-    keeps_something = any(spec.keeps_state or spec.keeps_position for spec in topology.components.values())
-    if config.standby and topology.prepares is None and not keeps_something:
+    if config.standby and not topology.keeps_something:
         found.append("standby=True waits for the process that has the topology's state, and this topology keeps none. Leave it at False.")
     return found
 

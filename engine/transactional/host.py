@@ -11,6 +11,7 @@ from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter
 from engine.names import COMMIT_STREAM, REPORT_STREAM
+from engine.raised import own_text
 from engine.topology import Bolt, ComponentSpec, Fields, Tuple, wrong_values
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
@@ -257,7 +258,7 @@ def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
 
 def failure_text(error: BaseException) -> str:
     """What an error says, for a Failure: without a hint, which its report has."""
-    text = error.message if isinstance(error, EngineError) else str(error)
+    text = error.message if isinstance(error, EngineError) else own_text(error)
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 

@@ -1,13 +1,15 @@
 """From a transactional topology as the user described it to the one that runs (docs/decisions/0004)."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
 from engine.clock import Clock
 from engine.config import Config
+from engine.errors import FatalError, TopologyError, with_hint
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
+from engine.raised import raised_text
 from engine.state import provider_of
 from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
 from engine.transactional.admission import Admission
@@ -16,7 +18,7 @@ from engine.transactional.batch_host import BatchHost
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
 from engine.transactional.emitter import EmitterHost
 from engine.transactional.host import REPORT_FIELDS, Place
-from engine.transactional.kinds import has_partitions, replays_differ
+from engine.transactional.kinds import emitter_of, has_partitions, replays_differ, source_of
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
 
@@ -73,7 +75,9 @@ class TransactionalRun:
         return ComponentSpec(component_id, "spout", make, 1, streams, (), settings, renewed_at_each_error=True)
 
     def _emitter(self, spec: ComponentSpec, coordinator: str) -> ComponentSpec:
-        emitter = spec.factory.create()
+        emitter, fault = _tried(spec.component_id, self._spout, "emitter")
+        if fault is not None:
+            raise TopologyError([fault], topology_name=self._topology.name)
         takes_part = "commit" not in _engines_own(type(emitter).commit)
         return replace(
             spec,
@@ -118,6 +122,31 @@ class Prepares:
     def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
         return TransactionalRun(topology, config, self.spout, self.admissions)
 
+    def trial_faults(self, topology: Topology) -> Iterator[str]:
+        """Yield what is wrong with the coordinator and an emitter, which each run makes at its start."""
+        [source] = topology.spouts
+        for part in _MAKERS:
+            fault = _tried(source.component_id, self.spout, part)[1]
+            if fault is not None:
+                yield fault
+
+
+_MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {"coordinator": source_of, "emitter": emitter_of}
+
+
+def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | None]:
+    """Return what the user's spout makes, or what is wrong with it."""
+    where = f"spout {component_id!r}: "
+    try:
+        return _MAKERS[part](spout), None
+    except FatalError as error:
+        return None, where + with_hint(error.message, error.hint)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+        fix = "Let it make one; what needs the world (files, sockets) belongs in the open() of what it makes."
+        return None, f"{where}{type(spout).__name__}.{part}() raised {raised_text(error)}. {fix}"
+
 
 @dataclass(frozen=True, slots=True)
 class _Factory:
@@ -138,4 +167,4 @@ def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
 
 def _engines_own(method: Any) -> tuple[str, ...]:
     """The name of a method that the user has not overridden; else nothing."""
-    return (method.__name__,) if method.__module__ == "engine.transactional.spouts" else ()
+    return (method.__name__,) if getattr(method, "__module__", None) == "engine.transactional.spouts" else ()

@@ -1,13 +1,12 @@
 """What a terminal session of a pipeline tells, and to whom: its live table, plain lines, JSON lines."""
 
-import sys
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.cli.figures import aligned
 from engine.cli.json_lines import error_fields, write_event
 from engine.cli.live_display import LiveDisplay, figure_table
-from engine.cli.output import write_line
+from engine.cli.output import standard_error, write_line
 from engine.cli.view import ViewName, is_terminal
 from engine.errors import EngineError
 from spark_bridge.cli import figures
@@ -168,4 +167,4 @@ def picture(before: PipelineSnapshot | None, now: PipelineSnapshot) -> "Group":
 
 
 def _say(text: str) -> None:
-    write_line(text, sys.stderr)
+    write_line(text, standard_error())

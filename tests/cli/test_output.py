@@ -82,3 +82,91 @@ def test_a_closed_descriptor_is_as_one_to_nowhere(tmp_path: Path, command: str, 
     assert status == 0, err
     assert (out == "") == (">&-" in closed.replace("2>&-", "") or "--plain" in command)
     assert "Traceback" not in err
+
+
+CLOSED = {
+    "closed": "sys.stdout.close(); sys.stderr.close()",
+    "gone": "sys.stdout = sys.stderr = None",
+    "no streams": "sys.stdout = sys.stderr = object()",
+    "detached": "sys.stdout.detach(); sys.stderr.detach()",
+    "descriptors closed": "os.close(1); os.close(2)",
+    "broken": "sys.stdout = sys.stderr = Broken()",
+}
+TAKES_AWAY = """
+import os
+import sys
+from engine import Bolt, TopologyBuilder, spout
+
+class Broken:
+    def write(self, text):
+        raise ZeroDivisionError
+
+    flush = write
+
+def take_away():
+    {how}
+
+@spout("line")
+def lines():
+    yield ("to be",)
+
+class Sink(Bolt):
+    def prepare(self):
+        {in_prepare}
+
+    def execute(self, tup):
+        {in_execute}
+        self.collector.ack(tup)
+
+builder = TopologyBuilder("words")
+builder.set_spout("lines", lines)
+builder.set_bolt("sink", Sink).shuffle_grouping("lines")
+{at_import}
+"""
+
+
+def _taking_away(folder: Path, how: str, where: str, *arguments: str) -> tuple[int, str, str]:
+    calls = {place: "take_away()" if place == where else "pass" for place in ("at_import", "in_prepare", "in_execute")}
+    (folder / "flow.py").write_text(TAKES_AWAY.format(how=CLOSED[how], **calls), encoding="utf-8")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "engine", *arguments]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECS)
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("how", CLOSED)
+def test_a_file_that_takes_the_streams_away_when_it_is_imported(tmp_path: Path, how: str) -> None:
+    assert _taking_away(tmp_path, how, "at_import", "check", "flow.py")[:2] == (
+        0,
+        "flow.py: topology 'words' is in order: 2 components, 2 tasks\n"
+        "component  kind       takes in               emits\n"
+        "lines      spout × 1  –                      default(line)\n"
+        "sink       bolt × 1   lines.default shuffle  –\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "where"),
+    # Descriptors that a run has closed get the number of what it opens next.
+    [(how, where) for how in CLOSED for where in ("at_import", "in_prepare", "in_execute") if where == "at_import" or "descr" not in how],
+)
+def test_a_component_that_takes_the_streams_away(tmp_path: Path, how: str, where: str) -> None:
+    status, out, err = _taking_away(tmp_path, how, where, "run", "flow.py", "--json")
+    assert (status, err) == (0, "")
+    assert '"end"' in out.splitlines()[-1]
+    status, _, err = _taking_away(tmp_path, how, where, "run", "flow.py", "--plain")
+    assert status == 0
+    assert "words: complete after" in err.splitlines()[-1]
+
+
+def test_what_is_logged_without_standard_error_is_lost_and_nothing_else(tmp_path: Path) -> None:
+    (tmp_path / "flow.py").write_text(
+        TAKES_AWAY.format(how=CLOSED["closed"], at_import="pass", in_prepare="take_away(); raise ValueError('boom')", in_execute="pass"),
+        encoding="utf-8",
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "engine", "run", "flow.py", "--plain"]
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECS)
+    assert done.returncode == 1
+    assert "'sink' (task 2) raised ValueError: boom" in done.stderr
+    assert "Error: 'sink' (task 2): died more than 5 times" in done.stderr

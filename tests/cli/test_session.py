@@ -168,7 +168,7 @@ def test_a_view_that_fails_does_not_end_the_run(caplog: pytest.LogCaptureFixture
 @pytest.mark.guarantee("RUN-4")
 def test_a_signal_before_the_first_step_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(self: asyncio.Runner, *_: object) -> None:
-        raise KeyboardInterrupt
+        signal.raise_signal(signal.SIGINT)
 
     monkeypatch.setattr(asyncio.Runner, "run", interrupted)
     with warnings.catch_warnings(record=True) as warned:

@@ -1,0 +1,52 @@
+"""What a run makes by the user's factories at its start, made here once and dropped: so `check` finds what a run would refuse."""
+
+from collections.abc import Iterator
+
+from engine.errors import UsageError, with_hint
+from engine.raised import raised_text
+from engine.topology.grouping import Custom
+from engine.topology.spec import ComponentSpec, Topology
+
+
+def trial_faults(topology: Topology) -> list[str]:
+    """Return what is wrong with the instances of a topology's components and groupings; nothing is opened or prepared."""
+    faults: list[str] = []
+    for spec in topology.components.values():
+        if topology.prepares is None or spec.kind == "bolt":
+            faults.extend(_instance_faults(spec))
+        for subscription in spec.subscriptions:
+            if isinstance(subscription.grouping, Custom):
+                faults.extend(_grouping_faults(spec, subscription.source, subscription.grouping))
+    if topology.prepares is not None:
+        faults.extend(topology.prepares.trial_faults(topology))
+    return faults
+
+
+def _instance_faults(spec: ComponentSpec) -> Iterator[str]:
+    """Make an instance, and where there are several tasks another one, since each task needs its own."""
+    where = f"{spec.kind} {spec.component_id!r}"
+    made: list[object] = []
+    try:
+        made.extend(spec.factory.create() for _ in range(min(spec.parallelism, 2)))
+    except UsageError as error:
+        text = with_hint(error.message, error.hint)
+        yield text if text.startswith(where) else f"{where}: {text}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+        fix = "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+        yield f"{where}: its factory raised {raised_text(error)}. {fix}"
+
+
+def _grouping_faults(spec: ComponentSpec, source: str, grouping: Custom) -> Iterator[str]:
+    where = f"bolt {spec.component_id!r}: the custom_grouping() of {source!r}"
+    try:
+        made = grouping.create()
+        missing = [name for name in ("prepare", "choose_tasks") if not callable(getattr(made, name, None))]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+        yield f"{where} raised {raised_text(error)}. Fix what makes it, or its deep copy."
+        return
+    if missing:
+        yield f"{where} gave a {type(made).__name__}, which has no {'() and no '.join(missing)}(). Define what is missing."

@@ -1,0 +1,142 @@
+"""Files whose own code raises wherever the engine calls it: one error that names the component and the user's line, never a traceback."""
+
+import signal
+from pathlib import Path
+
+import pytest
+
+from engine.cli.main import run_command_line
+from tests.cli.hostile_files import ENDED, HEAD, REFUSED
+
+pytestmark = [pytest.mark.guarantee("RUN-4"), pytest.mark.usefixtures("write")]
+ERRORS = {
+    "ValueError": "ValueError('boom')",
+    "no text": "Mute()",
+    "SystemExit": "SystemExit(3)",
+    "own": "Odd()",
+    "GeneratorExit": "GeneratorExit()",
+    "CancelledError": "asyncio.CancelledError()",
+}
+NO_EXCEPTIONS = ("SystemExit", "own", "GeneratorExit")
+
+ORDINARY = [(what, "GeneratorExit") for what in ("one of several calls", "a call in a thread", "background work")]
+"""In an aio_task of its own asyncio makes it an error as others are."""
+
+
+class Player:
+    """Runs commands on one file of a folder."""
+
+    def __init__(self, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        self._path = folder / "flow.py"
+        self._capsys = capsys
+
+    def play(self, command: str, text: str, error: str, *arguments: str) -> tuple[int, str]:
+        """Return the exit status, and what stands on standard error."""
+        self._path.write_text(HEAD.replace("ERROR", error) + text, encoding="utf-8")
+        status = run_command_line([command, str(self._path), *arguments])
+        return status, self._capsys.readouterr().err
+
+    @property
+    def line(self) -> str:
+        """Where all of them raise."""
+        number = HEAD[: HEAD.index("raise ERROR")].count("\n") + 1
+        return f"{self._path}:{number}"
+
+
+@pytest.fixture
+def player(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Player:
+    return Player(tmp_path, capsys)
+
+
+def _is_clean(errors: str) -> bool:
+    return "/engine/" not in errors and f"\n{errors}".count("\nError: ") == 1
+
+
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("what", REFUSED)
+def test_check_names_what_raises(what: str, error: str, player: Player) -> None:
+    status, errors = player.play("check", REFUSED[what], ERRORS[error])
+    assert status == 2
+    assert "'broken'" in errors or "spout 'lines'" in errors or "bolt 'sums'" in errors
+    assert player.line in errors
+    assert _is_clean(errors)
+
+
+@pytest.mark.parametrize("error", ["ValueError", "SystemExit", "own"])
+@pytest.mark.parametrize("what", REFUSED)
+def test_run_ends_with_an_error_for_each_that_check_names(what: str, error: str, player: Player) -> None:
+    status, errors = player.play("run", REFUSED[what], ERRORS[error], "--plain", "--log-level", "critical")
+    assert status in (1, 2)
+    assert player.line in errors or f"{player.line.replace(':', chr(34) + ', line ')}, in fails" in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.guarantee("ACK-12")
+@pytest.mark.parametrize(("what", "error"), [(what, error) for what in ENDED for error in NO_EXCEPTIONS if (what, error) not in ORDINARY])
+def test_what_is_no_exception_ends_the_run_and_not_the_program(what: str, error: str, player: Player) -> None:
+    assert player.play("check", ENDED[what], ERRORS[error])[0] == 0
+    status, errors = player.play("run", ENDED[what], ERRORS[error], "--plain", "--log-level", "critical", "-c", "max_task_restarts=1")
+    assert status == 1
+    assert "'broken" in errors or "'lines'" in errors
+    assert player.line in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.parametrize("what", ["execute", "prepare", "next_tuple"])
+def test_a_keyboard_interrupt_without_a_signal_is_the_components_own(what: str, player: Player) -> None:
+    status, errors = player.play("run", ENDED[what], "KeyboardInterrupt()", "--plain")
+    assert status == 1
+    assert f"Error: user code raised KeyboardInterrupt ({player.line}" in errors
+    assert "(task " in errors
+
+
+def test_a_keyboard_interrupt_by_a_signal_interrupts(player: Player) -> None:
+    import signal as module
+
+    text = ENDED["prepare"].replace("fails()", "import signal; signal.raise_signal(signal.SIGINT); signal.raise_signal(signal.SIGINT)")
+    assert player.play("run", text, "Odd()", "--plain")[0] == 130
+    assert module.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
+@pytest.mark.guarantee("CP-8")
+@pytest.mark.parametrize("error", ERRORS)
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_state_provider_that_cannot_be_made(command: str, error: str, player: Player) -> None:
+    text = "\nsys.modules['hostile_provider'] = sys.modules[__name__]\ntopology = wire(Keeps).build()\n"
+    status, errors = player.play(command, text, ERRORS[error], "-c", "state_provider=hostile_provider:fails")
+    assert status == 2
+    assert "state_provider='hostile_provider:fails': making the provider raised" in errors
+    assert player.line in errors
+    assert _is_clean(errors)
+
+
+@pytest.mark.guarantee("CP-8")
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_a_state_provider_that_there_is_not(command: str, player: Player) -> None:
+    status, errors = player.play(command, "\ntopology = wire(Keeps).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")
+    assert status == 2
+    assert "there is no state provider of this kind" in errors
+    assert player.play("check", "\ntopology = wire(sink).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")[0] == 0
+
+
+def test_a_factory_that_gives_the_same_instance_twice_is_found_by_check(player: Player) -> None:
+    text = "\none = Sink()\nbuilder = wire(sink)\nbuilder.set_bolt('same', lambda: one, parallelism=2).shuffle_grouping('lines')\n"
+    status, errors = player.play("check", text, "Odd()")
+    assert status == 2
+    assert "bolt 'same': its factory returned the same Sink twice" in errors
+
+
+def test_what_a_file_holds_may_raise_when_it_is_looked_at(player: Player) -> None:
+    text = """
+class Annotation:
+    def __str__(self):
+        fails()
+
+def helper() -> None: ...
+
+helper.__annotations__["return"] = Annotation()
+"""
+    status, errors = player.play("graph", text, "Odd('hidden')")
+    assert status == 2
+    assert "raised Odd while its topology was looked for" in errors
+    assert "engine/cli" not in errors
