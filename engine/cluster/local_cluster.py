@@ -11,6 +11,7 @@ from typing import Final, Self, cast
 from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.cluster.assembly import Assembly, assemble
+from engine.cluster.memory_warning import warn_of_memory
 from engine.cluster.observe import observe
 from engine.cluster.plan import plan_tasks
 from engine.cluster.position_store import PositionStore
@@ -60,6 +61,8 @@ class Run:
         self._checkpoints: Checkpoints | None = None
         self._preparation: RunPreparation | None = None
         self._port: ClusterRunPort | None = None
+        self.may_forget = False
+        """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
         self._ledger_of: Callable[[str], Ledger] | None = None
         """Of the state provider, where the run has one for its components."""
         self._clock = Clock()
@@ -75,6 +78,8 @@ class Run:
         self._began = self._clock.now()
         random = RunRandom(self.config.seed)
         self.seed = random.seed
+        if not self.may_forget:
+            warn_of_memory(self.topology, self.config)
         if self.topology.prepares is not None:
             await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
             return self

@@ -122,6 +122,7 @@ async def run_topology_async(
     captures: dict[str, Capture] = {}
     injector = FaultInjector(_watched(topology, captures), faults)
     run = start_run(injector.topology, chosen)
+    run.may_forget = True
     reports: list[ErrorReport] = []
     run.on_report.append(reports.append)
     loop = asyncio.get_running_loop()
