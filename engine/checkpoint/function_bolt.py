@@ -1,18 +1,15 @@
 """`@stateful_bolt`: a `StatefulBasicBolt` from a function."""
 
-import inspect
 from collections.abc import Callable
 from types import FunctionType
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, cast
 
 from engine.checkpoint.stateful_bolt import StatefulBasicBolt
 from engine.errors import UsageError
 from engine.state import KeyValueState
-from engine.topology import BasicBolt, BasicResult, BoltFunction, CallKind, Fields, OnError, Tuple, call_kind, decorated_fields
+from engine.topology import BasicBolt, BasicResult, BoltFunction, CallKind, Fields, OnError, Tuple, call_kind, decorated_fields, takes
 
 StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
-
-_EXAMPLE: Final = "def count(tup, state): ..."
 
 
 class StatefulFunctionBolt(StatefulBasicBolt):
@@ -58,13 +55,6 @@ class StatefulBoltFunction(BoltFunction[StatefulCallable]):
     arguments: ClassVar[str] = "tup, state"
     base: ClassVar[type[BasicBolt]] = StatefulFunctionBolt
 
-    @classmethod
-    def check_function(cls, function: object) -> None:
-        super().check_function(function)
-        if callable(function) and not _takes(function, 2):
-            name = getattr(function, "__name__", repr(function))
-            raise UsageError(f"@stateful_bolt needs a function of an input and the state, and {name} is none", hint=f"Write {_EXAMPLE}")
-
 
 def stateful_bolt(
     *output_fields: str | Fields,
@@ -99,18 +89,7 @@ def stateful_bolt(
 
 
 def _check_key_of(key_of: object) -> None:
-    if key_of is not None and (not callable(key_of) or call_kind(key_of) is not CallKind.PLAIN or not _takes(key_of, 1)):
+    if key_of is not None and (not callable(key_of) or call_kind(key_of) is not CallKind.PLAIN or not takes(key_of, 1)):
         raise UsageError(
             f"@stateful_bolt: key_of must be a plain function of a key, not {key_of!r}", hint="Write key_of=lambda key: key[0]."
         )
-
-
-def _takes(function: Callable[..., object], arguments: int) -> bool:
-    """Tell whether a function can be called with so many arguments; True where its signature cannot be read."""
-    try:
-        inspect.signature(function).bind(*[None] * arguments)
-    except ValueError:
-        return True
-    except TypeError:
-        return False
-    return True

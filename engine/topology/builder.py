@@ -11,6 +11,7 @@ from engine.names import is_writable
 from engine.raised import raised_text, user_places
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
+from engine.topology.overrides import override_faults
 from engine.topology.settings import collect_settings, is_count
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
 from engine.topology.stream import NO_STREAMS, Streams, declare_streams
@@ -193,6 +194,8 @@ def judge(declaration: Declaration) -> Judged:
         faults.append(f"{where}: {fault}")
     except UsageError as error:
         faults.append(f"{where}: {error.message}. {error.hint or ''}".rstrip())
+    if declared is not None:
+        faults.extend(override_faults(where, declared if isinstance(declared, type) else type(declared)))
     settings, setting_faults = collect_settings(declaration.kind, where, declared, declaration.keywords)
     spec = ComponentSpec(
         declaration.component_id,

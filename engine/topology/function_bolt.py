@@ -5,7 +5,7 @@ from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from engine.errors import UsageError
 from engine.topology.bolt import BasicBolt, BasicResult
-from engine.topology.calls import function_name
+from engine.topology.calls import function_name, takes
 from engine.topology.collector import Tuple
 from engine.topology.fields import Fields
 from engine.topology.spout import OnError
@@ -57,6 +57,10 @@ class BoltFunction(Generic[F]):
         if not callable(function) or isinstance(function, type):
             hint = f"Derive a class from {cls.base.__mro__[1].__name__}, and pass it to set_bolt()."
             raise UsageError(f"@{cls.decorator} needs a function, not {function!r}", hint=hint)
+        if not takes(function, len(cls.arguments.split(", "))):
+            name = function_name(function)
+            hint = f"Write def {name if name.isidentifier() else 'f'}({cls.arguments}): ..."
+            raise UsageError(f"@{cls.decorator} stands on {name}(), which cannot be called with ({cls.arguments})", hint=hint)
 
     def create(self) -> BasicBolt:
         """Return a new bolt; the engine calls it once for each task."""

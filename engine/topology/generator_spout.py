@@ -5,6 +5,7 @@ for the same item, so an instance that dies loses what it had in flight; a sourc
 """
 
 import asyncio
+import inspect
 from abc import abstractmethod
 from collections import deque
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterable, Iterator
@@ -13,7 +14,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
-from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments
+from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments, takes
 from engine.topology.fields import Fields
 from engine.topology.settings import check_count
 from engine.topology.spout import Spout, SpoutExhausted
@@ -253,6 +254,11 @@ class SpoutFunction(Generic[P]):
         """Return a factory of spouts that pull `function(*args, **kwargs)`; each task calls the function itself."""
         if self._bound is not None:
             raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once.")
+        try:
+            inspect.signature(self.function).bind(*args, **kwargs)
+        except TypeError as error:
+            names = ", ".join(inspect.signature(self.function).parameters)
+            raise UsageError(f"spout function {self.__name__}() was given other arguments: {error}", hint=f"It takes ({names}).") from None
         return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
 
     def create(self) -> Spout:
@@ -305,7 +311,7 @@ def spout(
 
 
 def _check_on_give_up(on_give_up: object) -> None:
-    if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN):
+    if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
         raise UsageError("@spout: on_give_up must be a plain function", hint="Write def on_give_up(values, failure): ...")
 
 

@@ -225,8 +225,8 @@ async def async_key_of(key):
         ),
         (
             lambda: stateful_bolt("a")(lambda tup: None),
-            "@stateful_bolt needs a function of an input and the state, and <lambda> is none",
-            "Write def count(tup, state): ...",
+            "@stateful_bolt stands on <lambda>(), which cannot be called with (tup, state)",
+            "Write def f(tup, state): ...",
         ),
         (lambda: stateful_bolt("a", ""), "@stateful_bolt: a field name is empty", None),
         (

@@ -1,0 +1,39 @@
+"""Methods of a user's class that cannot be called as the engine calls them: found where the topology is built, not at the first tuple."""
+
+import inspect
+from collections.abc import Iterator
+from types import FunctionType
+
+from engine.topology.calls import takes
+
+_ENGINES = ("engine.", "spark_bridge.")
+
+
+def override_faults(where: str, component: type[object]) -> Iterator[str]:
+    """Yield which of a component's methods do not take what the method that they override takes."""
+    own = [base for base in component.__mro__ if not base.__module__.startswith(_ENGINES)]
+    seen: set[str] = set()
+    for name, method in ((name, value) for base in own for name, value in vars(base).items()):
+        if name in seen or name.startswith("_"):
+            continue
+        seen.add(name)
+        overridden = _overridden(component, name)
+        if isinstance(method, FunctionType) and overridden is not None and not takes(method, 1 + len(overridden)):
+            parameters = "self" + "".join(f", {parameter}" for parameter in overridden)
+            defined = f"{component.__name__}.{name}{_signature(method)}"
+            yield f"{where}: {defined} is called with ({', '.join(overridden)}). Write def {name}({parameters})."
+
+
+def _overridden(component: type[object], name: str) -> list[str] | None:
+    """Return the parameters, behind self, of the engine's method of this name; None where it has none, or no fixed ones."""
+    for base in component.__mro__:
+        method = vars(base).get(name)
+        if base.__module__.startswith(_ENGINES) and isinstance(method, FunctionType):
+            parameters = list(inspect.signature(method).parameters.values())[1:]
+            fixed = all(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+            return [parameter.name for parameter in parameters if parameter.default is parameter.empty] if fixed else None
+    return None
+
+
+def _signature(method: FunctionType) -> str:
+    return f"({', '.join(inspect.signature(method).parameters)})"

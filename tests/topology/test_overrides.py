@@ -1,0 +1,150 @@
+"""Functions and methods that cannot be called as the engine calls them are found when the topology is built (GRP-5)."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from engine import BasicBolt, Bolt, Fields, FlowControlBolt, Spout, StatefulBolt, TopologyBuilder, TopologyError, UsageError, bolt, spout
+from engine.transactional import BatchBolt, TransactionalTopologyBuilder
+from tests.transactional.play import Batches
+
+pytestmark = pytest.mark.guarantee("GRP-5")
+
+
+@spout("word")
+def words() -> Any:
+    yield ("to",)
+
+
+def faults_of(bolt_class: Any = None, spout_class: Any = words) -> tuple[str, ...]:
+    builder = TopologyBuilder("test")
+    builder.set_spout("words", spout_class)
+    if bolt_class is not None:
+        builder.set_bolt("count", bolt_class).fields_grouping("words", "word")
+    try:
+        builder.build()
+    except TopologyError as error:
+        return error.faults
+    return ()
+
+
+class NoInput(Bolt):
+    def execute(self) -> None: ...  # type: ignore[override]
+
+
+class TwoInputs(BasicBolt):
+    def execute(self, tup: Any, more: Any) -> None: ...  # type: ignore[override]
+
+
+class NamedInput(Bolt):
+    def execute(self, *, tup: Any) -> None: ...  # type: ignore[override]
+
+
+class NoState(StatefulBolt):
+    def init_state(self) -> None: ...  # type: ignore[override]
+
+    def execute(self, tup: Any) -> None: ...
+
+    def pre_commit(self) -> None: ...  # type: ignore[override]
+
+
+class NoRecord(FlowControlBolt):
+    def process(self) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize(
+    ("bolt_class", "fault"),
+    [
+        (NoInput, "NoInput.execute(self) is called with (tup). Write def execute(self, tup)."),
+        (TwoInputs, "TwoInputs.execute(self, tup, more) is called with (tup). Write def execute(self, tup)."),
+        (NamedInput, "NamedInput.execute(self, tup) is called with (tup). Write def execute(self, tup)."),
+        (NoState, "NoState.init_state(self) is called with (state). Write def init_state(self, state)."),
+        (NoState, "NoState.pre_commit(self) is called with (txid). Write def pre_commit(self, txid)."),
+        (NoRecord, "NoRecord.process(self) is called with (record). Write def process(self, record)."),
+    ],
+)
+def test_a_method_that_cannot_take_what_it_is_given(bolt_class: Any, fault: str) -> None:
+    assert f"bolt 'count': {fault}" in faults_of(bolt_class)
+
+
+def test_a_spouts_methods_too() -> None:
+    class Words(Spout):
+        output_fields = Fields("word")
+
+        def next_tuple(self, collector: Any) -> None: ...  # type: ignore[override]
+
+        def ack(self) -> None: ...  # type: ignore[override]
+
+    assert faults_of(spout_class=Words) == (
+        "spout 'words': Words.next_tuple(self, collector) is called with (). Write def next_tuple(self).",
+        "spout 'words': Words.ack(self) is called with (message_id). Write def ack(self, message_id).",
+    )
+
+
+def test_the_methods_of_a_transactional_topology_too() -> None:
+    class Finishes(BatchBolt):
+        def execute(self, tup: Any) -> None: ...
+
+        def finish_batch(self, attempt: Any) -> None: ...  # type: ignore[override]
+
+    class Source(Batches):
+        def emitter(self, task: int) -> Any: ...  # type: ignore[override]
+
+    builder = TransactionalTopologyBuilder("test", "numbers", Source([]))
+    builder.set_bolt("sums", Finishes).shuffle_grouping("numbers")
+    with pytest.raises(TopologyError) as caught:
+        builder.build()
+    assert "spout 'numbers': Source.emitter(self, task) is called with (). Write def emitter(self)." in caught.value.faults
+    assert "bolt 'sums': Finishes.finish_batch(self, attempt) is called with (). Write def finish_batch(self)." in caught.value.faults
+
+
+class Free(Bolt):
+    def execute(self, *args: Any, **more: Any) -> None: ...
+
+    @staticmethod
+    def helper(a: int, b: int) -> int:
+        return a + b
+
+    def prepare(self, deep: bool = True) -> None: ...
+
+    def own(self, a: int, b: int) -> None: ...
+
+
+class Assigned(Bolt):
+    execute = len  # type: ignore[assignment]
+
+
+class Inherits(Free):
+    def execute(self, tup: Any, more: int = 1) -> None: ...
+
+
+@pytest.mark.parametrize("bolt_class", [Free, Assigned, Inherits])
+def test_whatever_can_be_called_is_in_order(bolt_class: Any) -> None:
+    assert faults_of(bolt_class) == ()
+
+
+@pytest.mark.parametrize("make", [lambda: bolt()(lambda: None), lambda: bolt()(lambda tup, more: None)])
+def test_a_bolt_function_without_its_one_parameter_is_refused(make: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match=r"which cannot be called with \(tup\)") as caught:
+        make()
+    assert caught.value.hint == "Write def f(tup): ..."
+
+
+def test_the_function_is_named() -> None:
+    with pytest.raises(UsageError, match=r"@bolt stands on quiet\(\), which cannot be called with \(tup\)"):
+
+        @bolt()
+        def quiet() -> None: ...
+
+
+def test_a_spout_function_is_given_arguments_that_it_takes() -> None:
+    @spout("number")
+    def numbers(limit: int) -> Any:
+        yield from ((number,) for number in range(limit))
+
+    numbers(3)
+    with pytest.raises(UsageError, match=r"spout function numbers\(\) was given other arguments: too many positional arguments"):
+        numbers(3, 4)  # type: ignore[call-arg]
+    with pytest.raises(UsageError, match="on_give_up must be a plain function"):
+        spout("number", on_give_up=lambda values: None)  # type: ignore[arg-type,misc]
