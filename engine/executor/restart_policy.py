@@ -36,7 +36,7 @@ class RestartPolicy:
         return True
 
     def pause_secs(self, now: float) -> float:
-        """Note a death at `now`; return the pause before the next instance, in seconds: none, or, after a short life, twice the last one."""
+        """Note a death at `now`; return the pause before the next instance, in seconds: none, or after a short life twice the last."""
         if self._began_at is None or now - self._began_at >= LIVED_SECS:
             self._pause_secs = 0.0
         else:

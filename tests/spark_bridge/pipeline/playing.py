@@ -55,6 +55,10 @@ class Playing:
         names: list[str] = await self._child.call(lambda spark, call: [query.name for query in spark.streams.active])
         return names
 
+    def tell(self) -> None:
+        """Tell the code of a pipeline that it has been told to end."""
+        Path(f"{self.out}.told").touch()
+
     def lines(self, name: str) -> list[str]:
         """The lines of a file in the folder for what pipelines write; none where there is no such file."""
         file = self.out / name

@@ -39,6 +39,14 @@ def pipeline(batch, txid):
         file.write(f"{txid} {sorted({row.txid for row in batch.collect()})}\\n")
 """
 
+STAYS = """\
+    open(OUT + ".begun", "w").close()
+    while not os.path.exists(OUT + ".told"):
+        time.sleep(0.01)
+    time.sleep(2)  # the way to Spark takes a while
+    os.makedirs"""
+"""Has a batch be under way until the pipeline was told to end, and somewhat longer."""
+
 
 @pytest.mark.guarantee("SP-1", "SP-5")
 async def test_two_queries_read_the_same_batches_each_at_its_own_pace(playing: Playing) -> None:
@@ -95,7 +103,7 @@ async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(p
 
 async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(playing: Playing) -> None:
     folder = playing.folder("pipeline", is_there=False)
-    slow = playing.file(STORE.replace("    os.makedirs", "    open(OUT + '.begun', 'w').close(); time.sleep(1.5)\n    os.makedirs"))
+    slow = playing.file(STORE.replace("    os.makedirs", STAYS))
 
     stop = asyncio.Event()
     run = asyncio.create_task(playing.run(slow, "stopped", stop=stop))
@@ -106,7 +114,8 @@ async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(pla
     begun = Path(f"{playing.out}.begun")
     await until(begun.exists)
     folder.write(1)
-    stop.set()  # in the middle of the first batch
+    stop.set()  # in the middle of the first batch, which ends some time after
+    playing.tell()
     now = await run
     assert (now.state, now.queries["pipeline"].txid, now.queries["pipeline"].status) == ("stopped", 1, "stopped")
     assert playing.lines("calls") == ["1 [1]"]
@@ -189,11 +198,12 @@ async def test_what_cannot_work_is_said_at_once(playing: Playing) -> None:
 
 async def test_cancelled_it_leaves_no_query_behind(playing: Playing) -> None:
     playing.folder("pipeline").write(1)
-    flow = playing.file(STORE.replace("    os.makedirs", "    open(OUT + '.begun', 'w').close(); time.sleep(2)\n    os.makedirs"))
+    flow = playing.file(STORE.replace("    os.makedirs", STAYS))
 
     run = asyncio.create_task(playing.run(flow, "stopped"))
     await until(Path(f"{playing.out}.begun").exists)
     run.cancel()
+    playing.tell()
     with pytest.raises(asyncio.CancelledError):
         await run
     assert await playing.active() == []
