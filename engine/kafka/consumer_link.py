@@ -22,6 +22,8 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
 _RETRY_SECS: Final = 0.1
+_LONGEST_RETRY_SECS: Final = 1.0
+"""Between two tries of a commit, of which aiokafka logs each: of a topic that is gone there are a dozen, not a hundred."""
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -305,6 +307,7 @@ class ConsumerLink:
         coordinator = self._consumer._coordinator
         offsets = {TopicPartition(*at): OffsetAndMetadata(one.offset, one.metadata) for at, one in commits.items()}
         refused: KafkaError | None = None
+        pause = _RETRY_SECS
         try:
             async with asyncio.timeout(COMMIT_TIMEOUT_SECS):
                 while True:
@@ -315,7 +318,8 @@ class ConsumerLink:
                         refused = await _refusal(coordinator._do_commit_offsets(None, offsets))
                     if refused is None:
                         return
-                    await asyncio.sleep(_RETRY_SECS)
+                    await asyncio.sleep(pause)
+                    pause = min(2 * pause, _LONGEST_RETRY_SECS)
         except TimeoutError:
             raise refused or TimeoutError(f"no broker answered within {COMMIT_TIMEOUT_SECS:g} s") from None
 

@@ -83,7 +83,7 @@ class Consuming:
                 link.subscribe()
                 self._watch_session(link)
             else:
-                self._host.begin(keep_share(link, self._config, self._task_index, self._tasks))
+                self._host.begin(keep_share(link, self._config, self._task_index, self._tasks, self._host.report))
             self._host.begin(self.committing.keep(link))
             await self._keep_polling(link)
         finally:

@@ -1,7 +1,6 @@
 """Whether the topics of a spout are there, and may be read; and which of their partitions are a task's own where no group says so."""
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from engine.errors import FatalError
@@ -9,14 +8,14 @@ from engine.kafka.consumer_link import ConsumerLink, ConsumerSettings
 from engine.kafka.lookups import announce
 from engine.kafka.offset_manager import PartitionId
 from engine.kafka.spout_config import KafkaSpoutConfig
-from engine.kafka.trouble import KafkaTrouble
+from engine.kafka.trouble import KafkaTrouble, Report
 
 _PAUSE_SECS: Final = 0.25
 _LOOK_SECS: Final = 0.5
 """Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
 
 
-async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Callable[[BaseException], None]) -> None:
+async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
     """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
     if config.pattern is not None:
         if link.is_missing_topics:
@@ -52,8 +51,11 @@ async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Call
         await asyncio.sleep(_PAUSE_SECS)
 
 
-async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int) -> None:
-    """Without a group: every so-manieth partition is this task's, those that are added to a topic as well; none changes its task."""
+async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
+    """Without a group: assigns partitions round robin by index, including partitions that are added later; none changes its task.
+
+    A topic that goes is looked for as in a group; FatalError where it does not come back.
+    """
     share: set[PartitionId] | None = None
     while True:
         every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
@@ -62,3 +64,5 @@ async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: i
             share = found | (share or set())
             link.take_over(sorted(share))
         await asyncio.sleep(_LOOK_SECS)
+        if link.is_missing_topics:
+            await find_topics(link, config, report)

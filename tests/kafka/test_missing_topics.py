@@ -116,6 +116,24 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
     assert notes.got == list(range(25))
 
 
+@pytest.mark.parametrize("membership", ["group", "assign"])
+async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka: str, new_topic: NewTopic, membership: str) -> None:
+    topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    times: dict[str, Any] = {"heartbeat_interval_ms": 100, "topic_timeout_secs": 0.5, "client": SOON}
+    config = settings(kafka, "", topics=(topic, other), membership=membership, **times)
+
+    async def delete_it_while_it_is_read() -> None:
+        async with playing(config, notes := Notes()) as run:
+            await notes.until(lambda: len(notes.got) == 10)
+            await delete_topic(kafka, topic)
+            async with asyncio.timeout(30):
+                await run.completed()
+
+    with pytest.raises(ComponentError, match=rf"topic '{topic}' is not there, and did not appear within 0.5 s"):
+        await delete_it_while_it_is_read()
+
+
 async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic = fresh_name("late")
