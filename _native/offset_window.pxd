@@ -7,6 +7,7 @@ cdef enum EntryState:
     IN_FLIGHT = 1                       # emitted, no verdict yet
     HELD = 2                            # failed, not emitted again yet
     DONE = 3
+    STALE = 4                           # in order: in flight, and to be emitted again behind an earlier one
 
 
 cdef class Entry:
@@ -27,12 +28,19 @@ cdef class OffsetWindow:                # not final: the base of OffsetManager
     cdef readonly Py_ssize_t held
     cdef readonly int64_t skipped       # records that the acked set named
     cdef readonly bint closed
+    cdef readonly bint in_order         # nothing is emitted past a failed entry (KS-11)
+    cdef Py_ssize_t stale               # entries in the state of that name
+    cdef Py_ssize_t room                # in order: entries that may be in flight
     cdef object on_quiet                # called when nothing is in flight any more; None: nobody waits
     cdef list skips                     # what the acked set names: start, stop, start, stop, ...
     cdef Py_ssize_t skips_seen
 
     cdef bint is_skipped(self, int64_t offset)
     cdef Entry take_next(self)
+    cdef bint is_stopped(self)
+    cdef Py_ssize_t place_of(self, Entry entry) except -1
+    cdef int rewind(self, Entry entry) except -1
     cdef int settle(self, Entry entry) except -1
+    cdef bint is_superseded(self, Entry entry) except -1
     cdef int pass_done(self) except -1
     cdef int leave_flight(self) except -1

@@ -2,12 +2,16 @@
 
 Each record that was fetched is an entry, and the message id of its tuple. The entries stand in the order of their offsets: first those that
 are done or in flight, then those that wait to be emitted. An ack is one store, and moves the head over all that is done.
+
+In order, a failed entry stops its window. When it is taken again, all that was emitted behind it is emitted again, acked or not; so a done
+entry keeps its record until the head passes it.
 """
 from libc.stdint cimport int64_t
 cimport cython
 
 cdef enum:
     MOST_PASSED = 4096                  # passed entries that stay in the list before their places are given back
+    ANY_NUMBER = 0x7FFFFFFF
 
 
 @cython.final
@@ -42,14 +46,17 @@ cdef class OffsetWindow:
     """The entries of one partition; base of `OffsetManager`, which adds what is asked once a commit.
 
     `start`: the first offset that will be fetched. `skips`: flat ascending list of start, stop, start, stop… of offsets that are done already.
+    `in_order`: an entry is emitted only when none before it waits for another try.
     """
 
     def __cinit__(self, *args, **kwargs):
         self.entries = []
+        self.room = ANY_NUMBER
 
-    def __init__(self, int64_t start, skips=()):
+    def __init__(self, int64_t start, skips=(), *, bint in_order=False):
         self.position = start
         self.skips = list(skips)
+        self.in_order = in_order
 
     def feed(self, records):
         """Take fetched records in, in the order of their offsets; return how many. What stands below `position` is known already."""
@@ -93,6 +100,8 @@ cdef class OffsetWindow:
 
     cdef Entry take_next(self):
         cdef Entry entry
+        if self.in_order and self.is_stopped():
+            return None
         while self.cursor < len(self.entries):
             entry = self.entries[self.cursor]
             self.cursor += 1
@@ -102,19 +111,63 @@ cdef class OffsetWindow:
                 return entry
         return None
 
+    cdef bint is_stopped(self):
+        """In order: something before the next entry is not clear yet."""
+        return self.held > 0 or self.stale > 0 or self.in_flight >= self.room
+
+    @property
+    def stopped(self):
+        """True where the next entry has to wait for an earlier one."""
+        return self.in_order and self.is_stopped()
+
     def take_again(self, Entry entry not None):
-        """Have a failed entry be in flight once more; False where its partition was given up."""
+        """Have a failed entry be in flight once more; False where its partition was given up, or, in order, where `take` will return it."""
         if self.closed or entry.state != HELD:
             return False
-        entry.state = IN_FLIGHT
         self.held -= 1
+        if self.in_order:
+            self.rewind(entry)
+            entry.state = WAITING
+            return False
+        entry.state = IN_FLIGHT
         self.in_flight += 1
         return True
 
+    cdef int rewind(self, Entry entry) except -1:
+        """Have everything from this entry on be emitted again; what is in flight there has to come back first."""
+        cdef Entry later
+        cdef Py_ssize_t at
+        cdef Py_ssize_t place = self.place_of(entry)
+        for at in range(place + 1, self.cursor):
+            later = self.entries[at]
+            if later.state == IN_FLIGHT:
+                later.state = STALE
+                self.stale += 1
+            elif later.state == DONE and later.record is not None:  # else it was given up
+                later.state = WAITING
+        self.cursor = min(self.cursor, place)
+        return 0
+
+    cdef Py_ssize_t place_of(self, Entry entry) except -1:
+        """Where an entry stands that the head has not passed."""
+        cdef Py_ssize_t low = self.head
+        cdef Py_ssize_t high = len(self.entries)
+        cdef Py_ssize_t middle
+        while low < high:
+            middle = (low + high) // 2
+            if (<Entry>self.entries[middle]).offset < entry.offset:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
     def fail(self, Entry entry not None):
         """Hold an entry whose tuple failed, record and all; False where there is nothing to hold."""
-        if self.closed or entry.state != IN_FLIGHT:
+        if self.closed or (entry.state != IN_FLIGHT and entry.state != STALE):
             return False
+        if entry.state == STALE:
+            self.stale -= 1
+        self.room = 1
         entry.state = HELD
         entry.failures += 1
         self.held += 1
@@ -124,20 +177,37 @@ cdef class OffsetWindow:
     cdef int settle(self, Entry entry) except -1:
         if self.closed or entry.state == DONE:
             return 0
+        if self.in_order and self.is_superseded(entry):
+            return 0
         if entry.state == HELD:
             self.held -= 1
         was_in_flight = entry.state == IN_FLIGHT
-        entry.state, entry.record = DONE, None
+        entry.state = DONE
+        if not self.in_order or not was_in_flight:
+            entry.record = None
         if self.head < len(self.entries) and self.entries[self.head] is entry:
             self.pass_done()
         if was_in_flight:
             self.leave_flight()
         return 0
 
+    cdef bint is_superseded(self, Entry entry) except -1:
+        """In order: note an ack; True where it says nothing, since the entry is emitted again behind an earlier one."""
+        if entry.state == STALE:
+            self.stale -= 1
+            entry.state = WAITING
+            self.leave_flight()
+            return True
+        if entry.state == IN_FLIGHT and self.held == 0 and self.room < ANY_NUMBER:
+            self.room += 1                  # after a failure one, then two, four, and so on
+        return entry.state == WAITING
+
     cdef int pass_done(self) except -1:
         """Move the head over all that is done."""
         cdef Py_ssize_t end = len(self.entries)
         while self.head < end and (<Entry>self.entries[self.head]).state == DONE:
+            if self.in_order:
+                (<Entry>self.entries[self.head]).record = None
             self.entries[self.head] = None
             self.head += 1
             self.passed += 1
@@ -163,7 +233,7 @@ cdef class OffsetWindow:
         """Give the partition up: later verdicts have no effect, and the records are let go of."""
         self.closed = True
         self.entries, self.skips = [], []
-        self.head = self.cursor = self.in_flight = self.held = self.skips_seen = 0
+        self.head = self.cursor = self.in_flight = self.held = self.stale = self.skips_seen = 0
         if self.on_quiet is not None:
             self.on_quiet()
 

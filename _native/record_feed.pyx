@@ -31,14 +31,15 @@ cdef class Rotation:
 
     @property
     def waiting(self):
-        """Records that wait to be emitted."""
+        """Records that wait to be emitted, and may be."""
         return self.count_waiting()
 
     cdef Py_ssize_t count_waiting(self) except -1:
         cdef OffsetWindow window
         cdef Py_ssize_t waiting = 0
         for window in self.order:
-            waiting += len(window.entries) - window.cursor
+            if not (window.in_order and window.is_stopped()):  # what waits there keeps no other partition from being read
+                waiting += len(window.entries) - window.cursor
         return waiting
 
     cdef Entry take_next(self):

@@ -22,7 +22,6 @@ class Committing:
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, partitions: Partitions, report: Report) -> None:
         self._config, self._topology, self._partitions, self._report = config, context.topology_name, partitions, report
         self._left_out = context.counter("kafka_acked_set_left_out")
-        self._tracked = config.guarantee == "at_least_once"
         self._metadata_bytes = config.max_metadata_bytes
         self._lock = asyncio.Lock()
         self._due = asyncio.Event()
@@ -57,7 +56,7 @@ class Committing:
         link.resume([manager.partition for manager in self._partitions.to_resume()])
 
     async def _commit(self, link: ConsumerLink) -> None:
-        carries_set = self._config.commit_acked_set and self._tracked
+        carries_set = self._config.carries_acked_set
         while True:
             commits: dict[PartitionId, Commit] = self._partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
             if not commits:

@@ -223,7 +223,10 @@ class Consuming:
 
     def _begin_at(self, link: ConsumerLink, partition: PartitionId, start: StartPosition) -> None:
         limit = self._config.max_uncommitted_offsets
-        manager = OffsetManager(partition, start.offset, limit=limit, committed=start.committed, skips=start.skips)
+        most_waiting = self._config.max_poll_records if self._config.on_failure == "stop_partition" else None
+        manager = OffsetManager(
+            partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
+        )
         manager.metadata = start.metadata
         manager.stop_at = start.last if self._config.stop_at_end else None
         link.seek(partition, start.offset)
@@ -275,6 +278,7 @@ class Consuming:
         while True:
             try:
                 await self._wait_for_room(link)
+                link.resume([manager.partition for manager in self.partitions.to_resume()])  # stopped no more
                 link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":

@@ -15,6 +15,7 @@ GAUGES: Final = (
     "kafka_position",
     "kafka_pending",
     "kafka_paused",
+    "kafka_stopped",
     "kafka_retries",
     "kafka_dead_letters",
 )
@@ -53,6 +54,7 @@ class PartitionFigures:
             manager.position,
             manager.in_flight,
             manager.is_paused,
+            manager.in_order and manager.held > 0,
             manager.retries,
             manager.dead_letters + manager.dropped,
         )

@@ -33,13 +33,20 @@ class OffsetManager(OffsetWindow):
     """The window of one partition, from its assignment to its revocation.
 
     `start`: where reading begins; `committed`: the offset that the broker has; `skips`: what the acked set of that commit names; `limit`:
-    records beyond the commit, at most.
+    records beyond the commit, at most. `most_waiting`: a failed record stops the partition (KS-11), and so many wait behind it at most.
     """
 
     def __init__(
-        self, partition: PartitionId, start: int, *, limit: int, committed: int | None = None, skips: tuple[int, ...] = ()
+        self,
+        partition: PartitionId,
+        start: int,
+        *,
+        limit: int,
+        committed: int | None = None,
+        skips: tuple[int, ...] = (),
+        most_waiting: int | None = None,
     ) -> None:
-        super().__init__(start, skips)
+        super().__init__(start, skips, in_order=most_waiting is not None)
         self.partition = partition
         self.committed = committed
         self.metadata: str | None = None
@@ -49,7 +56,7 @@ class OffsetManager(OffsetWindow):
         self.is_paused = False
         """Paused at the client, since it is full."""
         self.retries = self.dead_letters = self.dropped = 0
-        self._limit = limit
+        self._limit, self._most_waiting = limit, most_waiting
         self._committed_passed = 0
         self._is_ahead = False
         """A commit ahead was begun, and perhaps the broker has it."""
@@ -63,6 +70,12 @@ class OffsetManager(OffsetWindow):
     def is_full(self) -> bool:
         """True where nothing more may be fetched before a commit."""
         return self.uncommitted >= self._limit
+
+    @property
+    def must_pause(self) -> bool:
+        """True where nothing more is to be fetched just now."""
+        too_many_wait = self._most_waiting is not None and self.stopped and self.waiting >= self._most_waiting
+        return self.is_full or self.has_ended or too_many_wait
 
     @property
     def wants_commit(self) -> bool:

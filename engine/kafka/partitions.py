@@ -117,16 +117,16 @@ class Partitions(Rotation):
                 commit.manager.note_committed(commit)
 
     def to_pause(self) -> Iterator[OffsetManager]:
-        """Yield what is full and not paused yet, and note that it will be."""
+        """Yield what is full or stopped and not paused yet, and note that it will be."""
         for manager in self.owned.values():
-            if (manager.is_full or manager.has_ended) and not manager.is_paused:
+            if manager.must_pause and not manager.is_paused:
                 manager.is_paused = True
                 yield manager
 
     def to_resume(self) -> Iterator[OffsetManager]:
-        """Yield what is paused and not full any more, and note that it goes on."""
+        """Yield what is paused and may be fetched again, and note that it goes on."""
         for manager in self.owned.values():
-            if manager.is_paused and not manager.is_full and not manager.has_ended:
+            if manager.is_paused and not manager.must_pause:
                 manager.is_paused = False
                 yield manager
 

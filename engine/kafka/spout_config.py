@@ -95,6 +95,10 @@ class KafkaSpoutConfig:
     commit_acked_set: bool = setting(True, help="Whether the acked offsets above a commit travel in its metadata (KS-7).")
     max_metadata_bytes: int = setting(BROKER_METADATA_BYTES, minimum=256, maximum=2**20, help="The brokers' offset.metadata.max.bytes.")
 
+    on_failure: Literal["go_on", "stop_partition"] = setting(
+        "go_on",
+        help="What the other records of its partition do while a failed one waits for its retry: go on, or wait, in strict order (KS-11).",
+    )
     retry_initial_ms: float = setting(0.0, minimum=0, help="Milliseconds before the first retry of a failed record.")
     retry_period_ms: float = setting(2.0, above=0, help="The retry after the n-th failure waits 2^(n-1) times as long.")
     retry_max_ms: float = setting(10_000.0, above=0, help="Milliseconds that a retry waits at most.")
@@ -121,6 +125,11 @@ class KafkaSpoutConfig:
     max_partition_fetch_bytes: int = setting(1_048_576, minimum=1, help="Bytes of one partition in it.")
     request_timeout_ms: int = setting(40_000, minimum=100, help="Milliseconds that a broker gets to answer a request.")
     topic_timeout_secs: float = setting(30.0, minimum=0, help="Seconds that a topic gets to appear before the run ends with an error.")
+
+    @property
+    def carries_acked_set(self) -> bool:
+        """True where the acked offsets above a commit are of use; in strict order they are done again."""
+        return self.guarantee == "at_least_once" and self.commit_acked_set and self.on_failure == "go_on"
 
     def _faults(self) -> Iterator[str]:
         yield from connection_faults(self, _REFUSED)
@@ -150,6 +159,8 @@ class KafkaSpoutConfig:
             yield "on_give_up='drop' and dead_letter_topic exclude each other."
         if self.guarantee == "at_least_once" and self.on_give_up is not None and self.max_retries is None:
             yield "max_retries is missing: without it nothing is ever given up."
+        if self.on_failure == "stop_partition" and self.guarantee != "at_least_once":
+            yield f"on_failure='stop_partition' needs guarantee='at_least_once': {self.guarantee!r} hears of no failure."
         if self.dead_letter_topic is not None and self.dead_letter_topic in self.topics:
             yield f"dead_letter_topic {self.dead_letter_topic!r} is one of the topics: its records would come back for ever."
 

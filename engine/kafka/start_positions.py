@@ -91,7 +91,7 @@ def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) 
         return None
     if mine is None and config.start == "earliest":
         return None  # loses no record, whoever wrote the commit; for "latest" the commit does that
-    if mine and note is not None and note.base == offset and config.guarantee == "at_least_once" and config.commit_acked_set:
+    if mine and note is not None and note.base == offset and config.carries_acked_set:
         return StartPosition(offset, offset, metadata, note.runs)
     foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None
     dropped = acked_set.count(note.runs) if note else 0

@@ -1,4 +1,4 @@
-"""Topics that are not there, at brokers that make topics on request: they are looked for and told of, and never made by us (KS-11)."""
+"""Topics that are not there, at brokers that make topics on request: they are looked for and told of, and never made by us (KS-12)."""
 
 import asyncio
 import logging
@@ -20,7 +20,7 @@ from tests.kafka.transactional.hand import settings as batch_settings
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
-pytestmark = pytest.mark.guarantee("KS-11")
+pytestmark = pytest.mark.guarantee("KS-12")
 SOON: Final[dict[str, Any]] = {"metadata_max_age_ms": 100}
 
 Use = Callable[[str, str, str], Awaitable[object]]

@@ -16,6 +16,7 @@ from tests.model.flow_program import FlowProgram
 from tests.model.ledger_program import LedgerProgram, Rule
 from tests.model.offset_program import OffsetProgram
 from tests.model.run_program import RunProgram
+from tests.model.strict_order_program import StrictOrderProgram
 
 ACKERS = (1, 2, 5)
 SEEDS = st.integers(0, 2**32 - 1)
@@ -44,6 +45,11 @@ def prove_runs(program: bytes, seed: int, ackers: int) -> None:
 def prove_offsets(program: bytes, seed: int, limit: int, most_bytes: int, bulk: int) -> None:
     """The owners of a Kafka partition, one after the other; with a bulk, thousands of records at each step."""
     OffsetProgram(seed, limit=limit, most_bytes=most_bytes, bulk=bulk).run(program if bulk == 1 else program[:60])
+
+
+def prove_strict_order(program: bytes, seed: int) -> None:
+    """One Kafka partition whose failed records stop it."""
+    StrictOrderProgram(seed).run(program)
 
 
 def prove_flow(program: bytes, seed: int, tasks: int, width: int, calm: int, settings: FlowSettings) -> None:
@@ -103,6 +109,7 @@ PROOFS: dict[str, tuple[Callable[..., None], dict[str, st.SearchStrategy[object]
             "bulk": st.sampled_from([1, 1, 1, 1, 1, 1, 1, 1, 1, 300]),
         },
     ),
+    "strict order": (prove_strict_order, {"program": programs(60, 900), "seed": SEEDS}),
     "flow": (
         prove_flow,
         {
