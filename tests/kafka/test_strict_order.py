@@ -1,19 +1,20 @@
 """`on_failure="stop_partition"`: a failed record stops its partition, and nothing overtakes it (KS-11)."""
 
+import asyncio
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from engine import Config
+from engine import Config, FailTuple, StatefulBasicBolt, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError
-from engine.kafka import KafkaSpoutConfig
+from engine.kafka import KafkaSpout, KafkaSpoutConfig
 from engine.kafka.acked_set import CommitNote, decode, encode
 from engine.kafka.offset_manager import OffsetManager, PartitionId
 from engine.kafka.partitions import Partitions
 from engine.kernel import settle
-from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, number, playing, produce, settings
+from tests.kafka.play import PATIENCE_SECS, Notes, all_of, commit, committed, counted, gauges, number, playing, produce, settings
 from tests.kafka.tools import records_of
 from tests.model.proofs import prove
 from tests.servers.kafka_fixtures import NewTopic
@@ -108,13 +109,13 @@ async def test_a_stopped_partition_is_fetched_no_further_and_keeps_no_other_from
     config = strict(kafka, topic, max_poll_records=50, retry_initial_ms=3_600_000.0, retry_max_ms=3_600_000.0)
     notes = Notes()
     notes.fail_times = {7: 1}
-    async with playing(config, notes) as run:
+    async with playing(config, notes) as one:
         await notes.until(lambda: sum(value >= 10_000 for value in notes.got) == 3000)
-        await notes.until(lambda: gauges(run, "kafka_stopped").get("0") == 1)
-        await notes.until(lambda: gauges(run, "kafka_paused").get("0") == 1)
+        await notes.until(lambda: gauges(one, "kafka_stopped").get("0") == 1)
+        await notes.until(lambda: gauges(one, "kafka_paused").get("0") == 1)
         assert max(value for value in notes.got if value < 10_000) < 300
-        assert gauges(run, "kafka_position")["0"] < 500
-        assert gauges(run, "kafka_stopped")["1"] == 0
+        assert gauges(one, "kafka_position")["0"] < 500
+        assert gauges(one, "kafka_stopped")["1"] == 0
 
 
 async def test_a_stopped_partition_goes_on_when_its_record_is_done(kafka: str, new_topic: NewTopic) -> None:
@@ -132,9 +133,9 @@ async def test_what_is_acked_behind_an_open_record_is_in_no_commit_and_comes_aga
     await produce(kafka, topic, range(10))
     config, notes = strict(kafka, topic), Notes()
     notes.hold = lambda value: value == 5
-    async with playing(config, notes) as run:
-        await notes.until(lambda: run.snapshot().components["kafka"].acked == 9)
-        await run.deactivate()
+    async with playing(config, notes) as one:
+        await notes.until(lambda: one.snapshot().components["kafka"].acked == 9)
+        await one.deactivate()
         assert decode((await committed(kafka, config.group or "", topic)).metadata) == CommitNote("play", 5, ())
     assert await all_of(config) == [5, 6, 7, 8, 9]
 
@@ -145,9 +146,39 @@ async def test_an_acked_set_of_a_run_without_strict_order_is_dropped(kafka: str,
     await produce(kafka, topic, range(10))
     config, notes = strict(kafka, topic), Notes()
     await commit(kafka, config.group or "", topic, 5, encode("play", 5, [7, 9], 4096)[0])
-    async with playing(config, notes) as run:
+    async with playing(config, notes) as one:
         await notes.until(lambda: len(notes.got) == 5)
-        assert (notes.got, counted(run, "kafka_acked_set_dropped")) == ([5, 6, 7, 8, 9], 2)
+        assert (notes.got, counted(one, "kafka_acked_set_dropped")) == ([5, 6, 7, 8, 9], 2)
+
+
+class Lasts(StatefulBasicBolt):
+    """Keeps the latest value by key, and fails some."""
+
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
+
+    def execute(self, tup: Tuple) -> None:
+        value = tup[0]
+        self.notes.got.append(value)
+        if self.notes.fail_times.get(value, 0) > 0:
+            self.notes.fail_times[value] -= 1
+            raise FailTuple("not yet")
+        self.state.put(value % 10, value)
+
+
+@pytest.mark.guarantee("CP-4")
+async def test_with_state_whose_acks_wait_for_checkpoints_order_is_kept_and_the_end_is_reached(kafka: str, new_topic: NewTopic) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(1000))
+    config, notes = strict(kafka, topic, stop_at_end=True), Notes()
+    notes.fail_times = {7: 2, 400: 3, 999: 1}
+    builder = TopologyBuilder("lasts")
+    builder.set_spout("kafka", lambda: KafkaSpout(config))
+    builder.set_bolt("lasts", lambda: Lasts(notes)).global_grouping("kafka")
+    async with run(builder.build(), Config(state_checkpoint_interval_ms=100)) as running, asyncio.timeout(PATIENCE_SECS):
+        await running.completed()
+    assert in_order(notes.got, range(1000))
+    assert (await committed(kafka, config.group or "", topic)).offset == 1000
 
 
 @pytest.mark.guarantee("KS-6")
