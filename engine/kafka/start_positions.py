@@ -41,10 +41,12 @@ class StartPosition:
 
         Records may stand beyond the last one where that is only the last stable one, before a transaction that is open.
         """
+        dropped = self.dropped + acked_set.count(self.skips)
         if first <= self.offset and (self.offset <= last or last_is_stable):
+            if self.skips and self.skips[-1] > last and not last_is_stable:  # other records will stand there
+                return replace(self, metadata=None, skips=(), dropped=dropped, first=first, last=last)
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
-        dropped = self.dropped + acked_set.count(self.skips)
         moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
         return replace(moved, missing=self.offset, first=first, last=last)
 

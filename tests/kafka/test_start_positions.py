@@ -161,11 +161,22 @@ async def test_a_commit_that_is_not_among_the_records_is_left_and_its_set_droppe
 
 
 @pytest.mark.guarantee("KS-7")
-@pytest.mark.parametrize("committed", [FIRST, LAST])
-async def test_a_commit_at_the_first_record_or_behind_the_last_is_where_reading_goes_on(committed: int) -> None:
+@pytest.mark.parametrize("committed", [FIRST, LAST - 2])
+async def test_a_commit_at_the_first_record_or_just_before_the_end_is_where_reading_goes_on(committed: int) -> None:
     metadata = acked_set.encode("words", committed, [committed + 1, committed + 2], 4096)[0]
     position = await begin(config(), (committed, metadata))
     assert (position.offset, position.skips, position.missing) == (committed, (committed + 1, committed + 2), None)
+
+
+@pytest.mark.guarantee("KS-7")
+@pytest.mark.parametrize(("committed", "stop"), [(LAST, LAST + 2), (LAST - 3, LAST + 1), (50, 2**62)])
+async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed: int, stop: int) -> None:
+    """Given acked offsets that the broker does not have, since the topic was made anew, then others may stand there soon."""
+    metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
+    position = await begin(config(), (committed, metadata))
+    assert position == StartPosition(committed, committed, dropped=stop - committed - 1, first=FIRST, last=LAST)
+    stable = await begin(config(isolation_level="read_committed"), (committed, metadata))
+    assert stable.skips == (committed + 1, stop), "an open transaction is before them, perhaps"
 
 
 @pytest.mark.guarantee("KS-7")
