@@ -78,6 +78,9 @@ class Config:
     forgotten_ack: Literal["fail", "wait"] = setting(
         "fail", help="What becomes of a tuple that a bolt lets go of unsettled: fail at once, or (as in Storm) wait for the timeout."
     )
+    call_timeout_secs: float | None = setting(
+        None, above=0, help="Seconds that one call of a FlowControlBolt's process() may take; none is message_timeout_secs."
+    )
     slow_call_warn_ms: float = setting(500.0, above=0, help="Milliseconds that one call of a component may hold the loop before a warning.")
     drain_timeout_secs: float = setting(30.0, minimum=0, help="Seconds that open trees get to finish when a run drains.")
     key_groups: int = setting(

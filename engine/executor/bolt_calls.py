@@ -50,9 +50,12 @@ class BoltCalls:
         self._bolt = bolt
         self._is_basic = isinstance(bolt, BasicBolt)
         self._width = max(settings.concurrency, settings.threads, 1)
+        threads_of_its_own = getattr(bolt, "execute_in_threads", None) if settings.threads > 0 else None
+        if threads_of_its_own is not None:
+            bolt.execute = threads_of_its_own
         self.one_by_one = call_kind(bolt.execute).is_async or settings.threads > 0
         self._failures.clear()
-        if settings.threads > 0 and self._pool is None:
+        if settings.threads > 0 and threads_of_its_own is None and self._pool is None:
             self._pool = futures.ThreadPoolExecutor(settings.threads, thread_name_prefix=f"{POOL_NAME} {self._executor.place.component_id}")
 
     @property

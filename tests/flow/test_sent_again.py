@@ -1,6 +1,7 @@
 """What is sent again, and what counts as a try of a record (FC-3, FC-6)."""
 
 import asyncio
+import math
 from typing import Any
 
 import pytest
@@ -191,6 +192,8 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
     """Its tuple times out, and that is a try: the look for tasks that stand still must not come before it."""
 
     class Hangs(Work):
+        call_timeout_secs = math.inf
+
         async def process(self, record: int) -> None:
             if record == 5:
                 hung.append(self.context.task_index)
