@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, ComponentError, Config, Fields, TopologyBuilder, Tuple
-from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, loop, play, running
+from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, loop, play, running
 from tests.patience import PATIENCE_SECS
 
 pytestmark = pytest.mark.guarantee("RUN-3")
@@ -208,15 +208,14 @@ def test_a_component_that_dies_for_good_while_draining_ends_the_drain() -> None:
 
     async def main() -> None:
         config = Config(max_task_restarts=1, on_error="restart", drain_timeout_secs=1000)
-        with pytest.raises(ComponentError) as left:
-            async with engine.run(chain(lambda: Numbers(30), Dies), config) as run:
-                await asyncio.sleep(1)
-                with pytest.raises(ComponentError) as drained:
-                    await asyncio.wait_for(run.drain(), 10)
-                assert run.state == "failed"
-                with pytest.raises(ComponentError) as completed:
-                    await run.completed()
-        assert completed.value is drained.value is left.value is run.error
+        async with failing(engine.run(chain(lambda: Numbers(30), Dies), config)) as run:
+            await asyncio.sleep(1)
+            with pytest.raises(ComponentError) as drained:
+                await asyncio.wait_for(run.drain(), 10)
+            assert run.state == "failed"
+            with pytest.raises(ComponentError) as completed:
+                await run.completed()
+            assert completed.value is drained.value is run.error
 
     play(main)
 

@@ -6,7 +6,7 @@ import pytest
 
 import engine
 from engine import Bolt, ComponentError, Config, Topology, Tuple
-from tests.executor.stage import play
+from tests.executor.stage import failing, play
 
 
 class Poisoned(Bolt):
@@ -41,11 +41,9 @@ def ends_with_component_error(topology: Topology, config: Config | None = None, 
     """Run to the end, which must be a failure; the error."""
 
     async def main() -> ComponentError:
-        with pytest.raises(ComponentError) as left:  # leaving raises what `completed` raised (SV-4)
-            async with engine.run(topology, config) as run:
-                with pytest.raises(ComponentError) as caught:
-                    await run.completed()
-        assert left.value is caught.value
+        async with failing(engine.run(topology, config)) as run:
+            with pytest.raises(ComponentError) as caught:
+                await run.completed()
         assert run.state == "failed"
         assert run.error is caught.value
         with pytest.raises(ComponentError):

@@ -6,11 +6,11 @@ import logging
 import os
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any
 
 import engine
-from engine import Bolt, Config, Fields, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
+from engine import Bolt, ComponentError, Config, Fields, Run, Spout, SpoutExhausted, Topology, TopologyBuilder, Tuple
 from engine.errors import Failure
 from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
 
@@ -75,6 +75,19 @@ async def running(topology: Topology, **settings: Any) -> AsyncIterator[Run]:
     """A run that is under way."""
     async with engine.run(topology, Config(**({"seed": SEED} | settings))) as run:
         yield run
+
+
+@asynccontextmanager
+async def failing(entered: AbstractAsyncContextManager[Run]) -> AsyncIterator[Run]:
+    """A run that fails before it is left: leaving it raises its ComponentError, which `run.error` is (SV-4)."""
+    raised: ComponentError | None = None
+    try:
+        async with entered as run:
+            yield run
+    except ComponentError as error:
+        raised = error
+    assert raised is not None, "the run has not failed"
+    assert raised is run.error
 
 
 class Numbers(Spout):

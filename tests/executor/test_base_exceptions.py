@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, ComponentError, Tuple
-from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, play, running
+from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, play, running
 
 pytestmark = pytest.mark.guarantee("ACK-12")
 
@@ -57,12 +57,11 @@ def test_a_base_exception_ends_the_run_and_is_named(make: Callable[[], Any], err
     for kind in (OddBolt, OddSpout, OddAck):
         monkeypatch.setattr(kind, "error", error, raising=False)
 
-    async def main() -> ComponentError:
-        with pytest.raises(ComponentError) as caught:
-            async with running(make()) as run:
-                await asyncio.wait_for(run.completed(), 10)
+    async def main() -> ComponentError | None:
+        async with failing(running(make())) as run:
+            await asyncio.wait_for(run.completed(), 10)
         assert run.state == "failed"
-        return caught.value
+        return run.error
 
     told = play(main)
     assert told.error is error
@@ -134,13 +133,12 @@ def test_an_acker_that_raises_one_ends_the_run() -> None:
         def path(self, root: int) -> str:
             raise Odd("in the acker")
 
-    async def main() -> ComponentError:
-        with pytest.raises(ComponentError) as caught:
-            async with running(chain(lambda: Numbers(1), Keeper), message_timeout_secs=1) as run:
-                run._assembled.explainer.trace = OddTrace()  # type: ignore[assignment]
-                await asyncio.wait_for(run.completed(), 10)
+    async def main() -> ComponentError | None:
+        async with failing(running(chain(lambda: Numbers(1), Keeper), message_timeout_secs=1)) as run:
+            run._assembled.explainer.trace = OddTrace()  # type: ignore[assignment]
+            await asyncio.wait_for(run.completed(), 10)
         assert run.state == "failed"
-        return caught.value
+        return run.error
 
     told = play(main)
     assert told.component_id == "__acker"

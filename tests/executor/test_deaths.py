@@ -92,7 +92,7 @@ def test_under_stop_a_fail_tuple_is_no_exception_and_anything_else_is(kind: str)
                 raise ValueError("spout")
 
     spout = Source(4)
-    error = ends_with_component_error(chain(lambda: spout, Refuses), Config(on_error="stop"))
+    error = ends_with_component_error(chain(lambda: spout, Refuses, max_spout_pending=1), Config(on_error="stop"))
     assert spout.failed[:3] == [0, 1, 2]
     assert [failure.reason for failure in spout.failures[:3]] == ["failed"] * 3
     assert error.component_id == ("source" if kind == "spout" else "bolt1")
@@ -267,7 +267,8 @@ def test_a_cancelled_error_of_the_components_own_is_an_error_like_others(kind: s
             Numbers.next_tuple(self)
 
     source = AsyncSource if kind == "async spout" else Source
-    run = play_run(chain(source, {"plain": Plain, "async": Async, "concurrent": Concurrent}.get(kind, Sink)), Config(on_error=on_error), limit_secs=100)
+    bolt = {"plain": Plain, "async": Async, "concurrent": Concurrent}.get(kind, Sink)
+    run = play_run(chain(source, bolt), Config(on_error=on_error), limit_secs=100)
     assert sorted(made[-1].acked) == [0, 1, 2, 3, 4]
     assert sum(component.errors for component in run.snapshot().components.values()) == 1
     assert run.snapshot().errors[0].text.startswith("CancelledError")

@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, TopologyBuilder, Tuple, spout
-from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-13")
 
@@ -199,16 +199,16 @@ def test_a_generator_that_raises_drains_the_run_and_ends_it(other: str) -> None:
         builder.set_spout("other", Endless if other == "endless" else (lambda: Numbers(0)))
 
     async def main() -> None:
-        with pytest.raises(ComponentError) as caught:
-            async with running(builder.build()) as run:
-                await asyncio.sleep(1)
-                assert run.state == "draining"
-                await run.completed()
+        async with failing(running(builder.build())) as run:
+            await asyncio.sleep(1)
+            assert run.state == "draining"
+            await run.completed()
         assert loop().time() == 10
         assert run.state == "failed"
-        assert caught.value.component_id == "source"
-        assert isinstance(caught.value.error, OSError)
-        assert "restartable=True" in str(caught.value)
+        assert run.error is not None
+        assert run.error.component_id == "source"
+        assert isinstance(run.error.error, OSError)
+        assert "restartable=True" in str(run.error)
 
     play(main)
     assert got == [0, 1, 2, 3, 4]
@@ -216,9 +216,8 @@ def test_a_generator_that_raises_drains_the_run_and_ends_it(other: str) -> None:
 
 def test_a_broken_generators_drain_is_bounded() -> None:
     async def main() -> None:
-        with pytest.raises(ComponentError):
-            async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=7) as run:
-                await run.completed()
+        async with failing(running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=7)) as run:
+            await run.completed()
         assert loop().time() == 7
 
     play(main)
@@ -226,16 +225,15 @@ def test_a_broken_generators_drain_is_bounded() -> None:
 
 def test_a_drain_of_the_host_while_a_broken_run_drains_ends_as_failed() -> None:
     async def main() -> None:
-        with pytest.raises(ComponentError, match="source"):
-            async with running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=100) as run:
-                await asyncio.sleep(1)
-                with pytest.raises(ComponentError) as drained:
-                    await run.drain(5)
-                assert loop().time() == 6
-                assert run.state == "failed"
-                with pytest.raises(ComponentError) as completed:
-                    await run.completed()
-                assert completed.value is drained.value is run.error
+        async with failing(running(chain(numbers_that_break(5), Keeper), drain_timeout_secs=100)) as run:
+            await asyncio.sleep(1)
+            with pytest.raises(ComponentError, match="source") as drained:
+                await run.drain(5)
+            assert loop().time() == 6
+            assert run.state == "failed"
+            with pytest.raises(ComponentError) as completed:
+                await run.completed()
+            assert completed.value is drained.value is run.error
 
     play(main)
 

@@ -1,6 +1,7 @@
 """An exception fails its own input and nothing else, in every form of bolt; an instance that dies is replaced (SV-1, SV-3)."""
 
 import asyncio
+import itertools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
@@ -174,7 +175,7 @@ FUNCTIONS: tuple[Any, ...] = (
     *(by_function, by_generator, by_coroutine, by_async_generator, by_concurrent_coroutine, by_threads),
     *(by_stateful_function, by_stateful_coroutine, by_stateful_async_generator),
 )
-forms = pytest.mark.parametrize("form", (*CLASSES, *FUNCTIONS), ids=lambda form: form.__name__)
+forms = pytest.mark.parametrize("form", [*CLASSES, *FUNCTIONS], ids=lambda form: form.__name__)
 
 
 @pytest.mark.guarantee("SV-1")
@@ -600,7 +601,7 @@ def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_i
     assert run.state == "complete"
     assert sorted(spouts[-1].acked) == list(range(20))
     assert len(made) == 2
-    pauses = [round(later - earlier) for earlier, later in zip(tries, tries[1:], strict=False)]
+    pauses = [round(later - earlier) for earlier, later in itertools.pairwise(tries)]
     assert pauses[:5] == [1, 2, 4, 8, 16]
     assert max(pauses) <= 30
     if method == "prepare":

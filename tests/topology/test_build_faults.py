@@ -214,7 +214,11 @@ def test_more_tasks_than_a_process_can_have() -> None:
         (AsyncSink, {"concurency": 4}, "'concurency' is not a setting of a bolt. Did you mean 'concurrency'?"),
         (AsyncSink, {"max_spout_pending": 4}, "'max_spout_pending' is not a setting of a bolt. It is one of a spout; remove it here."),
         (AsyncSink, {"concurrency": 0}, "concurrency must be an integer of at least 1, not 0. Fix set_bolt(..., concurrency=...)."),
-        (AsyncSink, {"on_error": "explode"}, "on_error must be 'fail', 'restart' or 'stop', not 'explode'. Fix set_bolt(..., on_error=...)."),
+        (
+            AsyncSink,
+            {"on_error": "explode"},
+            "on_error must be 'fail', 'restart' or 'stop', not 'explode'. Fix set_bolt(..., on_error=...).",
+        ),
         (
             AsyncSink,
             {"tick_tuple_freq_secs": -1},
