@@ -31,8 +31,8 @@ def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int
         return Step.BEGIN
     if newest < txid - 1:
         raise FatalError(
-            f"the hand-over {where} has batches up to {newest}, and this is batch {attempt}: those between are lost",
-            hint="Was the folder restored from an older copy? Restore the newest one, or begin with an empty folder.",
+            f"the hand-over {where} has batches up to {newest}, and this is batch {attempt}: those between are missing",
+            hint="Was it restored from an older copy, or were manifests removed? Restore the newest copy, or begin with an empty folder.",
         )
     return Step.WRITE
 
@@ -41,6 +41,6 @@ def state_is_older(where: str, there: str, now: str) -> FatalError:
     """Return the error for a folder that is ahead of the coordinator."""
     return FatalError(
         f"the hand-over {where} has {there}, and now comes {now}",
-        hint="The topology's state was lost or is of another run: restore it (state_provider), or begin with an empty folder. "
-        "If another process has taken the topology over, all is well there.",
+        hint="If another process has taken the topology over, all is well there. Else the topology's state is older than the folder, or of "
+        "another run: restore it (state_provider), or begin with an empty folder.",
     )

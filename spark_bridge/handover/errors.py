@@ -37,7 +37,7 @@ class NewerFormat(HandoverError):
 
 
 class TransactionDeleted(HandoverError):
-    """The files of a txid are gone: every consumer of that time had committed it."""
+    """The files of a txid are gone, or were never there: every consumer of that time had committed it, or the folder began behind it."""
 
 
 class TransactionMissing(HandoverError):

@@ -98,7 +98,7 @@ class Handover:
         manifest = read_manifest(content, where, name)
         if attempt not in (None, manifest.attempt_id):
             text = f"{where} is that of {attempt_text(txid, manifest.attempt_id)}, and {attempt_text(txid, attempt)} was planned"
-            raise HandoverError(text, hint="The folder was begun anew or restored: use another consumer, and a new checkpoint.")
+            raise HandoverError(text, hint="Was the folder begun anew, or restored? Then use another consumer, and a new checkpoint.")
         return manifest
 
     def deleted(self) -> int:
@@ -137,14 +137,17 @@ class Handover:
     def _no_manifest(self, txid: int, attempt: int | None) -> HandoverError:
         deleted = self.deleted()
         if txid <= deleted:
-            text = f"{self.storage.url}: txid {txid} is deleted, like all up to {deleted}: every consumer of that time had committed them"
-            hint = f"Begin at txid {deleted + 1} or later. Declare a consumer before it is needed: what it has not committed is kept."
+            text = f"{self.storage.url}: txid {txid} is deleted, like all up to {deleted}"
+            hint = (
+                f"Begin at txid {deleted + 1} or later. Consumers of that time had committed what is deleted, or the folder began later. "
+                "Declare a consumer before it is needed: what it has not committed is kept."
+            )
             return TransactionDeleted(text, hint=hint)
         newest = self.newest()
         what = f"txid {txid}" if attempt is None else attempt_text(txid, attempt)
         if txid > newest:
             text = f"{self.storage.url}: {what} is not committed yet: the newest is {newest}"
-            return TransactionMissing(text, hint="Ask again later. If it was there once, the folder was restored from an older copy.")
+            return TransactionMissing(text, hint="Ask again later. If it was there once: was the folder restored from an older copy?")
         return self._gap(txid, what)
 
     def _gap(self, txid: int, what: str) -> HandoverError:

@@ -77,13 +77,16 @@ def explain(text: str) -> Fault:
     if handover is not None:
         return handover
     if any(word in text for word in _OTHER_PLAN):
-        hint = "The query is not the one that made this checkpoint. Put it back as it was, or give it another name, and with it a new one."
+        hint = (
+            "If the query was changed since, put it back as it was, or give it another name, and with it a new checkpoint. "
+            "If it was not, the checkpoint is damaged: restore it from a copy."
+        )
         return Fault("final", _headline(text), hint)
     raised = _last_raised(text)
     place = _users_place(text)
     what = raised or _headline(text)
     if what == _NO_REASON:
-        return Fault("passing", "a Python process of Spark's ended in the midst of a call (killed, or for want of memory)")
+        return Fault("passing", "a Python process of Spark's ended in the midst of a call, and no reason was given")
     passes = _may_pass(text) or _type_of(raised) in _PASSING_TYPES
     return Fault("passing" if passes else "code", f"{what}\n    {place}" if place else what)
 

@@ -41,6 +41,23 @@ class Noted:
     batch_id: int
 
 
+def noted_of(where: str, query_id: object, batch_id: object) -> Noted:
+    """Return what a sink's note says; raise SinkError where it can be none of ours. `where`: the sink, as errors name it."""
+    if not isinstance(query_id, str) or type(batch_id) is not int:
+        text = f"{where}: the note of its newest micro-batch says {batch_id!r} of query {query_id!r}, which is none"
+        raise SinkError(text, hint="Correct the note (the id of the query is a text, the micro-batch a number), or write to another place.")
+    return Noted(query_id, batch_id)
+
+
+def raised_in_a_task(error: Exception) -> bool:
+    """Tell whether Python code of the query's plan has raised it, such as its source: then it says itself what, and where.
+
+    >>> raised_in_a_task(ValueError("no such table"))
+    False
+    """
+    return "Traceback (most recent call last)" in str(error)
+
+
 class Sink(ABC):
     """Writes micro-batches, each once."""
 

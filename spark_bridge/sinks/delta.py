@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new, noted_of, raised_in_a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,8 @@ class Delta(Sink):
                     return
             self._append(df, batch)
         except PySparkException as error:
+            if raised_in_a_task(error):
+                raise
             raise self._explained(error) from error
 
     def _append(self, df: "DataFrame", batch: SinkBatch) -> None:
@@ -70,20 +72,22 @@ class Delta(Sink):
                 return None
             raise
         told = (_told(row.userMetadata) for row in history)
-        return next((Noted(each["query_id"], each["batch_id"]) for each in told if each.get("query") == batch.query), None)
+        newest = next((each for each in told if each.get("query") == batch.query), None)
+        where = f"the Delta table {self.table!r}"
+        return None if newest is None else noted_of(where, newest.get("query_id"), newest.get("batch_id"))
 
     def _explained(self, error: PySparkException) -> SinkError:
         said = str(error).partition("JVM stacktrace:")[0].strip()
         if error.getCondition() == "DATA_SOURCE_NOT_FOUND" or "DeltaSparkSessionExtension" in str(error):
             return SinkError(f"this Spark has no Delta Lake: {said}", hint=JARS)
         hint = "Where its columns are others than those of the query: write to another table, or change them (ALTER TABLE, or select())."
-        return SinkError(f"the Delta table {self.table!r} does not take the rows: {said}", hint=hint)
+        return SinkError(f"writing to the Delta table {self.table!r} failed: {said}", hint=hint)
 
 
 def _told(metadata: str) -> dict[str, Any]:
     """What a commit tells; nothing where others wrote it."""
     try:
         told = json.loads(metadata)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return told if isinstance(told, dict) else {}

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote, urlsplit
 
-from spark_bridge.sinks.batch import SinkError, SinkUnavailable
+from spark_bridge.sinks.batch import SinkError, SinkUnavailable, raised_in_a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,6 +90,8 @@ class Database:
         except SinkError:
             raise
         except Exception as error:
+            if raised_in_a_task(error):
+                raise
             said = _said(error)
             if "ClassNotFoundException" in said or "No suitable driver" in said:
                 raise SinkError(f"this Spark has no driver for {self.url}: {said}", hint=JAR_HINT) from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, is_new
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, is_new, noted_of
 from spark_bridge.sinks.jdbc import Connection, Database
 from spark_bridge.sinks.sql import BATCHES, check_columns, columns_of, listed, on_conflict, quoted
 
@@ -62,7 +62,7 @@ class Postgres(Sink):
         connection.execute(f"CREATE TABLE IF NOT EXISTS {BATCHES} ({columns})")
         select = f"SELECT query_id, batch_id FROM {BATCHES} WHERE target = ? AND query = ?"
         found = connection.rows(select, (self.table, batch.query))
-        return Noted(*found[0]) if found else None
+        return noted_of(f"table {self.table!r}", *found[0]) if found else None
 
     def _make_table(self, connection: Connection, staging: str, names: list[str], batch: SinkBatch) -> None:
         """One transaction, so that there is no table without its key."""

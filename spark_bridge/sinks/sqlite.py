@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, SinkUnavailable, is_new
+from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, SinkUnavailable, is_new, noted_of
 from spark_bridge.sinks.sql import BATCHES, check_columns, columns_of, listed, on_conflict, quoted
 
 if TYPE_CHECKING:
@@ -22,6 +22,17 @@ WAIT_SECS: Final = 60.0
 """For another connection that writes."""
 MAY_PASS: Final = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_FULL")
 """Errors of SQLite that another try may not meet."""
+HINTS: Final = {
+    "SQLITE_NOTADB": "It is no SQLite file, or damaged: write to another path, or restore it from a copy.",
+    "SQLITE_CORRUPT": "It is damaged: restore it from a copy, or write to another path.",
+    "SQLITE_BUSY": "End what holds the file.",
+    "SQLITE_LOCKED": "End what holds the file.",
+    "SQLITE_FULL": "Make room.",
+    "SQLITE_CANTOPEN": "Correct the path, or the rights.",
+    "SQLITE_READONLY": "Correct the rights.",
+    "SQLITE_IOERR": "See what is wrong with the disk.",
+}
+"""By SQLite's name of an error: what to do."""
 Convert = Callable[[Any], Any]
 
 
@@ -53,9 +64,11 @@ class Sqlite(Sink):
                     self._write(connection, rows, batch)
                 connection.execute("COMMIT")
         except sqlite3.Error as error:
-            hint = "Make room, correct the rights or the path, or end what holds the file. Nothing of the micro-batch is written."
-            kind = SinkUnavailable if getattr(error, "sqlite_errorname", "").startswith(MAY_PASS) else SinkError
-            raise kind(f"{self.path}: table {self.table!r}: {error}", hint=hint) from error
+            name = getattr(error, "sqlite_errorname", "")
+            kind = SinkUnavailable if name.startswith(MAY_PASS) else SinkError
+            hint = next((hint for begin, hint in HINTS.items() if name.startswith(begin)), "Correct the table, or what the query gives.")
+            text = f"{self.path}: table {self.table!r}: {error}"
+            raise kind(text, hint=f"{hint} Nothing of the micro-batch is written.") from error
 
     def _is_new(self, connection: sqlite3.Connection, batch: SinkBatch) -> bool:
         return is_new(self._noted(connection, batch), batch, f"{self.path}: table {self.table!r}", self.replaces)
@@ -74,7 +87,7 @@ class Sqlite(Sink):
         connection.execute(f"CREATE TABLE IF NOT EXISTS {BATCHES} ({columns})")
         select = f"SELECT query_id, batch_id FROM {BATCHES} WHERE target = ? AND query = ?"
         found = connection.execute(select, (self.table, batch.query)).fetchone()
-        return None if found is None else Noted(*found)
+        return None if found is None else noted_of(f"{self.path}: table {self.table!r}", *found)
 
     def _make_table(self, connection: sqlite3.Connection, schema: pa.Schema) -> None:
         columns = [f"{quoted(column.name)} {_kind(column.type)[0]}".rstrip() for column in schema]

@@ -76,7 +76,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         position = self._position()
         self._see("latest", position)
         newest = self._newest(position, start)
-        begin = self._at if start is None else start[TXID]
+        begin = self._at if start is None else _txid(start)
         if begin is not None and newest < begin:
             raise self._older_than_checkpoint(begin, newest)  # before Spark writes down the lower one
         if begin is not None and self._consumer is not None and begin != position.planned:
@@ -95,7 +95,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """The newest txid. Raises TransactionMissing where it is behind a gap, before Spark writes it down as an offset."""
         newest = self._handover.newest(position.planned)
         if not self._is_unbroken or self._handover.contract.by_attempt:  # else manifests are followed one by one
-            begin = self._at if start is None else start[TXID]
+            begin = self._at if start is None else _txid(start)
             if begin is None:
                 begin = position.planned or first_offset(self._handover, self._options, position)
             self._handover.check_unbroken(begin, newest)
@@ -122,7 +122,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
         Raises HandoverError, which names the txid, for what is not there.
         """
-        begin, last = start[TXID], end[TXID]
+        begin, last = _txid(start), _txid(end)
         if last < begin:
             raise self._older_than_checkpoint(begin, last)
         if last == begin:
@@ -147,7 +147,7 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Note that nothing up to `end` is asked for again."""
         if self._consumer is not None:
             self._position()  # raises where the consumer was removed
-            self._consumer.commit(end[TXID])
+            self._consumer.commit(_txid(end))
 
     def _see(self, offset: str, position: Position) -> None:
         """A micro-batch that comes again has its end in the checkpoint: Spark asks for the latest offset of a new one alone."""
@@ -184,7 +184,17 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _older_than_checkpoint(self, begin: int, last: int) -> HandoverError:
         text = f"{self._handover.storage.url}: the checkpoint of this query has txid {begin}, and the newest txid here is {last}"
         hint = (
-            "The folder was begun anew, or restored from an older copy, or it is another one than before: use the folder that belongs to "
+            "Was the folder begun anew, or restored from an older copy, or is it another one than before? Use the folder that belongs to "
             "the checkpoint, or a new checkpoint (and with it a new consumer)."
         )
         return HandoverError(text, hint=hint)
+
+
+def _txid(offset: Mapping[str, int]) -> int:
+    """Return the txid of an offset; raise HandoverError for what can be none, as a damaged checkpoint may give it."""
+    given: object = offset
+    txid = given.get(TXID) if isinstance(given, Mapping) else None
+    if type(txid) is not int or not 0 <= txid < 2**63:
+        text = f"the checkpoint of this query has the offset {given!r}, which is none of this source"
+        raise HandoverError(text, hint="It is of another query, or damaged: use that of this query, or restore it from a copy.")
+    return txid

@@ -41,8 +41,8 @@ def run(spark: Any, call: Any, job: Job) -> int:
 
 def _input(spark: Any, job: Job) -> Any:
     if job.executors_read:
-        return spark.read.schema(job.ddl).parquet(job.rows_path)
-    return spark.createDataFrame(pq.read_table(job.rows_path, memory_map=False), schema=job.ddl)
+        return spark.read.schema(job.ddl).option("parquet.page.verify-checksum.enabled", "true").parquet(job.rows_path)
+    return spark.createDataFrame(pq.read_table(job.rows_path, memory_map=False, page_checksum_verification=True), schema=job.ddl)
 
 
 def _asked(job: Job, result: Any) -> Any:

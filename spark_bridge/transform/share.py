@@ -20,6 +20,7 @@ from engine.topology import TaskContext, Tuple
 from engine.transactional import TransactionAttempt
 from spark_bridge.committer.columns import Columns, Row, places_of
 from spark_bridge.committer.misfit import misfit
+from spark_bridge.handover.storage.api import reason
 
 CHUNK_ROWS: Final = 8_192
 """Rows that become columns at once: between two chunks the loop gets the interpreter."""
@@ -93,7 +94,7 @@ class Share:
     def write(self, schema: pa.Schema, tuples: list[Tuple]) -> None:
         """Write the rows; raise FatalError for the first that does not fit."""
         try:
-            with pq.ParquetWriter(self.rows_path, schema, compression="zstd") as writer:
+            with pq.ParquetWriter(self.rows_path, schema, compression="zstd", write_page_checksum=True) as writer:
                 for names, rows, first in _chunks(tuples):
                     batch, bad = Columns(schema, places_of(schema, names)).convert(rows)
                     if bad:
@@ -103,13 +104,21 @@ class Share:
         except OSError as error:
             raise _unwritable(self._folder, error) from error
 
-    def slices(self) -> Generator[list[Row]]:
-        """Yield the rows of the result, so many at once."""
-        with pa.memory_map(self.result_path) as file, pa.ipc.open_stream(file) as reader:
-            for batch in reader:
-                for begin in range(0, batch.num_rows, SLICE_ROWS):
-                    part = batch.slice(begin, SLICE_ROWS)
-                    yield list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+    def slices(self, rows: int) -> Generator[list[Row]]:
+        """Yield the rows of the result, so many at once. Raises StateUnavailable where they are not the `rows` that Spark wrote."""
+        found = 0
+        try:
+            with pa.memory_map(self.result_path) as file, pa.ipc.open_stream(file) as reader:
+                for batch in reader:
+                    batch.validate(full=True)
+                    found += batch.num_rows
+                    for begin in range(0, batch.num_rows, SLICE_ROWS):
+                        part = batch.slice(begin, SLICE_ROWS)
+                        yield list(zip(*(column.to_pylist() for column in part.columns), strict=True))
+        except (OSError, ValueError, pa.ArrowException) as error:
+            raise _unreadable(self.result_path, reason(error)) from error
+        if found != rows:
+            raise _unreadable(self.result_path, f"it has {found} rows, and Spark wrote {rows}")
 
     def remove(self) -> None:
         """Remove all of it."""
@@ -129,8 +138,13 @@ def _chunks(tuples: list[Tuple]) -> Iterator[tuple[tuple[str, ...], list[Row], i
 
 
 def _unwritable(path: str, error: OSError) -> StateUnavailable:
-    what = f"the spool {path!r} cannot be written: {error.strerror}"
+    what = f"the spool {path!r} cannot be written: {reason(error)}"
     return StateUnavailable(what, hint="Make room, or name another folder by spool=; the batch is tried again.")
+
+
+def _unreadable(path: str, why: str) -> StateUnavailable:
+    hint = "See whether the disk of the spool is in order, or name another folder by spool=; the batch is tried again."
+    return StateUnavailable(f"the result of a batch, {path!r}, cannot be read: {why}", hint=hint)
 
 
 def _this_machine() -> str:

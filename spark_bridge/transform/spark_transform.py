@@ -1,7 +1,7 @@
 """`SparkTransform`: a batch goes through Spark in the processing phase, beside the loop (SP-4)."""
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM
 from engine.topology import Fields, Tuple, declare_streams
 from engine.transactional import BatchBolt
+from spark_bridge.committer.columns import Row
 from spark_bridge.handover import HandoverError
 from spark_bridge.handover.schema import ddl_of, schema_of
 from spark_bridge.session import SharedSpark, SparkConfig
@@ -98,7 +99,7 @@ class SparkTransformer(BatchBolt):
             rows = await spark.call(run, self._job(share))
             self.context.counter("spark_jobs").add()
             self.context.counter("spark_result_rows").add(rows)
-            await self._emit(share, spool)
+            await self._emit(share.slices(rows), spool)
         finally:
             spool.call_later(share.remove)
 
@@ -112,9 +113,8 @@ class SparkTransformer(BatchBolt):
         executors_read = transform.spool is not None or transform.config.is_on_this_machine
         return Job(transform.function, ddl_of(self._schema), share.rows_path, share.result_path, self._fields.names, executors_read)
 
-    async def _emit(self, share: Share, spool: OpenSpool) -> None:
+    async def _emit(self, slices: Generator[list[Row]], spool: OpenSpool) -> None:
         """Emit the rows of the result, a slice at a time, as fast as they are taken."""
-        slices = share.slices()
         try:
             while rows := await spool.call(lambda: next(slices, None)):
                 self.collector.emit_many(rows)

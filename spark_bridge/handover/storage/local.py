@@ -106,7 +106,7 @@ def link(draft: str, path: str) -> None:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        text = f"the file system of {path!r} knows no hard links, by which a manifest gets its name ({error.strerror})"
+        text = f"the file system of {path!r} makes no hard link, by which a manifest gets its name ({error.strerror})"
         raise HandoverError(text, hint="Write the folder as local:///path: its manifests are then named by attempt.") from error
 
 

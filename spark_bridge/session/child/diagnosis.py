@@ -51,8 +51,11 @@ def why_not_started(settings: dict[str, Any], error: Exception, jvm_status: int 
     if "BindException" in text or "Address already in use" in text or "Cannot assign requested address" in text:
         hint = "Free the port, or set another one (spark.driver.port, spark.blockManager.port, spark.ui.port) in conf=; 0 takes any."
         return Refused(wire.Refusal(True, f"a port cannot be taken: {first}", hint))
-    if "All masters are unresponsive" in text or "Connection refused" in text or "UnknownHost" in text:
+    if "All masters are unresponsive" in text:
         return Refused(wire.Refusal(True, f"{settings['master']} does not answer: {first}", "Start the master, or correct master=."))
+    if "Connection refused" in text or "UnknownHost" in text:
+        hint = "Start what the text names, or correct master= or conf= of SparkConfig."
+        return Refused(wire.Refusal(True, f"something that it needs does not answer: {first}", hint))
     if "JAVA_GATEWAY_EXITED" in text or jvm_status is not None:
         hint = "It is mostly memory (driver_memory=), or a setting in conf= that Java does not take."
         return Refused(wire.Refusal(False, "its JVM ended while it was starting", hint, shows_log=True))

@@ -29,7 +29,7 @@ def test_a_batch_is_written_skipped_or_the_first(newest: int, written: int | Non
         (8, None, r"has batch 8, and now comes batch 7 \(attempt 1\.9\)"),
         (7, EPOCH + 9, r"has batch 7 \(attempt 1\.9\), and now comes batch 7 \(attempt 1\.9\)"),
         (7, EPOCH + 10, r"has batch 7 \(attempt 1\.10\), and now comes"),
-        (5, None, r"has batches up to 5, and this is batch 7 \(attempt 1\.9\): those between are lost"),
+        (5, None, r"has batches up to 5, and this is batch 7 \(attempt 1\.9\): those between are missing"),
     ],
 )
 def test_what_is_of_another_history_is_refused(newest: int, written: int | None, text: str) -> None:

@@ -96,7 +96,7 @@ def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: S
     handover.storage().create(name, stray.encoded())
     with pytest.raises(ComponentError, match=f"manifest of txid {9 if when == 'between' else 1} is missing, and '{name}' is there") as told:
         play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
-    assert "state was lost" not in str(told.value)
+    assert "older than the folder" not in str(told.value)
     handover.storage().remove(name)
     play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
     assert numbers(handover) == list(range(34))
@@ -226,7 +226,7 @@ def test_a_folder_that_has_lost_batches_ends_the_run(tmp_path: Path, handover: S
         name = ManifestName.parse(text)
         if name is not None and name.txid > 5:
             storage.remove(f"manifests/{text}")
-    with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: those between are lost"):
+    with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: those between are missing"):
         play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
 
 

@@ -112,7 +112,7 @@ def test_a_file_system_without_links_is_told_once_and_for_all(tmp_path: Path, mo
         raise OSError(errno.EPERM, "Operation not permitted")
 
     monkeypatch.setattr(os, "link", none)
-    with pytest.raises(HandoverError, match="knows no hard links") as caught:
+    with pytest.raises(HandoverError, match="makes no hard link") as caught:
         storage_at(tmp_path).create("x.json", b"content")
     assert not isinstance(caught.value, StorageUnavailable)
     assert os.listdir(tmp_path) == []

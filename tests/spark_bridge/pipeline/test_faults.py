@@ -86,7 +86,7 @@ def test_the_end_of_the_sources_process_passes_and_is_named() -> None:
     fault = explain(f"null{STACK}")
     assert (fault.kind, fault.text) == (
         "passing",
-        "a Python process of Spark's ended in the midst of a call (killed, or for want of memory)",
+        "a Python process of Spark's ended in the midst of a call, and no reason was given",
     )
 
 

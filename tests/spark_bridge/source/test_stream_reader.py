@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -226,6 +227,21 @@ def test_a_file_that_is_missing_or_changed_stops_the_query(writer: Writer, reade
     first.unlink()
     with pytest.raises(HandoverError, match=r"'files/000000000001-.*' of txid 1 is missing"):
         rows_of(query, partitions)
+
+
+@pytest.mark.parametrize("offset", [{}, {"txid": "3"}, {"txid": -1}, {"txid": None}, {"txid": 10**30}, {"topic": {"0": 3}}, []])
+def test_an_offset_that_is_none_is_refused(offset: Any, writer: Writer, reader: MakesReader) -> None:
+    writer.commit_many(3)
+    query = reader()
+    for ask in (
+        lambda: query.partitions(offset, at(3)),
+        lambda: query.partitions(at(0), offset),
+        lambda: query.latestOffset(offset),
+        lambda: query.commit(offset),
+    ):
+        with pytest.raises(HandoverError, match="the checkpoint of this query has the offset"):
+            ask()
+    assert position(writer).planned == 0
 
 
 def test_a_folder_that_is_older_than_the_checkpoint_stops_the_query(writer: Writer, reader: MakesReader) -> None:

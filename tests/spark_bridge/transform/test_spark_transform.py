@@ -7,13 +7,17 @@ import signal
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from engine import ComponentError, TopologyError, UsageError
 from engine.cluster.local_cluster import Run
+from engine.errors import StateUnavailable
+from engine.transactional import TransactionAttempt
 from spark_bridge.session import SparkChild
 from spark_bridge.session.shared import hold
 from spark_bridge.transform import SparkTransform
+from spark_bridge.transform.share import Share
 from tests.spark_bridge.session.test_spark_child import active_jobs
 from tests.spark_bridge.spark_fixtures import LOCAL, until
 from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, play, spools, there, touch
@@ -26,6 +30,42 @@ async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path)
     assert played.rows == in_order(DOUBLED)
     assert played.errors == []
     assert spools() == []
+
+
+async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
+    """Spark verifies the pages: else it would take them for other rows."""
+    done = str(tmp_path / "damaged")
+
+    def damage(rows: Any) -> Any:
+        import os
+        from urllib.parse import urlsplit
+
+        if not os.path.exists(done):
+            open(done, "w").close()
+            with open(urlsplit(rows.inputFiles()[0]).path, "r+b") as file:
+                content = file.read()
+                at = content.index(b"\x28\xb5\x2f\xfd") + 14  # a number of the first page: zstd does not see it
+                file.seek(at)
+                file.write(bytes([content[at] ^ 1]))
+        return double(rows)
+
+    played = await play(tmp_path, damage)
+    await there(done)
+    assert played.rows == in_order(DOUBLED)
+
+
+@pytest.mark.parametrize(("kept", "rows"), [(0, 100), (40, 100), (0.5, 100), (1.0, 99)])
+async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, kept: float, rows: int) -> None:
+    share = Share(str(tmp_path), TransactionAttempt(7, 2**32 + 1))
+    table = pa.table({"n": range(100), "word": ["word"] * 100})
+    with pa.OSFile(share.result_path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    assert [row for part in share.slices(100) for row in part] == [(n, "word") for n in range(100)]
+    with pa.OSFile(share.result_path) as file:
+        size = file.size()
+    os.truncate(share.result_path, int(kept if kept > 1 else kept * size))
+    with pytest.raises(StateUnavailable, match=r"the result of a batch, '.*result.arrow', cannot be read: "):
+        list(share.slices(rows))
 
 
 async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
