@@ -1,17 +1,24 @@
-"""What user code raised, as one line: the error's own text, and where in the user's files it came from."""
+"""Errors of user code as text: the own text of an error, and the places in the user's files that it came from."""
 
+import sysconfig
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
-_ROOT: Final = Path(__file__).resolve().parents[1]
-_OURS: Final = tuple(f"{_ROOT / name}/" for name in ("engine", "spark_bridge", "_native"))
-_LIBRARIES: Final = ("/site-packages/", "/lib/python", "/lib64/python", "<frozen ", "uvloop/")
-_MOST_PLACES: Final = 3
+ENGINE: Final = "the engine"
+STANDARD_LIBRARY: Final = "the standard library"
+MOST_PLACES: Final = 3
+
+Frames: TypeAlias = Sequence[traceback.FrameSummary]
+_ROOT: Final = Path(__file__).resolve().parents[1].as_posix()
+_OWN_FOLDERS: Final = (f"{_ROOT}/engine/", f"{_ROOT}/spark_bridge/", f"{_ROOT}/_native/", "_native/", "<string>")
+_SITE_FOLDERS: Final = ("/site-packages/", "/dist-packages/")
+_STANDARD_FOLDERS: Final = (*(f"{Path(sysconfig.get_path(name)).as_posix()}/" for name in ("stdlib", "platstdlib")), "<frozen ", "uvloop/")
 
 
 def own_text(error: BaseException) -> str:
-    """Return what an error says, also where its own `__str__` raises."""
+    """Return the text of an error, also where its own `__str__` raises."""
     try:
         return str(error)
     except KeyboardInterrupt:
@@ -21,9 +28,7 @@ def own_text(error: BaseException) -> str:
 
 
 def raised_text(error: BaseException) -> str:
-    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`: the innermost line first, without the engine's and, where there are others,
-    without the libraries' lines.
-    """
+    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`: the innermost line of user code first; a library's where there is none."""
     text = f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
     places = user_places(error)
     return f"{text} ({', from '.join(places)})" if places else text
@@ -31,11 +36,39 @@ def raised_text(error: BaseException) -> str:
 
 def user_places(error: BaseException) -> list[str]:
     """Return the last lines of user code that led to an error, the innermost first; none where the engine alone raised it."""
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not _is_ours(frame.filename)]
-    users = [frame for frame in frames if not any(part in frame.filename.replace("\\", "/") for part in _LIBRARIES)]
-    return [f"{frame.filename}:{frame.lineno}" for frame in reversed((users or frames)[-_MOST_PLACES:])]
+    frames = list(traceback.extract_tb(error.__traceback__))
+    owners = owners_of(frames)
+    users = [frame for frame, owner in zip(frames, owners, strict=True) if owner is None]
+    others = [frame for frame, owner in zip(frames, owners, strict=True) if owner != ENGINE]
+    return [f"{frame.filename}:{frame.lineno}" for frame in reversed((users or others)[-MOST_PLACES:])]
 
 
-def _is_ours(filename: str) -> bool:
-    path = filename.replace("\\", "/")
-    return path.startswith(("_native/", *_OURS)) or path == "<string>"
+def owners_of(frames: Frames) -> list[str | None]:
+    """Name the library that each frame belongs to; None for the user's.
+
+    The engine calls the user's code only, so the first frame outside the engine and the standard library is the user's, wherever it is
+    installed; with it all of its package.
+    """
+    paths = [frame.filename.replace("\\", "/") for frame in frames]
+    owners = [_library_of(path) for path in paths]
+    users = next((path for path, owner in zip(paths, owners, strict=True) if owner not in (ENGINE, STANDARD_LIBRARY)), None)
+    package = None if users is None else _package_of(users)
+    return [None if package is not None and _package_of(path) == package else owner for path, owner in zip(paths, owners, strict=True)]
+
+
+def _library_of(path: str) -> str | None:
+    if path.startswith(_OWN_FOLDERS):
+        return ENGINE
+    package = _package_of(path)
+    if package is not None:
+        return package
+    return STANDARD_LIBRARY if path.startswith(_STANDARD_FOLDERS) else None
+
+
+def _package_of(path: str) -> str | None:
+    """Return the name of the installed package that a file belongs to; None for one that is not installed."""
+    for folder in _SITE_FOLDERS:
+        _, found, inside = path.rpartition(folder)
+        if found:
+            return inside.partition("/")[0].removesuffix(".py")
+    return None

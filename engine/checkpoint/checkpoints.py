@@ -17,6 +17,7 @@ from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
+from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts, take
 from engine.topology.task_port import RunPort
 
@@ -133,10 +134,18 @@ class Checkpoints:
         """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
         try:
             return await self._patience.with_(work)
-        except ends_run as error:
-            if self._give_up is not None:
-                self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=error.message, hint=error.hint))
+        except StateError as error:
+            if isinstance(error, ends_run):
+                self._end_run(error, error.message, error.hint)
             raise
+        except Exception as error:
+            what = f"the state provider raised {raised_text(error)}"
+            self._end_run(error, what, "A provider raises StateUnavailable for what may pass, and StateError for what will not.")
+            raise
+
+    def _end_run(self, error: Exception, message: str, hint: str | None) -> None:
+        if self._give_up is not None:
+            self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
     async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
         """Return the state of a task, loading it the first time."""

@@ -24,6 +24,9 @@ LOGGER: Final = logging.getLogger("engine.cluster")
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
 """The supervisor of the component that runs: it may stop its own run, and must not wait for its own end."""
 
+_CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_CLOSES", default=None)
+"""The supervisor whose components are just being closed by the running asyncio task, or by the one that created it."""
+
 
 class Supervisor:
     """Starts, watches and ends the actors of one run. `state` says how far it is."""
@@ -236,7 +239,7 @@ class Supervisor:
         self.end(state)
         closing = self._closing
         assert closing is not None
-        if asyncio.current_task() is closing:
+        if _CLOSES.get() is self:
             return
         cancelled: asyncio.CancelledError | None = None
         while not closing.done():
@@ -299,6 +302,7 @@ class Supervisor:
 
     async def _close_all(self, state: RunState) -> None:
         """Close spouts, then bolts from the sources on, then ackers."""
+        _CLOSES.set(self)
         assembly = self._assembly
         for task in assembly.tasks:
             task.core.closing = True

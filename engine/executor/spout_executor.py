@@ -122,6 +122,7 @@ class SpoutExecutor(Executor):
     def _fail_instance(self, failure: Failure) -> None:
         """The trees of a dead instance are dropped; its source replays them (ACK-13)."""
         self.core.drop_instance()
+        self.exhausted = False  # the next instance reads its source again: the run is not complete before
 
     def _fail(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
         """Hand one failed tree to the spout, which may ask why; it is polled again (RUN-2)."""

@@ -71,7 +71,7 @@ def test_a_spout_that_dies_behind_acks_but_gets_no_further_ends_the_run() -> Non
             self.opened = self.context.clock.now()
 
     with pytest.raises(ComponentError, match="the source broke"):
-        play(lambda: Breaks(0, begun), FirstNeverEnds, config=Config(message_timeout_secs=2000), limit_secs=600)
+        play(lambda: Breaks(0, begun), FirstNeverEnds, config=Config(message_timeout_secs=2000, on_error="restart"), limit_secs=600)
     assert len(begun) == 6
 
 
@@ -92,8 +92,8 @@ def test_a_spout_that_dies_behind_each_record_is_replaced_after_growing_pauses()
             raise OSError("one record is enough")
 
     done: list[tuple[int, int]] = []
-    play(lambda: Breaks(20), lambda: Work(done), limit_secs=600)
-    assert records(done) == list(range(1, 21))
+    play(lambda: Breaks(12), lambda: Work(done), config=Config(on_error="restart"), limit_secs=600)
+    assert records(done) == list(range(1, 13))
     pauses = [after - before for before, after in itertools.pairwise(begun)]
-    assert pauses[:7] == pytest.approx([0.05, 0.15, 0.25, 0.45, 0.85, 1.65, 3.25], abs=0.1)
-    assert pauses[7:] == pytest.approx([5.05] * len(pauses[7:]), abs=0.1)
+    assert pauses[:6] == pytest.approx([0.05, 1.05, 2.05, 4.05, 8.05, 16.05], abs=0.1)
+    assert pauses[6:] == pytest.approx([30.05] * len(pauses[6:]), abs=0.1)
