@@ -48,13 +48,24 @@ KERNEL = "engine.kernel"
 
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
+    "engine.topology.validate",
     "engine.cluster.plan",
+    "engine.executor.restart_policy",
     "engine.checkpoint.machine",
+    "engine.checkpoint.alignment",
     "engine.transactional.machine",
-    "engine.flow.window",
+    "engine.transactional.batches",
+    "engine.transactional.values.fence",
+    "engine.flow.controller",
     "engine.flow.spout_window",
+    "engine.kafka.acked_set",
     "engine.kafka.offset_manager",
+    "engine.kafka.partitions",
     "engine.kafka.retry",
+    "engine.kafka.undecodable",
+    "engine.kafka.transactional.stored_txids",
+    "spark_bridge.committer.retention",
+    "spark_bridge.pipeline.restarts",
 )
 
 

@@ -4,12 +4,14 @@ import re
 import subprocess
 import sys
 import tomllib
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 
 from tests.project.layers import DECIDING, EXCEPTIONS, KERNEL, LAYERS, THIRD_PARTIES, WITHOUT_ENGINE, layer_of, unit_of
-from tests.project.sources import ROOT, modules
+from tests.project.sources import ROOT, Source, modules
 
 OURS = {"_native", "engine", "spark_bridge", "tests", "bench", "examples"}
+UNDECIDED = ("asyncio", "time", "random", "engine.clock.Clock", "engine.randomness.RunRandom")  # as a module that decides has none of
 KNOWN = OURS | sys.stdlib_module_names | {"_typeshed"}  # the last is known to type checkers alone
 
 
@@ -115,15 +117,24 @@ def test_no_import_cycle() -> None:
         raise AssertionError("import cycle: " + " -> ".join(error.args[1])) from None
 
 
+def undecided(deciding: tuple[str, ...], known: Mapping[str, Source]) -> list[str]:
+    """What keeps modules from being such that decide: they are not there, or know a loop, the time or the chance themselves."""
+    faults = [f"{module}: there is no such module" for module in deciding if module not in known]
+    for module in deciding:
+        for found in known[module].imports if module in known else ():
+            if not found.typing_only and (top(found.module) in UNDECIDED or found.module in UNDECIDED):
+                faults.append(f"{module}: imports {found.module}")
+    return faults
+
+
 def test_what_decides_knows_no_event_loop() -> None:
-    faults = [
-        f"{module}: imports asyncio"
-        for module, source in modules().items()
-        if module.startswith(DECIDING)
-        for found in source.imports
-        if top(found.module) == "asyncio"
-    ]
-    assert not faults
+    assert not undecided(DECIDING, modules())
+
+
+def test_a_name_that_is_gone_and_a_loop_in_what_decides_are_seen() -> None:
+    known = modules()
+    assert undecided(("engine.flow.window",), known) == ["engine.flow.window: there is no such module"]
+    assert "engine.state.retry: imports asyncio" in undecided(("engine.state.retry",), known)
 
 
 def test_importing_the_engine_is_light() -> None:

@@ -1,12 +1,14 @@
 """The checks check: what they read from source, pages and marks is what stands there."""
 
+import re
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from tests import guarantees
 from tests.project.pages import anchors, definitions, links, read
-from tests.project.sources import Source, sources
+from tests.project.sources import PACKAGES, Source, sources
 from tests.project.test_determinism import violations
 
 
@@ -105,3 +107,25 @@ def test_links_that_stand_side_by_side(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("[`a`](a.py#L1) calls [`b.c`](b.py), not `[d](d.py)` and [e](e.md)\n", encoding="utf-8")
     assert [(link.label, link.target) for link in links(page)] == [("`a`", "a.py#L1"), ("`b.c`", "b.py"), ("e", "e.md")]
+
+
+_DEFINED = (re.compile(r"\b(?:class|def)\s+(\w+)"), re.compile(r"^\s*(?:self\.)?(\w+)\b[^=\n]*=", re.MULTILINE))
+_SEE = re.compile(r"[Ss]ee `([A-Za-z_.]+)`")
+
+
+def unknown_names(found: Iterable[Source]) -> list[str]:
+    """Where a text sends its reader to a name that nothing in the project has."""
+    every = list(found)
+    known = {one.path.stem for one in every} | {name for one in every for pattern in _DEFINED for name in pattern.findall(one.text)}
+    return [
+        f"{one.name}: see `{name}`, and there is no {name}"
+        for one in every
+        for name in _SEE.findall(one.text)
+        if name.split(".")[-1] not in known
+    ]
+
+
+def test_a_reader_is_sent_to_what_is_there(tmp_path: Path) -> None:
+    assert not unknown_names(sources(*PACKAGES))
+    gone = source(tmp_path, "a.py", 'def here():\n    """As there; see `redis_scripts`, or see `here`."""\n')
+    assert unknown_names([gone]) == ["a.py: see `redis_scripts`, and there is no redis_scripts"]

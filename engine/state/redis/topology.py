@@ -20,7 +20,7 @@ LOGGER: Final = logging.getLogger("engine.state")
 
 
 class Lane:
-    """What is done one step after the other; see `redis_scripts`."""
+    """What is done one step after the other; see `scripts`."""
 
     def __init__(self, name: str) -> None:
         self.name: Final = name
