@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
-from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError
+from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import LayeredState, StatePlace
 from engine.topology import TaskContext, Tuple
@@ -151,8 +151,11 @@ class StateKeeper(BarrierForwarder):
         try:
             await self._checkpoints.patiently(state.write_frozen)
         except Exception as error:  # noqa: BLE001 - raised by `on_control`, since background work may raise without a death
+            told = with_hint(error.message, error.hint) if isinstance(error, StateError) else str(error)
+            failure = self._failure(ERROR, told)
+            self._checkpoints.note_cause(failure)
             self._unwritten = error
-            self._settle(barriers, self._failure(ERROR, f"its changes could not be written: {error}"))
+            self._settle(barriers, failure)
             return
         self._checkpoints.note_written(keys, state.staged_bytes if keys else 0)
         self._settle(barriers)
@@ -196,7 +199,7 @@ class StateKeeper(BarrierForwarder):
             await self._call_hook(self._bolt.pre_rollback)
         stored = state or await self._checkpoints.state_of(self._place, self._key_of)
         await stored.rollback()
-        failure = self._failure(ROLLBACK)
+        failure = self._failure(ROLLBACK, self._checkpoints.cause)
         self._port.fail_taken(failure)
         await self._port.fail_settles(failure, prepared=True)
         self._forward(barrier, barriers)

@@ -43,6 +43,8 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self._judge(message_id, Event.DONE)
 
     def fail(self, message_id: object) -> None:
+        if self.context.failure is not None:
+            self._checkpoints.note_cause(self.context.failure)
         self._judge(message_id, Event.FAILED)
 
     def _judge(self, round_: object, event: Event) -> None:

@@ -15,7 +15,7 @@ from engine.checkpoint.record_entries import LEDGER, StoredEntries, codec_entry,
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
-from engine.errors import ComponentError, StateError, StateFenced, StateUnavailable
+from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
 from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts, take
@@ -54,6 +54,8 @@ class Checkpoints:
         self._give_up: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
         self._is_idle = self._is_closed = False
+        self.cause: str | None = None
+        """Why the step that is recovered from failed, as far as that is known."""
         self._trouble: str | None = None
         self._troubles = 0
         """How many calls of the store are being tried again."""
@@ -211,6 +213,7 @@ class Checkpoints:
         self._waiting.clear()
         self._is_idle = step is Step.IDLE
         if self._is_idle:
+            self.cause = None
             waiting, self._idle = self._idle, []
             for idle in waiting:
                 if not idle.done():
@@ -224,6 +227,11 @@ class Checkpoints:
     def note_recovery(self) -> None:
         """A step failed, or a task died."""
         self._recoveries += 1
+
+    def note_cause(self, failure: Failure) -> None:
+        """A step fails of this: whatever is rolled back tells it. The first counts, until the machine rests again."""
+        if self.cause is None and failure.error:
+            self.cause = failure.describe()
 
     def note_written(self, keys: int, size: int) -> None:
         """A task has staged its delta."""

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from engine.errors import StateError
 from engine.state.api import StagedDelta
-from engine.state.codec import DELETED, Codec, Deleted, Encoded
+from engine.state.codec import DELETED, Codec, Deleted, Encoded, Unencodable
 from engine.state.keys import PLAIN, canonical
 
 Layer = dict[Any, Any]
@@ -34,7 +34,13 @@ def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], sl
     for keys in slices(layer, KEYS_PER_BLOB):
         for part in _light_parts(layer, keys, seal):
             values = [layer[key] for key in part]
-            yield codec.encode([part, values] if slot_of is None else [part, values, [slot_of(key) for key in part]])
+            changes = [part, values] if slot_of is None else [part, values, [slot_of(key) for key in part]]
+            try:
+                yield codec.encode(changes)
+            except Unencodable:
+                for key, value in zip(part, values, strict=True):  # by itself it says which it is
+                    seal(key, value)
+                raise
 
 
 def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encoded]) -> Iterator[list[Any]]:

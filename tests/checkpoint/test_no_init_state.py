@@ -46,4 +46,4 @@ def test_a_factory_of_one_without_init_state(factory: Any) -> None:
     [fault] = faults_of(factory)
     assert fault.startswith("bolt 'count': its factory raised TypeError: Can't instantiate abstract class TakesNone with")
     assert "init_state" in fault
-    assert fault.endswith("Define it.")
+    assert fault.endswith(". Define it.")

@@ -1,0 +1,113 @@
+"""A tuple that a rollback fails is told why the checkpoint failed (ACK-16, CP-4)."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Failure, Fields, Spout, SpoutExhausted, StatefulBasicBolt, StatefulBolt, Topology, TopologyBuilder, Tuple
+from engine.cluster.local_cluster import Run
+from engine.testing import run_topology
+
+pytestmark = [pytest.mark.guarantee("ACK-16"), pytest.mark.guarantee("CP-4")]
+
+
+class Opaque:
+    """What MessagePack cannot write."""
+
+
+class Once(Spout):
+    """Emits its keys once, and notes why they failed."""
+
+    output_fields = Fields("key")
+
+    def __init__(self, failures: list[Failure], keys: tuple[str, ...]) -> None:
+        self.failures = failures
+        self.keys = list(keys)
+
+    def next_tuple(self) -> None:
+        if not self.keys:
+            raise SpoutExhausted
+        key = self.keys.pop(0)
+        self.collector.emit((key,), key)
+
+    def fail(self, message_id: Any) -> None:
+        assert self.context.failure is not None
+        self.failures.append(self.context.failure)
+
+
+class Keeps(StatefulBolt):
+    """Puts what cannot be stored for the key `bad`."""
+
+    output_fields = Fields("key")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+
+    def init_state(self, state: Any) -> None:
+        self.state = state
+
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["key"], self.value if tup["key"] == "bad" else 1)
+        self.collector.emit((tup["key"],), anchors=tup)
+        self.collector.ack(tup)
+
+
+class Counts(StatefulBasicBolt):
+    def execute(self, tup: Tuple) -> None:
+        self.state.put(tup["key"], 1)
+
+
+def topology(failures: list[Failure], value: object, keys: tuple[str, ...] = ("bad",), source: type[Once] = Once) -> Topology:
+    builder = TopologyBuilder("reasons")
+    builder.set_spout("source", lambda: source(failures, keys))
+    builder.set_bolt("keeps", lambda: Keeps(value)).fields_grouping("source", "key")
+    builder.set_bolt("counts", Counts).fields_grouping("keeps", "key")
+    return builder.build()
+
+
+@pytest.mark.parametrize("value", [Opaque(), [Opaque()], {"a": {Opaque()}}, lambda: None], ids=["object", "list", "nested", "function"])
+def test_a_value_that_cannot_be_stored_is_named_with_its_key(value: object) -> None:
+    failures: list[Failure] = []
+    finished = run_topology(topology(failures, value))
+    assert finished.state == "complete"
+    assert {failure.reason for failure in failures} == {"rollback"}
+    told = failures[0].error
+    assert told is not None
+    assert "'keeps' (task 2)" in told
+    assert "the value of key 'bad'" in told
+    assert "cannot be written as MessagePack" in told or "MessagePack cannot write it" in told
+
+
+def test_what_was_rolled_back_with_it_is_told_the_same() -> None:
+    failures: list[Failure] = []
+    run_topology(topology(failures, Opaque(), keys=("good", "bad", "other")))
+    assert len(failures) == 3
+    assert all("the value of key 'bad'" in (failure.error or "") for failure in failures)
+    assert "rolled its checkpoint back: " in failures[0].describe()
+
+
+class Later(Once):
+    """Emits `bad` at once, and `good` after two seconds."""
+
+    def next_tuple(self) -> None:
+        if self.keys == ["good"] and self.context.clock.now() < self.good_at:
+            return
+        super().next_tuple()
+
+    def open(self) -> None:
+        self.good_at = self.context.clock.now() + 2
+
+
+def test_the_reason_is_forgotten_with_the_recovery() -> None:
+    failures: list[Failure] = []
+
+    async def kills(run: Run) -> None:
+        while run.snapshot().components["keeps"].tasks[0].executed < 2:  # noqa: ASYNC110 - of virtual time
+            await asyncio.sleep(0.001)
+        run.kill_task(run.task_ids("keeps")[0])
+
+    run_topology(topology(failures, Opaque(), keys=("bad", "good"), source=Later), during=kills)
+    assert len(failures) == 2
+    assert "the value of key 'bad'" in (failures[0].error or "")
+    assert "bad" not in (failures[1].error or "")
