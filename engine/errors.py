@@ -170,6 +170,10 @@ class StateError(EngineError):
     """The state of a topology cannot be kept, read or found: a wrong key or value, a damaged store, another layout, another process."""
 
 
+class StateDamaged(StateError, FatalError):
+    """What is stored is not what was written. No fresh instance would do better: the run ends."""
+
+
 class StateProviderError(StateError):
     """The setting `state_provider` gives no provider: it names none, or making it raised."""
 

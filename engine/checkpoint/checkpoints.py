@@ -5,20 +5,20 @@ Opened before the tasks begin, closed after them.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol, TypeVar
 
 from engine.checkpoint.machine import Machine, Record, Step, settled_at_start
-from engine.checkpoint.record_entries import LEDGER, StoredEntries, codec_entry, layout_entries, record_entry
+from engine.checkpoint.record_entries import LEDGER, StoredEntries, checksums_entry, codec_entry, layout_entries, record_entry
 from engine.checkpoint.status import CheckpointSnapshot
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
-from engine.state import LayeredState, Ledger, Patience, StatePlace, StateProvider, codec_named, fold_what_counts, take
+from engine.state import LayeredState, Ledger, Patience, SealedStores, StatePlace, StateProvider, codec_named, fold_what_counts, take
 from engine.topology.task_port import RunPort
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
@@ -44,6 +44,7 @@ class Checkpoints:
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
         self._patience = Patience(config.state_timeout_secs, self._note_trouble)
         self.machine = Machine(Record())
+        self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
         """Set when a stateful task died: recovery begins at once."""
         self.begun = False
@@ -88,16 +89,23 @@ class Checkpoints:
         record, layouts = stored.record, stored.layouts
         for place in self._places:
             _check_layout(place, layouts.get(place.component_id), self._topology_name)
+        _warn_of_renamed({place.component_id for place in self._places}, set(layouts), self._topology_name)
         settled = settled_at_start(record)
+        self.machine = Machine(settled)
+        stores = self._stores = self._sealed_stores([*layouts.values(), *self._places], bare=stored.has_bare_blocks)
         for place in layouts.values():
             if place in self._places:
                 continue  # nothing about it has changed: each task takes up what it has staged itself
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
-                await self.patiently(partial(fold_what_counts, self._provider, codec, of_task, record.counts, settled.txid))
-        written = {**record_entry(settled), **codec_entry(codec), **layout_entries(self._places)}
+                await self.patiently(partial(fold_what_counts, stores, codec, of_task, record.counts, settled.txid))
+        checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
+        written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
-        self.machine = Machine(settled)
+
+    def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
+        keyed = {place.component_id: place.keyed for place in places}
+        return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self._committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
         """Take the run's port, before its tasks begin: no spout is polled before every state is there."""
@@ -156,11 +164,12 @@ class Checkpoints:
             state = self._states.get(name)
             if state is None:
                 store = await self.patiently(
-                    lambda: self._provider.store(place.component_id, place.task_index, place.slots), ends_run=NOT_THE_USERS
+                    lambda: self._stores.store(place.component_id, place.task_index, place.slots), ends_run=NOT_THE_USERS
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
                 await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=NOT_THE_USERS)
+                await self.patiently(store.check, ends_run=NOT_THE_USERS)
                 self._states[name] = state
         return state
 
@@ -286,6 +295,16 @@ class HasWork(Protocol):
 
     @property
     def has_work(self) -> bool: ...
+
+
+def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:
+    """Say that bolts begin empty beside stored state that no bolt takes up: one may have been renamed."""
+    if (new := sorted(running - stored)) and (left := sorted(stored - running)):
+        LOGGER.warning(
+            "topology %r: nothing is stored of %s, which begins with an empty state, and no bolt of this run takes up what is stored "
+            "of %s. A bolt finds its state by its id: give it its old one back if it was renamed. To look: python -m engine state list",
+            topology_name, ", ".join(map(repr, new)), ", ".join(map(repr, left)),
+        )  # fmt: skip
 
 
 def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: str) -> None:

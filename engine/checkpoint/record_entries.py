@@ -13,6 +13,7 @@ ALL: Final = "$all"
 """In the mark of a deletion: the whole topology; no component may have this id."""
 _LAYOUT: Final = "layout:"
 _DELETING: Final = "deleting"
+_CHECKSUMS: Final = "checksums"
 
 
 def record_entry(record: Record) -> dict[str, object]:
@@ -24,6 +25,11 @@ def record_entry(record: Record) -> dict[str, object]:
 def codec_entry(codec: Codec) -> dict[str, object]:
     """What values and deltas are written with."""
     return {"codec": [codec.name, codec.format]}
+
+
+def checksums_entry(*, all_blocks: bool) -> dict[str, object]:
+    """Whether all rows and deltas have checksums, or only those that were written since a version with checksums runs the topology."""
+    return {_CHECKSUMS: all_blocks}
 
 
 def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
@@ -57,7 +63,7 @@ class StoredEntries:
         try:
             phase, txid, round_, prepared_round, counted = cast(tuple[Any, int, int, int, list[tuple[int, int]]], entry)
             record = Record(phase, txid, round_, prepared_round, tuple((each[0], each[1]) for each in counted))
-        except (TypeError, ValueError, IndexError):
+        except (TypeError, ValueError, LookupError):
             raise self._damaged("record", entry) from None
         numbers = (txid, round_, prepared_round, *(number for each in record.counted for number in each))
         if phase not in ("committed", "preparing", "committing") or not all(type(number) is int for number in numbers):
@@ -72,10 +78,10 @@ class StoredEntries:
             if name.startswith(_LAYOUT):
                 component_id = name.removeprefix(_LAYOUT)
                 try:
-                    keyed, tasks, key_groups = cast(tuple[bool, int, int], entry)
+                    keyed, tasks, key_groups = cast(tuple[Any, int, int], entry)
                 except (TypeError, ValueError):
                     raise self._damaged(name, entry) from None
-                if not all(type(number) is int and number > 0 for number in (tasks, key_groups)):
+                if type(keyed) is not bool or not all(type(number) is int and number > 0 for number in (tasks, key_groups)):
                     raise self._damaged(name, entry)
                 layouts[component_id] = StatePlace(component_id, 0, tasks, keyed, key_groups)
         return layouts
@@ -83,7 +89,17 @@ class StoredEntries:
     @cached_property
     def deleting(self) -> frozenset[str]:
         """The components whose deletion has begun, or ALL."""
-        return frozenset(cast(list[str], self._entries.get(_DELETING) or ()))
+        entry = self._entries.get(_DELETING)
+        if entry is None:
+            return frozenset()
+        if not isinstance(entry, list) or not all(isinstance(each, str) for each in entry):
+            raise self._damaged(_DELETING, entry)
+        return frozenset(entry)
+
+    @property
+    def has_bare_blocks(self) -> bool:
+        """True where rows or deltas may be stored without a checksum: a version that wrote none has run the topology."""
+        return "record" in self._entries and self._entries.get(_CHECKSUMS) is not True
 
     @cached_property
     def codec(self) -> Codec | None:
@@ -100,8 +116,8 @@ class StoredEntries:
     def _codec(self) -> tuple[str, int] | None:
         entry = self._entries.get("codec")
         try:
-            return None if entry is None else cast(tuple[str, int], (entry[0], int(entry[1])))  # type: ignore[index]
-        except (TypeError, ValueError, IndexError):
+            return None if entry is None else (str(entry[0]), int(entry[1]))  # type: ignore[index]
+        except (TypeError, ValueError, LookupError):
             raise self._damaged("codec", entry) from None
 
     def check_codec(self, codec: Codec) -> None:

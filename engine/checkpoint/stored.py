@@ -10,7 +10,7 @@ from typing import Final
 from engine.checkpoint.machine import Record, settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.errors import StateError
-from engine.state import Codec, Row, StatePlace, StoredTopology, TaskDelta, codec_named, rows_that_count
+from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named, rows_that_count
 from engine.state.delta import slices
 
 KEYS_PER_CHUNK: Final = 1000
@@ -31,8 +31,11 @@ class StoredSizes:
 class CommittedState:
     """What is committed of one topology: every component as of the same txid."""
 
-    def __init__(self, stored: StoredTopology, entries: StoredEntries, version: object, *, unpickles: bool) -> None:
+    def __init__(
+        self, stored: StoredTopology, topology_name: str, entries: StoredEntries, version: object, *, unpickles: bool
+    ) -> None:
         self._stored = stored
+        self._topology_name = topology_name
         self._entries = entries
         self._version = version
         self._stored_components: list[str] = []
@@ -45,7 +48,7 @@ class CommittedState:
         """Read the record. Where `unpickles`, pickled values are decoded: whoever wrote them then runs code here."""
         version = await stored.version()  # first, and components last: what the record counts is then there, or was folded since
         entries = StoredEntries(await stored.entries(LEDGER), topology_name)
-        state = cls(stored, entries, version, unpickles=unpickles)
+        state = cls(stored, topology_name, entries, version, unpickles=unpickles)
         state._stored_components = await stored.components()
         return state
 
@@ -86,7 +89,7 @@ class CommittedState:
     async def sizes(self, component_id: str) -> StoredSizes:
         """Return how much is stored of a component."""
         rows, row_bytes = await self._stored.row_sizes(component_id)
-        deltas = await self._stored.deltas(component_id)
+        deltas = await self._deltas(component_id)
         size = sum(len(blob) for each in deltas for blob in each.delta.blobs)
         counting = self._counting(deltas)
         keys = None if counting and not self.decodes else rows + await self._keys_above_rows(component_id, counting)
@@ -95,6 +98,10 @@ class CommittedState:
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
         """How many more keys there are with the deltas that count than without."""
         above = await self._above(component_id, deltas)
+        if above:  # a row whose key is damaged would not be found, and count as another one
+            seal = self._seal(component_id)
+            async for rows in self._stored.rows(component_id):
+                seal.check_rows(rows)
         there = await self._stored.present(component_id, list(above)) if above else 0
         return sum(value is not None for value in above.values()) - there
 
@@ -103,11 +110,27 @@ class CommittedState:
 
         Raises StateError where that would take decoding what may not be decoded.
         """
-        above = await self._above(component_id, self._counting(await self._stored.deltas(component_id)))
+        above = await self._above(component_id, self._counting(await self._deltas(component_id)))
         for places in slices(above, KEYS_PER_CHUNK):
             yield [Row(slot, key, above[slot, key]) for slot, key in places if above[slot, key] is not None]
-        async for rows in self._stored.rows(component_id):
+        seal = self._seal(component_id)
+        async for stored in self._stored.rows(component_id):
+            rows = seal.open_rows(stored)
             yield [row for row in rows if row[:2] not in above] if above else rows
+
+    async def _deltas(self, component_id: str) -> list[TaskDelta]:
+        seal = self._seal(component_id)
+        return [TaskDelta(index, seal.open_delta(delta, index)) for index, delta in await self._stored.deltas(component_id)]
+
+    def _seal(self, component_id: str) -> ComponentSeal:
+        layout = self.layout(component_id)
+        return ComponentSeal(
+            self._topology_name,
+            component_id,
+            keyed=layout is None or layout.keyed,
+            txid=lambda: self.txid,
+            bare=self._entries.has_bare_blocks,
+        )
 
     def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
         """The deltas that are committed; the others never were, or are being made."""

@@ -31,7 +31,7 @@ def decoded(row: Row, state: CommittedState, component_id: str) -> tuple[Any, An
     stored = row.value or b""
     try:
         return _KEY_CODEC.decode(row.key), state.codec.decode(stored) if state.decodes else StoredPickle(stored)
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise StateError(
             f"a stored key or value of {component_id!r}, slot {row.slot}, cannot be read: {error}", hint="The store is damaged."
         ) from None

@@ -7,6 +7,7 @@ from engine.state.layered import LayeredState
 from engine.state.place import StatePlace
 from engine.state.providers import provider_of
 from engine.state.retry import Patience
+from engine.state.sealing import ComponentSeal, SealedStores
 from engine.state.standby import take
 from engine.state.startup import fold_what_counts, rows_that_count
 from engine.state.value_ledger import ValueLedger
@@ -14,6 +15,7 @@ from engine.state.value_ledger import ValueLedger
 __all__ = [
     "Codec",
     "CodecName",
+    "ComponentSeal",
     "KeyValueState",
     "LayeredState",
     "Ledger",
@@ -21,6 +23,7 @@ __all__ = [
     "Patience",
     "ResidentStore",
     "Row",
+    "SealedStores",
     "StagedDelta",
     "StateInventory",
     "StatePlace",

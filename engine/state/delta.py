@@ -72,13 +72,13 @@ async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> 
         for blob in delta.blobs:
             try:
                 keys, values, slots = changes_in(blob, codec)
+                layer.update(zip(keys, values, strict=True))
+                slot_by_key.update(zip(keys, slots, strict=False))
             except (TypeError, ValueError) as error:
                 raise StateError(
                     f"what {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
                     hint="It was written with another codec, or the store is damaged.",
                 ) from None
-            layer.update(zip(keys, values, strict=True))
-            slot_by_key.update(zip(keys, slots, strict=False))
             await asyncio.sleep(0)
     return layer, slot_by_key
 
@@ -89,6 +89,8 @@ def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[in
     slots = rest[0] if rest else []
     if len(keys) != len(values) or len(slots) not in (0, len(keys)):
         raise ValueError("this is no delta: its parts do not fit together")
+    if slots and set(map(type, slots)) != {int}:
+        raise ValueError("this is no delta: its slots are no numbers")
     if not PLAIN.issuperset(map(type, keys)):
         keys = [canonical(key) for key in keys]
     return keys, values, slots

@@ -7,16 +7,17 @@ what a start would fold, and change nothing.
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 
-from engine.state.api import Row, StagedDelta, StateProvider
+from engine.state.api import Row, StagedDelta
 from engine.state.codec import Codec, MessagePack
 from engine.state.delta import merged, slices, stored_value
 from engine.state.place import StatePlace
+from engine.state.sealing import GivesStores
 
 ROWS_PER_CHUNK = 1000
 
 
 async def fold_what_counts(
-    provider: StateProvider, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+    provider: GivesStores, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
 ) -> None:
     """Fold the committed deltas of one task, in the layout that wrote them; drop what was never committed. May be repeated."""
     store = await provider.store(place.component_id, place.task_index, place.slots)

@@ -2,14 +2,16 @@
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, cast
+from typing import Any, Final, TypeAlias, cast
 
-from engine.errors import StateError, StateFenced
+from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger
+from engine.state.checksum import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """From what is stored, None where nothing is, to what shall be; may be called again, and may raise."""
+_PLACE: Final = sum_of("value ledger")
 
 
 class ValueLedger(Ledger):
@@ -30,7 +32,7 @@ class ValueLedger(Ledger):
         def raise_epoch(stored: bytes | None) -> bytes:
             epoch, entries = self._read(stored)
             claimed.append(epoch + 1)
-            return self._codec.encode([epoch + 1, entries])
+            return _sealed(self._codec, epoch + 1, entries)
 
         claimed: list[int] = []
         await self.change(raise_epoch)
@@ -40,7 +42,7 @@ class ValueLedger(Ledger):
     async def read(self) -> dict[str, object]:
         def look(stored: bytes | None) -> bytes:
             found.append(self._read(stored))
-            return self._codec.encode([*found[-1]]) if stored is None else stored
+            return _sealed(self._codec, *found[-1]) if stored is None else stored
 
         found: list[tuple[int, dict[str, object]]] = []
         await self.change(look)
@@ -51,7 +53,7 @@ class ValueLedger(Ledger):
             epoch, entries = self._read(stored)
             if epoch != self._claimed or not epoch:
                 raise StateFenced("this ledger was not claimed, or another process has claimed it since")
-            return self._codec.encode([epoch, {name: value for name, value in {**entries, **changes}.items() if value is not None}])
+            return _sealed(self._codec, epoch, {name: value for name, value in {**entries, **changes}.items() if value is not None})
 
         try:
             await self.change(enter)
@@ -62,7 +64,11 @@ class ValueLedger(Ledger):
         if stored is None:
             return 0, {}
         try:
-            epoch, entries = cast(Any, self._codec.decode(stored))
+            epoch, entries = cast(Any, self._codec.decode(opened(stored, _PLACE, bare=True)))
+            return int(epoch), dict(entries)
         except (TypeError, ValueError) as error:
-            raise StateError(f"this ledger cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
-        return epoch, entries
+            raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a copy.") from None
+
+
+def _sealed(codec: MessagePack, epoch: int, entries: Mapping[str, object]) -> bytes:
+    return sealed(codec.encode([epoch, entries]), _PLACE)

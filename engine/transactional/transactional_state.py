@@ -113,6 +113,8 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
             raise ValueError(f"format {written}")
         partitioned, committed, metadata, positions, following, written_at = fields
         shares = None if following is None else {partition: Share(*share) for partition, share in following[1].items()}
+        if type(committed) is not int or type(positions) is not dict or not isinstance(written_at, int | float | None):
+            raise ValueError("its parts are of other types")
         record = Record(committed, metadata, positions, None if following is None else following[0], shares)
         return StoredRecord(record, bool(partitioned), written_at)
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:

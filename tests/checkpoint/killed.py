@@ -4,16 +4,17 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from engine.state import LayeredState, StatePlace, StateProvider, codec_named
+from engine.state import LayeredState, SealedStores, StatePlace, StateProvider, codec_named
 from tests.checkpoint.killing import lines_of
 
-COMPONENTS = ("first", "second")
+TOPOLOGY, COMPONENTS = "killed", ("first", "second")
 
 
 async def stored_counts(provider: StateProvider, component_id: str) -> Counter[int]:
     """What the stored state of a component says, read by one task that owns all of it; the provider is open."""
     place = StatePlace(component_id, 0, 1, True, 128)
-    state: LayeredState[int, int] = LayeredState(await provider.store(component_id, 0, place.slots), codec_named("msgpack"), place)
+    stores = SealedStores(provider, TOPOLOGY, {}, txid=lambda: -1, bare=False)
+    state: LayeredState[int, int] = LayeredState(await stores.store(component_id, 0, place.slots), codec_named("msgpack"), place)
     await state.load()
     return Counter(dict(state.items()))
 

@@ -19,6 +19,8 @@ from tests.checkpoint.slow_store import Disk
 Task: TypeAlias = tuple[str, int]
 """Component and task index."""
 Values: TypeAlias = dict[Any, Any]
+WITHOUT_CHECKSUM = slice(1, -4)
+"""Of each stored value of a row, and of each blob."""
 
 
 class Witness:
@@ -221,13 +223,13 @@ class BarrierModel(Witness):
         component_id, index = task
         layout, codec = self.layouts[component_id], MessagePack()
         values = {
-            codec.decode(key): codec.decode(value)
+            codec.decode(key): codec.decode(value[WITHOUT_CHECKSUM])
             for (owner, slot, key), value in self._disk.rows.items()
             if owner == component_id and layout.owns(index, slot)
         }
         for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
             if (owner, writer) == task and self._record.counts(txid, round_):
-                for keys, changed, _ in (changes_in(blob, codec) for blob in blobs):
+                for keys, changed, _ in (changes_in(blob[WITHOUT_CHECKSUM], codec) for blob in blobs):
                     for key, value in zip(keys, changed, strict=True):
                         if value is DELETED:
                             values.pop(key, None)

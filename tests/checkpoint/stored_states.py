@@ -5,11 +5,11 @@ from typing import Any
 
 from engine.checkpoint import Checkpoints
 from engine.checkpoint.machine import Record
-from engine.checkpoint.record_entries import LEDGER, codec_entry, layout_entries, record_entry
+from engine.checkpoint.record_entries import LEDGER, checksums_entry, codec_entry, layout_entries, record_entry
 from engine.checkpoint.stored import CommittedState
 from engine.clock import Clock
 from engine.config import Config
-from engine.state import LayeredState, StatePlace, StateProvider, codec_named, provider_of
+from engine.state import LayeredState, SealedStores, StatePlace, StateProvider, codec_named, provider_of
 from engine.state.codec import CodecName, MessagePack
 
 Changes = Mapping[Any, Any]
@@ -20,17 +20,20 @@ Found = dict[tuple[str, int, Any], Any]
 class Writer:
     """Writes checkpoints of one topology as its tasks would."""
 
-    def __init__(self, provider: StateProvider, places: list[StatePlace], codec: CodecName = "msgpack") -> None:
+    def __init__(self, provider: StateProvider, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> None:
         self._provider, self.places, self._codec = provider, places, codec_named(codec)
         self._states: dict[StatePlace, LayeredState[Any, Any]] = {}
         self.record = Record()
+        keyed = {place.component_id: place.keyed for place in places}
+        self._stores = SealedStores(provider, topology, keyed, txid=lambda: self.record.txid, bare=False)
 
     async def begin(self, **key_of: Any) -> None:
         await self._provider.ledger(LEDGER).claim()
         for place in self.places:
-            store = await self._provider.store(place.component_id, place.task_index, place.slots)
+            store = await self._stores.store(place.component_id, place.task_index, place.slots)
             self._states[place] = LayeredState(store, self._codec, place, key_of=key_of.get(place.component_id))
-        await self._write({**record_entry(self.record), **codec_entry(self._codec), **layout_entries(self.places)})
+        written = {**record_entry(self.record), **codec_entry(self._codec), **checksums_entry(all_blocks=True)}
+        await self._write({**written, **layout_entries(self.places)})
 
     async def _write(self, entries: Mapping[str, object]) -> None:
         await self._provider.ledger(LEDGER).write(entries)
@@ -71,7 +74,7 @@ async def write_words(url: str, topology: str = "counts", codec: CodecName = "ms
     count = [StatePlace("count", index, 2, True, 8) for index in range(2)]
     seen = [StatePlace("seen", index, 2, False, 8) for index in range(2)]
     try:
-        writer = Writer(provider, [*count, *seen], codec)
+        writer = Writer(provider, topology, [*count, *seen], codec)
         await writer.begin()
         await writer.prepare(_of(count, {"a": 1, "b": 2, "gone": 3}) | {seen[0]: {"k": "first"}, seen[1]: {"k": "second", (1, "x"): [1]}})
         await writer.commit()

@@ -76,7 +76,7 @@ async def test_deleted_keys_unkeyed_tasks_and_what_was_never_committed(folds: bo
 async def test_an_interrupted_commit_counts(phase: str, tmp_path: Path) -> None:
     provider, place = provider_of(url_of(tmp_path)), StatePlace("count", 0, 1, True, 8)
     await provider.open("counts")
-    writer = Writer(provider, [place])
+    writer = Writer(provider, "counts", [place])
     await writer.begin()
     await writer.prepare({place: {"a": 1}})
     await writer.commit(phase)
@@ -87,7 +87,7 @@ async def test_an_interrupted_commit_counts(phase: str, tmp_path: Path) -> None:
 async def test_keys_stay_in_the_group_that_key_of_says(tmp_path: Path) -> None:
     provider, places = provider_of(url_of(tmp_path)), [StatePlace("count", index, 2, True, 8) for index in range(2)]
     await provider.open("counts")
-    writer = Writer(provider, places)
+    writer = Writer(provider, "counts", places)
     await writer.begin(count=lambda key: key[0])
     keys = [(user, item) for user in ("x", "y", "z") for item in range(3)]
     await writer.prepare({place: {key: 1 for key in keys if place.slot_of(key[0]) in place.slots} for place in places})
@@ -114,7 +114,7 @@ async def test_pickled_deltas_are_not_decoded_unasked(tmp_path: Path) -> None:
 async def test_pickled_deltas_that_never_counted_hide_nothing(tmp_path: Path) -> None:
     provider, place = provider_of(url_of(tmp_path)), StatePlace("count", 0, 1, True, 8)
     await provider.open("counts")
-    writer = Writer(provider, [place], "pickle")
+    writer = Writer(provider, "counts", [place], "pickle")
     await writer.begin()
     await writer.prepare({place: {"a": 1}})
     await writer.commit()

@@ -15,6 +15,7 @@ import pytest
 from engine.cli import state_export
 from engine.cli.main import run_command_line
 from engine.state.sqlite.provider import SqliteProvider
+from engine.state.sqlite.tables import note_catalogue
 from tests.checkpoint.stored_states import WORDS, write_words
 from tests.cli.test_state_values import read
 from tests.project.sources import ROOT
@@ -252,6 +253,7 @@ def test_names_that_a_terminal_would_obey_are_escaped(tmp_path: Path, capsys: Ca
     asyncio.run(write_words(url, name))
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as database:
         database.execute("INSERT INTO components (topology, name) SELECT id, char(27) || '[31m' FROM topologies")
+        note_catalogue(database)
     for command in ("list", "show"):
         shown, _ = printed(capsys, command, url)
         assert r"'evil\x1b[2J\nname'" in shown

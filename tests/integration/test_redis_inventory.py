@@ -166,7 +166,7 @@ def test_a_wrong_password(command: str, redis_installed: None, tmp_path: Path, c
 def test_a_newer_format(command: str, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     asyncio.run(write_words(url))
     with server.client() as client:
-        client.set("{test:counts}:format", 2)
+        client.set("{test:counts}:format", 4)
     assert "written by a newer version" in printed(capsys, command, url, status=2)[1]
 
 

@@ -114,7 +114,7 @@ async def test_a_database_that_is_not_there(server: RedisServer) -> None:
 
 async def test_a_newer_format(server: RedisServer) -> None:
     with server.client() as client:
-        client.set("{test:word%20count}:format", 2)
+        client.set("{test:word%20count}:format", 4)
     await refused(server.address(), "newer version", "nothing was changed")
 
 

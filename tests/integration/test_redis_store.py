@@ -58,7 +58,8 @@ async def test_a_stage_that_broke_off_is_no_delta(server: RedisServer) -> None:
         await store.fold(each(), 6)
     with server.client() as client:
         assert not client.keys("*:delta:*"), "what was left of it goes with the next fold"
-        assert client.hgetall("{test:word%20count}:deltas:count:0") == {b"folded": b"6"}
+        [(name, folded)] = client.hgetall("{test:word%20count}:deltas:count:0").items()
+    assert (name, folded.partition(b":")[0]) == (b"folded", b"6")
 
 
 async def test_fold_writes_rows_and_drops_the_deltas_up_to_the_txid(server: RedisServer) -> None:

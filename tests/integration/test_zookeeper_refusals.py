@@ -117,7 +117,7 @@ async def test_what_is_too_big_is_refused_and_changes_nothing(zookeeper: str, ro
     assert sorted(await entries(zookeeper, root)) == ["a", "c"]
 
 
-@pytest.mark.parametrize(("stored", "said"), [(b"2", "newer version"), (b"hello", "is none of ours")])
+@pytest.mark.parametrize(("stored", "said"), [(b"4", "newer version"), (b"hello", "is none of ours")])
 async def test_a_node_of_somebody_else(client: KazooClient, zookeeper: str, root: str, stored: bytes, said: str) -> None:
     client.create(f"{root}/word%20count", stored, makepath=True)
     await refused(ZooKeeperAddress(zookeeper, root), said)
@@ -129,7 +129,7 @@ async def test_a_ledger_that_somebody_else_wrote(client: KazooClient, zookeeper:
     client.create(f"{root}/word%20count/ledger:one", b"1-a" if "/" in path else b"hello")
     client.create(f"{root}/word%20count/ledger:one/1-a", b"\xc1")
     async with opened(zookeeper, root) as provider:
-        with pytest.raises(StateError, match="cannot be read"):
+        with pytest.raises(StateError, match=r"cannot be read|is damaged"):
             await provider.ledger("one").read()
 
 

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 from redis import exceptions
 
-from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.errors import StateDamaged, StateError, StateFenced, StateUnavailable
 
 AGAIN: Final = "It passes: start again when it is over."
 
@@ -45,7 +45,7 @@ _PHRASES: Final = (
     (re.compile(r"unknown command|command not allowed in scripts", re.IGNORECASE), "UNKNOWN"),
 )
 _CODES: Final = re.compile(
-    r"\b(FENCED|LATE|LOST|LOADING|BUSY|OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|CROSSSLOT|NOPERM|WRONGTYPE|UNKILLABLE)\b"
+    r"\b(FENCED|LATE|LOST|DAMAGED|LOADING|BUSY|OOM|READONLY|MISCONF|NOREPLICAS|MASTERDOWN|CLUSTERDOWN|TRYAGAIN|MOVED|CROSSSLOT|NOPERM|WRONGTYPE|UNKILLABLE)\b"
 )
 
 _MEANINGS: Final = {
@@ -56,6 +56,7 @@ _MEANINGS: Final = {
     "LOST": _Meaning(
         StateError, "what this run stored is gone", "Was it flushed, or restarted without its data? Set appendonly yes; start again."
     ),
+    "DAMAGED": _Meaning(StateDamaged, "what is stored is damaged", "Restore the server's data from a copy."),
     "LOADING": _Meaning(StateUnavailable, "it is loading its data", AGAIN),
     "BUSY": _Meaning(StateUnavailable, "a script keeps it busy", "SCRIPT KILL ends it."),
     "UNKILLABLE": _Meaning(StateUnavailable, "a script keeps it busy", AGAIN),

@@ -13,7 +13,7 @@ from engine.state.api import Row
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
 from engine.state.redis.link import RedisAddress, RedisLink
 from engine.state.redis.names import KeyNames, formats_of_all, topology_of
-from engine.state.redis.provider import RedisLedger, RedisStore
+from engine.state.redis.provider import RedisLedger, RedisStore, epoch_of
 from engine.state.redis.scripts import REMOVE, SIZES
 from engine.state.redis.topology import RedisTopology
 
@@ -46,7 +46,8 @@ class RedisStoredTopology(StoredTopology):
         return await RedisLedger(self._topology, ledger).read()
 
     async def epoch(self, ledger: str) -> int:
-        return int(await self._topology.link.command("HGET", self._topology.names.epochs, ledger) or 0)
+        stored = await self._topology.link.command("HGET", self._topology.names.epochs, ledger)
+        return 0 if stored is None else epoch_of(self._topology, ledger, stored)
 
     async def holder(self) -> str | None:
         return await self._topology.lease.holder() or ""

@@ -7,13 +7,16 @@ One that stands by waits instead until the lease of the first has ended.
 What Redis acknowledges survives its own death only with `appendonly yes`, for certain only with `appendfsync always`.
 """
 
+import hashlib
+import re
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
 from typing import Final
 
 import msgpack  # type: ignore[import-untyped]
 
-from engine.errors import StateError, StateFenced
+from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
+from engine.state.checksum import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.inventory import StateInventory
 from engine.state.redis.link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
@@ -28,6 +31,9 @@ SLOTS_PER_CALL: Final = 250
 DELTAS_PER_STEP: Final = 500
 _WHOLE, _CONTINUED = b".", b"+"
 """How a piece of a delta begins: its blob ends with it, or goes on in the next."""
+RESTORE: Final = "Restore the server's data from a copy. To begin anew, delete the keys of the topology."
+_NUMBER: Final = re.compile(rb"(-?[0-9]{1,18})(?::([0-9a-f]{8}))?")
+"""A number in the index of deltas, and its checksum."""
 
 
 class RedisStore(ResidentStore):
@@ -76,7 +82,7 @@ class RedisStore(ResidentStore):
                 pieces.append(piece)
                 size += len(piece)
                 count += 1
-        await self._stage(txid, round_, first, str(count), pieces)
+        await self._stage(txid, round_, first, self._with_sum(f"{txid}:{round_}", count), pieces)
 
     async def _stage(self, txid: int, round_: int, first: str, last: str, pieces: list[bytes]) -> None:
         args: list[Arg] = [f"{txid}:{round_}", txid, first, last, *pieces]
@@ -92,7 +98,7 @@ class RedisStore(ResidentStore):
                 waiting.add(row)
         if waiting.rows:
             await self._write(waiting)
-        await self._drop([each for each in (await self._indexed())[0] if each[0] <= upto_txid], str(upto_txid))
+        await self._drop([each for each in (await self._indexed())[0] if each[0] <= upto_txid], self._with_sum("folded", upto_txid))
 
     async def _write(self, waiting: "_Waiting") -> None:
         by_slot = waiting.by_slot()
@@ -113,10 +119,7 @@ class RedisStore(ResidentStore):
         while known < count:
             pieces: list[bytes] = await self._topology.link.command("LRANGE", key, known, min(known + per_call, count) - 1)
             if not pieces:
-                raise StateError(
-                    f"{self._topology.link}: {key} has {known} of the {count} pieces that were written",
-                    hint="The server has lost what it acknowledged. Restore it from a copy.",
-                )
+                raise StateDamaged(f"{self._topology.link}: {key} has {known} of the {count} pieces that were written", hint=RESTORE)
             for piece in pieces:
                 blob.append(piece[1:])
                 if piece[:1] == _WHOLE:
@@ -124,6 +127,8 @@ class RedisStore(ResidentStore):
                     blob = []
             known += len(pieces)
             per_call = _per_call(sum(map(len, pieces)), len(pieces))
+        if blob:
+            raise StateDamaged(f"{self._topology.link}: {key} is damaged: its last piece says that it is not the last", hint=RESTORE)
 
     async def drop(self, after_txid: int) -> None:
         await self._drop([each for each in (await self._indexed())[0] if each[0] > after_txid], "")
@@ -139,11 +144,33 @@ class RedisStore(ResidentStore):
         found, folded = dict[tuple[int, int], int | None](), -1
         for name, count in (await self._topology.hash(self._index)).items():
             if name == b"folded":
-                folded = int(count)
+                folded = self._number(name, count)
+            elif not re.fullmatch(rb"[0-9]{1,18}:[0-9]{1,18}", name):
+                raise self._damaged(name, count)
             else:
                 txid, _, round_ = name.partition(b":")
-                found[int(txid), int(round_)] = None if count == b"open" else int(count)
+                found[int(txid), int(round_)] = None if count == b"open" else self._number(name, count)
         return dict(sorted(found.items())), folded
+
+    def _with_sum(self, name: str, number: int) -> str:
+        return f"{number}:{sum_of(self._index, name, number):08x}"
+
+    def _number(self, name: bytes, stored: bytes) -> int:
+        """Return a number of the index; raise StateDamaged."""
+        found = _NUMBER.fullmatch(stored)
+        if found is None or (found[2] is None and not self._topology.has_bare_blocks):
+            raise self._damaged(name, stored)
+        number = int(found[1])
+        if found[2] is not None and stored.decode() != self._with_sum(name.decode(), number):
+            raise self._damaged(name, stored)
+        return number
+
+    def _damaged(self, name: bytes, stored: bytes) -> StateDamaged:
+        return StateDamaged(
+            f"{self._topology.link}: {self._index}, the index of what {self._component_id!r}, task {self._task}, has staged, is damaged: "
+            f"{name[:40]!r}: {stored[:40]!r}",
+            hint=RESTORE,
+        )
 
 
 class _Waiting:
@@ -176,28 +203,35 @@ class RedisLedger(Ledger):
         self._key = topology.names.ledger(name)
         self._lane = topology.lane(f"ledger:{name}")
         self._codec = MessagePack()
-        self._claimed: int | None = None
+        self._claimed: str | None = None
+        """The epoch, as it is stored."""
 
     async def claim(self) -> int:
         self._claimed = await self._topology.claim(self._lane, self._name)
-        return self._claimed
+        return int(self._claimed.partition(":")[0])
 
     async def read(self) -> dict[str, object]:
         found = await self._topology.hash(self._key)
-        try:
-            return {name.decode("utf-8", "surrogatepass"): self._codec.decode(value) for name, value in found.items()}
-        except ValueError as error:
-            raise StateError(
-                f"{self._topology.link}: {self._key} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged."
-            ) from None
+        bare = self._topology.has_bare_blocks
+        entries: dict[str, object] = {}
+        for name, value in found.items():
+            try:
+                entries[name.decode("utf-8", "surrogatepass")] = self._codec.decode(opened(value, self._place(name), bare=bare))
+            except ValueError as error:
+                raise StateDamaged(f"{self._topology.link}: {self._key}, entry {name!r}, is damaged: {error}", hint=RESTORE) from None
+        return entries
+
+    def _place(self, name: bytes) -> int:
+        return sum_of(self._key, name)
 
     async def write(self, changes: Mapping[str, object]) -> None:
         if self._claimed is None:
             raise StateFenced(f"{self._topology.link}: the ledger {self._name!r} was not claimed", hint="Call claim() first.")
         try:
-            kept = [part for name, value in changes.items() if value is not None for part in (_field(name), self._codec.encode(value))]
+            encoded = {_field(name): self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
             raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
+        kept = [part for name, value in encoded.items() for part in (name, sealed(value, self._place(name)))]
         gone = [_field(name) for name, value in changes.items() if value is None]
         args: list[Arg] = [self._name, self._claimed, len(kept) // 2, *kept, *gone]
         await self._topology.step(self._lane, WRITE_LEDGER, [self._topology.names.epochs, self._key], args)
@@ -265,6 +299,15 @@ class RedisProvider(StateProvider):
 def redis_provider(url: str) -> RedisProvider:
     """Return the provider of a URL, not opened yet; raise StateError where the URL is not clear."""
     return RedisProvider(address_of(url))
+
+
+def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:
+    """Return a stored epoch; raise StateDamaged. Redis itself makes its checksum, so it is another one than elsewhere."""
+    number, _, total = stored.partition(b":")
+    expected = hashlib.sha1(b"%s:%s" % (_field(ledger), number), usedforsecurity=False).hexdigest()[:8].encode()
+    if not number.isdigit() or (total != expected and (total or not topology.has_bare_blocks)):
+        raise StateDamaged(f"{topology.link}: {topology.names.epochs}, entry {ledger!r}, is damaged: {stored[:40]!r}", hint=RESTORE)
+    return int(number)
 
 
 def _pieces(blob: bytes) -> Iterator[bytes]:

@@ -35,7 +35,15 @@ redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 CLAIM: Final = Script("""
 local owner = redis.call('GET', KEYS[1]) or ''
 redis.call('HLEN', KEYS[2])
-redis.call('HLEN', KEYS[3])
+local function with_sum(number)
+    return number .. ':' .. string.sub(redis.sha1hex(ARGV[5] .. ':' .. number), 1, 8)
+end
+local stored = redis.call('HGET', KEYS[3], ARGV[5]) or (ARGV[6] == 'bare' and '0' or with_sum('0'))
+local number = string.match(stored, '^%d+')
+if not number or (stored ~= with_sum(number) and not (ARGV[6] == 'bare' and stored == number)) then
+    return redis.error_reply('DAMAGED ' .. ARGV[5] .. ': its epoch')
+end
+local claimed = with_sum(string.format('%d', tonumber(number) + 1))
 if owner == ARGV[1] then
     local step = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or 0)
     if step >= tonumber(ARGV[3]) then return redis.error_reply('LATE a newer one was done') end
@@ -46,9 +54,11 @@ else
     return redis.error_reply('LATE a newer one was done')
 end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
-return redis.call('HINCRBY', KEYS[3], ARGV[5], 1)
+redis.call('HSET', KEYS[3], ARGV[5], claimed)
+return claimed
 """)
-"""KEYS: owner, lanes, epochs. ARGV: the new owner, the lane, the step, the owner that it was seen to have, the ledger. Gives the epoch.
+"""KEYS: owner, lanes, epochs. ARGV: the new owner, the lane, the step, the owner that it was seen to have, the ledger, and `bare` where
+epochs may have no checksum. Gives the epoch as it is stored: the number, and the beginning of a SHA-1 over ledger and number.
 What is no hash, or no list, is not ours: HLEN and LLEN fail where DEL would not."""
 
 WRITE_LEDGER: Final = Script(
@@ -60,29 +70,31 @@ for at = 7, 6 + 2 * values, 2 do redis.call('HSET', KEYS[4], ARGV[at], ARGV[at +
 for at = 7 + 2 * values, #ARGV do redis.call('HDEL', KEYS[4], ARGV[at]) end
 """
 )
-"""KEYS: …, epochs, the ledger. ARGV: …, its name, its epoch, how many entries are set, name and value of each, names to remove."""
+"""KEYS: …, epochs, the ledger. ARGV: …, its name, its epoch as it is stored, how many entries are set, name and value of each, names to
+remove."""
 
 STAGE: Final = Script(
     _GUARD
     + """
 local folded = redis.call('HGET', KEYS[3], 'folded')
-if folded and tonumber(ARGV[5]) <= tonumber(folded) then return end
+if folded and tonumber(ARGV[5]) <= tonumber(string.match(folded, '^-?%d+')) then return end
 if ARGV[6] == 'first' then
     redis.call('LLEN', KEYS[4])
     redis.call('UNLINK', KEYS[4])
     redis.call('HSET', KEYS[3], ARGV[4], 'open')
 end
 if #ARGV > 7 then redis.call('RPUSH', KEYS[4], unpack(ARGV, 8)) end
-if ARGV[7] == '0' then
+local count = string.match(ARGV[7], '^%d*')
+if count == '0' then
     redis.call('HDEL', KEYS[3], ARGV[4])
-elseif ARGV[7] ~= '' then
-    if redis.call('LLEN', KEYS[4]) ~= tonumber(ARGV[7]) then return redis.error_reply('LATE pieces are missing') end
+elseif count ~= '' then
+    if redis.call('LLEN', KEYS[4]) ~= tonumber(count) then return redis.error_reply('LATE pieces are missing') end
     redis.call('HSET', KEYS[3], ARGV[4], ARGV[7])
 end
 """
 )
 """KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", how many pieces it has in all
-("" before the last), pieces. What is folded already is let go of."""
+with the checksum of that ("" before the last), pieces. What is folded already is let go of."""
 
 FOLD: Final = Script(
     _GUARD
@@ -136,10 +148,12 @@ if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 DROP: Final = Script(
     _GUARD
     + """
-local folded = redis.call('HGET', KEYS[3], 'folded')
-if ARGV[4] ~= '' and tonumber(ARGV[4]) > tonumber(folded or -2) then redis.call('HSET', KEYS[3], 'folded', ARGV[4]) end
+local folded = redis.call('HGET', KEYS[3], 'folded') or '-2'
+local function number(text) return tonumber(string.match(text, '^-?%d+')) end
+if ARGV[4] ~= '' and number(ARGV[4]) > number(folded) then redis.call('HSET', KEYS[3], 'folded', ARGV[4]) end
 if #ARGV > 4 then redis.call('HDEL', KEYS[3], unpack(ARGV, 5)) end
 for number = 4, #KEYS do redis.call('UNLINK', KEYS[number]) end
 """
 )
-"""KEYS: …, the task's index of deltas, deltas. ARGV: …, the txid up to which all is folded ("": none), the deltas' names in the index."""
+"""KEYS: …, the task's index of deltas, deltas. ARGV: …, the txid up to which all is folded with its checksum ("": none), the
+deltas' names in the index."""

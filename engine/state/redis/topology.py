@@ -13,8 +13,8 @@ from engine.state.redis.link import RedisLink
 from engine.state.redis.names import KeyNames
 from engine.state.redis.scripts import CLAIM, Arg, Script
 
-FORMAT: Final = 1
-"""Of the keys; kept under a key of its own."""
+BARE, MIXED, FORMAT = 1, 2, 3
+"""Of the keys; kept under a key of its own. BARE: without checksums; MIXED: what was written since has them; FORMAT: all has them."""
 CLAIM_TRIES: Final = 10
 LOGGER: Final = logging.getLogger("engine.state")
 
@@ -45,6 +45,7 @@ class RedisTopology:
         self._owner = ""
         """Who must own the topology while this provider writes: itself once it has claimed a ledger, until then whoever did at `open`."""
         self._lanes: dict[str, Lane] = {}
+        self._format = FORMAT
 
     async def open(self) -> None:
         """Raise StateError where the keys are of a newer format, or the server would throw them away."""
@@ -60,12 +61,18 @@ class RedisTopology:
             return False
         if not stored.isdigit():
             raise StateError(f"{self.link}: {self.names.format} is none of ours: {stored[:40]!r}", hint="Choose another ?prefix=.")
-        if int(stored) > FORMAT:
+        self._format = int(stored)
+        if self._format > FORMAT:
             raise StateError(
-                f"{self.link}: the state was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
+                f"{self.link}: the state was written by a newer version of the engine (format {self._format}; this one knows {FORMAT})",
                 hint="Install that version; nothing was changed.",
             )
         return True
+
+    @property
+    def has_bare_blocks(self) -> bool:
+        """True where some of what is stored may have no checksum: a version that wrote none has run the topology."""
+        return self._format < FORMAT
 
     async def seen_owner(self) -> str:
         """Return who owns the topology now, "" where nobody does."""
@@ -83,22 +90,26 @@ class RedisTopology:
             guarded: list[Arg] = [self._owner, lane.name, lane.next_step(), *args]
             await self.link.run(script, [self.names.owner, self.names.lanes, *keys], guarded)
 
-    async def claim(self, lane: Lane, ledger: str) -> int:
-        """Take the topology from whoever has it, and raise the epoch of a ledger; the newest claim wins.
+    async def claim(self, lane: Lane, ledger: str) -> str:
+        """Take the topology from whoever has it, and raise the epoch of a ledger; return that as it is stored. The newest claim wins.
 
         It names the owner that it takes the topology from: a claim of a dead process that arrives late takes it from nobody.
         """
         names = self.names
         async with lane.lock:
             for _ in range(CLAIM_TRIES):
-                args: list[Arg] = [self._token, lane.name, lane.next_step(), await self.seen_owner(), ledger]
+                bare = "bare" if self.has_bare_blocks else ""
+                args: list[Arg] = [self._token, lane.name, lane.next_step(), await self.seen_owner(), ledger, bare]
                 try:
                     epoch = await self.link.run(CLAIM, [names.owner, names.lanes, names.epochs], args)
                 except Overtaken:
                     continue
                 self._owner = self._token
+                if self._format == BARE:  # before anything with a checksum is written, which older versions cannot read
+                    await self.link.command("SET", self.names.format, MIXED)
+                    self._format = MIXED
                 await self.lease.begin()
-                return int(epoch)
+                return str(epoch.decode())
         raise StateUnavailable(
             f"{self.link}: other processes claim this topology again and again", hint="Run each topology in one process."
         )

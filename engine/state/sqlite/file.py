@@ -3,37 +3,25 @@
 One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer.
 """
 
+import os
 import sqlite3
-from collections.abc import Callable, Sequence
+import stat
+from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
-from engine.errors import StateError, StateUnavailable
+from engine.errors import StateDamaged, StateError, StateProviderError, StateUnavailable
 from engine.in_thread import in_thread
+from engine.state.sqlite.tables import FORMAT, faults, make_tables, upgrade
 
-FORMAT: Final = 1
-"""Of the tables; kept as `user_version`."""
 APPLICATION_ID: Final = 0x53_74_6F_72
 WRITER_BUSY_SECS: Final = 5.0
 READER_BUSY_SECS: Final = 0.5
 """How long a connection waits for a lock of another process; the reader is on the loop's thread, and in WAL mode hardly ever waits."""
+RESTORE: Final = "Restore it from a copy, with its -wal. Nothing was changed. To begin anew, remove the file, and its -wal and -shm."
 _T = TypeVar("_T")
-
-_TABLES: Final = """
-CREATE TABLE topologies (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
-CREATE TABLE components (id INTEGER PRIMARY KEY, topology INTEGER NOT NULL REFERENCES topologies, name TEXT NOT NULL,
-    UNIQUE (topology, name));
-CREATE TABLE ledgers (topology INTEGER NOT NULL, ledger TEXT NOT NULL, name TEXT NOT NULL, value BLOB NOT NULL,
-    PRIMARY KEY (topology, ledger, name)) WITHOUT ROWID;
-CREATE TABLE epochs (topology INTEGER NOT NULL, ledger TEXT NOT NULL, epoch INTEGER NOT NULL, PRIMARY KEY (topology, ledger)) WITHOUT ROWID;
-CREATE TABLE deltas (component INTEGER NOT NULL, task INTEGER NOT NULL, txid INTEGER NOT NULL, round INTEGER NOT NULL,
-    part INTEGER NOT NULL, parts INTEGER NOT NULL, blob BLOB NOT NULL, PRIMARY KEY (component, task, txid, round, part));
-CREATE TABLE rows (component INTEGER NOT NULL, slot INTEGER NOT NULL, key BLOB NOT NULL, value BLOB NOT NULL,
-    PRIMARY KEY (component, slot, key)) WITHOUT ROWID;
-"""
-
 
 @dataclass(frozen=True)
 class Schema:
@@ -44,10 +32,15 @@ class Schema:
     application_id: int
     format: int
     """Kept as `user_version`."""
-    tables: str
+    make: Callable[[sqlite3.Connection], None]
+    """Makes the tables in an empty file, in a transaction."""
+    upgrade: Callable[[sqlite3.Connection], None] | None = None
+    """Brings tables of an older format to this one, in a transaction."""
+    faults: Callable[[sqlite3.Connection, int], Iterator[str]] = lambda connection, format_: iter(())
+    """Yields what is damaged in tables of a format."""
 
 
-STATE: Final = Schema("state", APPLICATION_ID, FORMAT, _TABLES)
+STATE: Final = Schema("state", APPLICATION_ID, FORMAT, make_tables, upgrade, faults)
 
 
 class SqliteFile:
@@ -65,7 +58,7 @@ class SqliteFile:
         folder = self.path.parent
         if not folder.is_dir():
             text = f"the folder {str(folder)!r} of the {self._schema.holds} is not there"
-            raise StateError(text, hint="Make it, or choose another sqlite:/// path.")
+            raise StateProviderError(text, hint="Make it, or choose another sqlite:/// path.")
         await self._in_thread(self._open_writer)
         self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
 
@@ -88,24 +81,39 @@ class SqliteFile:
         return connection
 
     def _open_writer(self) -> None:
+        check_file(self.path, self._schema, writes=True)
         writer = self._writer = self._connect(WRITER_BUSY_SECS)
-        is_new = is_empty(writer, self.path, self._schema)
+        version = self._checked(writer)
         [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StateError(
-                f"{str(self.path)!r} cannot be written ahead (SQLite's WAL): its file system shares no memory, or nobody may write it",
-                hint="Choose a sqlite:/// path on a local disk.",
+                f"{str(self.path)!r} cannot be written ahead (SQLite's WAL): SQLite keeps its journal_mode at {mode!r}",
+                hint="Choose a sqlite:/// path on a local disk, which the engine's user may write.",
             )
-        if is_new:
+        if version < self._schema.format:
             self._transaction(self._make_tables)
 
+    def _checked(self, connection: sqlite3.Connection) -> int:
+        """Return the format of what is there, 0 for nothing, once all of it was looked at, as of one moment."""
+        connection.execute("BEGIN")
+        try:
+            version = format_in(connection, self.path, self._schema)
+            check_whole(connection, version, self.path, self._schema)
+        finally:
+            connection.execute("ROLLBACK")
+        return version
+
     def _make_tables(self, writer: sqlite3.Connection) -> None:
-        if not is_empty(writer, self.path, self._schema):
+        schema = self._schema
+        version = format_in(writer, self.path, schema)
+        if version == schema.format:
             return  # another topology's process was faster
-        for statement in filter(str.strip, self._schema.tables.split(";\n")):
-            writer.execute(statement)
-        writer.execute(f"PRAGMA application_id = {self._schema.application_id}")
-        writer.execute(f"PRAGMA user_version = {self._schema.format}")
+        if version == 0:
+            schema.make(writer)
+        elif schema.upgrade is not None:
+            schema.upgrade(writer)
+        writer.execute(f"PRAGMA application_id = {schema.application_id}")
+        writer.execute(f"PRAGMA user_version = {schema.format}")
 
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in one transaction of the writing thread; return what it returns, once it is durable."""
@@ -149,30 +157,73 @@ def told(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
     """Do what is asked of a file, and say in words what SQLite raises."""
     try:
         return work()
+    except UnicodeDecodeError as error:  # a text that SQLite gives, or says in an error
+        raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: it has a text that is no UTF-8", hint=RESTORE) from error
     except sqlite3.Error as error:
         raise _meaning(error, path, schema.holds) from error
 
 
-def is_empty(connection: sqlite3.Connection, path: Path, schema: Schema = STATE) -> bool:
-    """Tell whether a database is empty, and ours to fill; raise StateError where it is none of ours, or made for something else."""
+def check_file(path: Path, schema: Schema = STATE, *, writes: bool = False) -> None:
+    """Raise StateError where SQLite must not open a file that is there: to write what may only be read, or under one of two names."""
+    try:
+        found = path.stat()
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError) as error:
+        text = f"the {schema.holds} in {str(path)!r} cannot be opened: {error}"
+        raise StateError(text, hint="Look at the path and its rights.") from None
+    if writes and not os.access(path, os.W_OK):  # SQLite would open it all the same, and leave its -wal and -shm beside it
+        text = f"the {schema.holds} in {str(path)!r} cannot be written: this process has no right to"
+        raise StateError(text, hint="Give the engine's user the right to write the file and its folder.")
+    if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+        raise StateError(
+            f"{str(path)!r} has {found.st_nlink} names (hard links, inode {found.st_ino}): SQLite finds its log by the name, so two "
+            "processes could write the file at once",
+            hint="find -samefile lists the names. Remove all but one, or make a real copy of the file while no process has it open.",
+        )
+
+
+def check_whole(connection: sqlite3.Connection, version: int, path: Path, schema: Schema = STATE) -> None:
+    """Raise StateDamaged unless a file of a format, 0 for an empty one, is as it was written, but for what it knows nothing of."""
+    fault = next(_faults(connection, version, schema), None) if version else None
+    if fault is not None:
+        raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: {fault}", hint=RESTORE)
+
+
+def _faults(connection: sqlite3.Connection, version: int, schema: Schema) -> Iterator[str]:
+    [[encoding]] = connection.execute("PRAGMA encoding")
+    if encoding != "UTF-8":
+        yield f"its texts are said to be {encoding}"
+    for (told,) in connection.execute("PRAGMA integrity_check(1)"):
+        if told != "ok":
+            yield " ".join(told.split())
+    yield from schema.faults(connection, version)
+
+
+def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE) -> int:
+    """Return the format of the tables, 0 where there are none; raise StateError where they are none of ours, or made for something else."""
     # In this order: another process may fill it between two of them, and then whose it is must be the last that is read.
     [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
     [[version]] = connection.execute("PRAGMA user_version")
     [[application]] = connection.execute("PRAGMA application_id")
     if version == application == tables == 0:
-        return True
+        return 0
     if application == STATE.application_id != schema.application_id:
         raise StateError(
             f"{str(path)!r} holds the state of topologies; {schema.holds} need a file of their own", hint="Choose another sqlite:/// path."
         )
     if application != schema.application_id:
         raise StateError(f"{str(path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
+    if version == 0:  # it has been filled since that was read
+        [[version]] = connection.execute("PRAGMA user_version")
     if version > schema.format:
         raise StateError(
             f"{str(path)!r} was written by a newer version of the engine (format {version}; this one knows {schema.format})",
             hint="Install that version; nothing was changed.",
         )
-    return False
+    if version < 1:
+        raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: format {version}", hint=RESTORE)
+    return int(version)
 
 
 def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
@@ -181,7 +232,8 @@ def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
         return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-        return StateError(f"{where} cannot be written: {error}", hint="Give the engine's user the right to write the file and its folder.")
+        hint = "Look at the rights of the file and its folder, and whether their file system is mounted to be read only."
+        return StateError(f"{where} cannot be written: {error}", hint=hint)
     if name.startswith("SQLITE_CANTOPEN"):
         return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
     if name.startswith("SQLITE_FULL"):

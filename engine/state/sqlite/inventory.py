@@ -18,8 +18,10 @@ from engine.names import nearest
 from engine.state.api import Row, StagedDelta
 from engine.state.codec import MessagePack
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, is_empty, told
+from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_whole, format_in, told
 from engine.state.sqlite.file_lock import lock_of
+from engine.state.sqlite.provider import entries_in
+from engine.state.sqlite.tables import FORMAT, note_catalogue
 
 ROWS_PER_CHUNK: Final = 1000
 BYTES_PER_CHUNK: Final = 256 * 1024
@@ -46,7 +48,8 @@ class ReadOnlyFile:
         self._log = Path(f"{path.resolve()}-wal")
         self._unchanged: tuple[int, int] | None = None
         """Time and size of a file that nobody had open."""
-        self.is_empty = True
+        self.format = 0
+        """Of the tables; 0 where there are none."""
 
     async def open(self) -> None:
         """Open the file; raise StateError where it is not there, or no state of ours."""
@@ -66,6 +69,7 @@ class ReadOnlyFile:
     def _check_path(self) -> None:
         path = self.path
         if path.is_file():
+            check_file(path)
             return
         if path.exists():
             raise StateError(f"{str(path)!r} is no file", hint="Name the file of the state: sqlite:///counts.db.")
@@ -90,7 +94,11 @@ class ReadOnlyFile:
         url = f"{self.path.absolute().as_uri()}?{options}"
         self._reader = sqlite3.connect(url, uri=True, isolation_level=None, check_same_thread=False, timeout=WRITER_BUSY_SECS)
         self._reader.execute("BEGIN")
-        self.is_empty = is_empty(self._reader, self.path)
+        self.format = format_in(self._reader, self.path)
+
+    async def check(self) -> None:
+        """Raise StateDamaged unless the file is as it was written."""
+        await self.do(lambda reader: check_whole(reader, self.format, self.path))
 
     def _seen(self) -> tuple[int, int]:
         found = self.path.stat() if self.path.exists() else None
@@ -124,13 +132,11 @@ class SqliteStoredTopology(StoredTopology):
 
     async def entries(self, ledger: str) -> dict[str, object]:
         found = await self._all(
-            "SELECT ledgers.name, value FROM ledgers JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?",
+            "SELECT topology, ledgers.name, value FROM ledgers JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?",
             (self._name, ledger),
         )
-        try:
-            return {name: self._codec.decode(value) for name, value in found}
-        except ValueError as error:
-            raise StateError(f"the ledger {ledger!r} in {str(self._file.path)!r} cannot be read: {error}") from None
+        rows = [(name, value) for _, name, value in found]
+        return entries_in(rows, found[0][0] if found else 0, ledger, self._file.path, self._codec, bare=self._file.format < FORMAT)
 
     async def epoch(self, ledger: str) -> int:
         statement = "SELECT epoch FROM epochs JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?"
@@ -187,7 +193,7 @@ class SqliteStoredTopology(StoredTopology):
         return int(found[0][0]) if found else 0  # which no component has
 
     async def _all(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return [] if self._file.is_empty else await self._file.do(lambda reader: reader.execute(statement, values).fetchall())
+        return [] if not self._file.format else await self._file.do(lambda reader: reader.execute(statement, values).fetchall())
 
 
 class SqliteInventory(StateInventory):
@@ -199,10 +205,11 @@ class SqliteInventory(StateInventory):
         """Take the provider's file, and the topology that it has open there, to remove; 0 where it has none."""
         self._file = file
         self._topology = topology
+        self._is_checked = False
 
     async def topologies(self) -> list[str]:
         async with self._reading() as file:
-            if file.is_empty:
+            if not file.format:
                 return []
             return sorted(name for (name,) in await file.do(lambda reader: reader.execute("SELECT name FROM topologies").fetchall()))
 
@@ -216,6 +223,9 @@ class SqliteInventory(StateInventory):
         file = ReadOnlyFile(self._file.path)
         try:
             await file.open()
+            if not self._is_checked:
+                await file.check()
+                self._is_checked = True
             yield file
         except StateError:
             file.check_unchanged()  # else it is what was found that is wrong
@@ -242,7 +252,7 @@ class SqliteInventory(StateInventory):
             yield 0
         while rows := await self._file.write(lambda writer: _remove_rows(writer, component)):
             yield rows
-        await self._file.write(lambda writer: writer.execute("DELETE FROM components WHERE id = ?", (component,)))
+        await self._file.write(lambda writer: _remove_name(writer, component))
 
 
 def _chunk(cursor: sqlite3.Cursor) -> list[Row]:
@@ -250,7 +260,7 @@ def _chunk(cursor: sqlite3.Cursor) -> list[Row]:
     for found in cursor:
         row = Row(*found)
         rows.append(row)
-        size += len(row.key) + len(row.value or b"")
+        size += sum(len(each) for each in found if isinstance(each, bytes))  # a damaged row may hold anything
         if len(rows) == ROWS_PER_CHUNK or size > BYTES_PER_CHUNK:
             break
     return rows
@@ -263,6 +273,12 @@ def _remove_rows(writer: sqlite3.Connection, component: int) -> int:
     return writer.execute("DELETE FROM rows WHERE component = ? AND (slot, key) <= (?, ?)", (component, *last)).rowcount
 
 
+def _remove_name(writer: sqlite3.Connection, component: int) -> None:
+    writer.execute("DELETE FROM components WHERE id = ?", (component,))
+    note_catalogue(writer)
+
+
 def _remove_topology(writer: sqlite3.Connection, topology: int) -> None:
     for statement in ("ledgers WHERE topology", "epochs WHERE topology", "topologies WHERE id"):
         writer.execute(f"DELETE FROM {statement} = ?", (topology,))
+    note_catalogue(writer)

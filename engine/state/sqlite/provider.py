@@ -6,17 +6,19 @@ A file may hold the state of several topologies; a lock beside it keeps a second
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StateError, StateFenced
+from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvider
+from engine.state.checksum import opened, sealed
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.inventory import StateInventory
-from engine.state.sqlite.file import SqliteFile
+from engine.state.sqlite.file import RESTORE, SqliteFile
 from engine.state.sqlite.file_lock import FileLock, lock_of
+from engine.state.sqlite.tables import entry_sum, note_catalogue
 
 ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
@@ -142,6 +144,7 @@ class SqliteLedger(Ledger):
     async def claim(self) -> int:
         def raise_epoch(writer: sqlite3.Connection) -> int:
             writer.execute("INSERT INTO epochs VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET epoch = epoch + 1", self._place)
+            note_catalogue(writer)
             return self._epoch(writer)
 
         self._claimed = await self._file.write(raise_epoch)
@@ -155,16 +158,14 @@ class SqliteLedger(Ledger):
         def rows(reader: sqlite3.Connection) -> list[tuple[str, bytes]]:
             return reader.execute("SELECT name, value FROM ledgers WHERE topology = ? AND ledger = ?", self._place).fetchall()
 
-        try:
-            return {name: self._codec.decode(value) for name, value in await self._file.write(rows)}
-        except ValueError as error:
-            raise StateError(f"the ledger {self._place[1]!r} in {str(self._file.path)!r} cannot be read: {error}") from None
+        return entries_in(await self._file.write(rows), *self._place, self._file.path, self._codec)
 
     async def write(self, changes: Mapping[str, object]) -> None:
         try:
-            kept = [(*self._place, name, self._codec.encode(value)) for name, value in changes.items() if value is not None]
+            encoded = {name: self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
             raise StateError(f"the ledger {self._place[1]!r} cannot keep this: {error}") from None
+        kept = [(*self._place, name, sealed(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
         gone = [(*self._place, name) for name, value in changes.items() if value is None]
 
         def write(writer: sqlite3.Connection) -> None:
@@ -251,7 +252,8 @@ class SqliteProvider(StateProvider):
 
 @lru_cache
 def _staging(parts: int) -> str:
-    return f"INSERT OR REPLACE INTO deltas VALUES {', '.join(['(?, ?, ?, ?, ?, ?, ?)'] * parts)}"
+    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * parts)
+    return f"INSERT INTO deltas VALUES {values} ON CONFLICT DO UPDATE SET parts = excluded.parts, blob = excluded.blob"
 
 
 @lru_cache
@@ -269,13 +271,30 @@ def _taken(lock: FileLock) -> bool:
         ) from error
 
 
+def entries_in(
+    rows: Iterable[tuple[str, object]], topology: int, ledger: str, path: Path, codec: MessagePack, *, bare: bool = False
+) -> dict[str, object]:
+    """Return the entries of a ledger from its rows; raise StateDamaged. `bare`: of a format without checksums."""
+    entries: dict[str, object] = {}
+    for name, stored in rows:
+        try:
+            if type(name) is not str:
+                raise ValueError("its name is no text")
+            entries[name] = codec.decode(opened(stored, entry_sum(topology, ledger, name), bare=bare))
+        except ValueError as error:
+            raise StateDamaged(f"the entry {name!r} of the ledger {ledger!r} in {str(path)!r} is damaged: {error}", hint=RESTORE) from None
+    return entries
+
+
 def _topology_id(writer: sqlite3.Connection, name: str) -> int:
-    writer.execute("INSERT INTO topologies (name) VALUES (?) ON CONFLICT DO NOTHING", (name,))
+    if writer.execute("INSERT INTO topologies (name) VALUES (?) ON CONFLICT DO NOTHING", (name,)).rowcount:
+        note_catalogue(writer)
     [[found]] = writer.execute("SELECT id FROM topologies WHERE name = ?", (name,))
     return int(found)
 
 
 def _component_id(writer: sqlite3.Connection, topology: int, name: str) -> int:
-    writer.execute("INSERT INTO components (topology, name) VALUES (?, ?) ON CONFLICT DO NOTHING", (topology, name))
+    if writer.execute("INSERT INTO components (topology, name) VALUES (?, ?) ON CONFLICT DO NOTHING", (topology, name)).rowcount:
+        note_catalogue(writer)
     [[found]] = writer.execute("SELECT id FROM components WHERE topology = ? AND name = ?", (topology, name))
     return int(found)

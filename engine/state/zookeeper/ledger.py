@@ -14,9 +14,10 @@ from typing import Any, Final, NamedTuple, cast
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
-from engine.errors import StateError, StateFenced, StateUnavailable
+from engine.errors import StateDamaged, StateError, StateFenced, StateUnavailable
 from engine.randomness import RunRandom
 from engine.state.api import Ledger
+from engine.state.checksum import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.zookeeper.topology import ZooKeeperTopology
 
@@ -49,6 +50,7 @@ class ZooKeeperLedger(Ledger):
         self._path = topology.paths.ledger(name)
         self._name = name
         self._codec = MessagePack()
+        self._place = sum_of(self._path)
         self._lock = asyncio.Lock()
         self._own: str | None = None
         """The path of the child that a claim of ours made."""
@@ -151,7 +153,7 @@ class ZooKeeperLedger(Ledger):
 
     def _encode(self, entries: Mapping[str, object]) -> bytes:
         try:
-            encoded = self._codec.encode(entries)
+            encoded = sealed(self._codec.encode(entries), self._place)
         except Unencodable as error:
             raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
         if len(encoded) > MOST_BYTES:
@@ -163,9 +165,11 @@ class ZooKeeperLedger(Ledger):
 
     def _decode(self, value: bytes) -> dict[str, object]:
         try:
-            found: dict[str, object] = {**cast(Any, self._codec.decode(value))}
+            block = opened(value, self._place, bare=self._topology.has_bare_blocks)
+            found: dict[str, object] = {**cast(Any, self._codec.decode(block))}
         except (TypeError, ValueError) as error:
-            raise StateError(
-                f"{self._link}: {self._path} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged."
+            raise StateDamaged(
+                f"{self._link}: {self._path} is damaged: {error}",
+                hint="Restore it from a copy. To begin anew: python -m engine state delete, or deleteall of the topology's node.",
             ) from None
         return found

@@ -15,8 +15,8 @@ from engine.state.lease import this_process
 from engine.state.zookeeper.link import ZooKeeperLink, tell
 from engine.state.zookeeper.names import NodePaths
 
-FORMAT: Final = 1
-"""Of the nodes; kept in the topology's own."""
+BARE, MIXED, FORMAT = 1, 2, 3
+"""Of the nodes; kept in the topology's own. BARE: without checksums; MIXED: what was written since has them; FORMAT: all has them."""
 TRIES: Final = 20
 PAUSE_SECS: Final = 0.5
 """Between two tries of who stands by, while ZooKeeper cannot be reached."""
@@ -30,6 +30,7 @@ class ZooKeeperTopology:
         self.link: Final = link
         self.paths: Final = paths
         self._runs = False
+        self._format = FORMAT
         link.on_connected = self._be_there_again
 
     async def check_format(self) -> bool:
@@ -42,12 +43,18 @@ class ZooKeeperTopology:
             raise StateError(
                 f"{self.link}: {self.paths.topology} is none of ours: {stored[:40]!r}", hint="Choose another path in the zookeeper:// URL."
             )
-        if int(stored) > FORMAT:
+        self._format = int(stored)
+        if self._format > FORMAT:
             raise StateError(
-                f"{self.link}: the state was written by a newer version of the engine (format {int(stored)}; this one knows {FORMAT})",
+                f"{self.link}: the state was written by a newer version of the engine (format {self._format}; this one knows {FORMAT})",
                 hint="Install that version; nothing was changed.",
             )
         return True
+
+    @property
+    def has_bare_blocks(self) -> bool:
+        """True where some of what is stored may have no checksum: a version that wrote none has run the topology."""
+        return self._format < FORMAT
 
     async def make(self) -> None:
         """Have a node for the topology."""
@@ -82,7 +89,10 @@ class ZooKeeperTopology:
             return None
 
     async def begin(self) -> None:
-        """Say that this process runs the topology, whoever has said so before."""
+        """Say that this process runs the topology, whoever has said so before, and writes checksums, which older versions cannot read."""
+        if self._format == BARE:
+            await self.link.call(lambda: self.link.client.set_async(self.paths.topology, str(MIXED).encode()))
+            self._format = MIXED
         if self._runs:
             return
         for _ in range(TRIES):

@@ -21,18 +21,21 @@ from engine.transactional.values.store import Changes, Found, Raw, ValueStore, i
 
 ROWS_PER_STATEMENT: Final = 500
 ROWS_PER_READ: Final = 2000
-VALUES: Final = Schema(
-    "values",
-    0x53_74_56_61,
-    1,
-    """
+_TABLES: Final = """
 CREATE TABLE stormcell_maps (map TEXT PRIMARY KEY, kind TEXT NOT NULL, topology TEXT NOT NULL, component TEXT NOT NULL,
     txid INTEGER NOT NULL, attempt INTEGER NOT NULL) WITHOUT ROWID;
 CREATE TABLE stormcell_journal (map TEXT NOT NULL, task INTEGER NOT NULL, txid INTEGER NOT NULL, keys BLOB NOT NULL,
-    PRIMARY KEY (map, task));
-""",
-)
+    PRIMARY KEY (map, task))
+"""
 """`stormcell_maps`: the fence of each map. `stormcell_journal`: the keys that a task wrote in a txid, as MessagePack (opaque values)."""
+
+
+def _make_tables(writer: sqlite3.Connection) -> None:
+    for statement in _TABLES.split(";\n"):
+        writer.execute(statement)
+
+
+VALUES: Final = Schema("values", 0x53_74_56_61, 1, _make_tables)
 _FENCE: Final = "SELECT kind, topology, component, txid, attempt FROM stormcell_maps WHERE map = ?"
 
 

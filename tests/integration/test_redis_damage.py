@@ -1,0 +1,124 @@
+"""Damaged values in Redis: what is read is what was written, or there is a clean error (CP-11)."""
+
+import asyncio
+from contextlib import suppress
+from random import Random
+from typing import Any
+
+import pytest
+
+from engine.cli.main import run_command_line
+from engine.errors import StateDamaged, StateError
+from engine.state import provider_of
+from tests.checkpoint.stored_states import found_by_a_start, found_by_looking, write_words
+from tests.checkpoint.test_stored import WORD_PLACES
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
+
+DAMAGES = 60
+CELLS = ("rows", "deltas", "delta", "ledger", "epochs")
+"""Kinds of keys that hold state; the others say who owns the topology, and lead to a refusal."""
+pytestmark = pytest.mark.guarantee("CP-11")
+
+
+@pytest.fixture
+def url(server: RedisServer) -> str:
+    return f"redis://{HOST}:{server.port}/0?prefix=test"
+
+
+def cells(client: Any) -> list[tuple[bytes, Any, bytes]]:
+    """Each value that is stored: its key, its field or its place in a list, and itself."""
+    found: list[tuple[bytes, Any, bytes]] = []
+    for key in sorted(client.scan_iter("{test:counts}:*")):
+        if key.split(b":")[2].decode() in CELLS:
+            if client.type(key) == b"hash":
+                found += [(key, field, value) for field, value in sorted(client.hgetall(key).items())]
+            else:
+                found += [(key, number, value) for number, value in enumerate(client.lrange(key, 0, -1))]
+    return found
+
+
+def damage(client: Any, random: Random) -> str:
+    """Change one byte of one value, or of the name of its field; return how."""
+    key, place, value = random.choice(cells(client))
+    in_name = isinstance(place, bytes) and random.random() < 0.3
+    changed = bytearray(place if in_name else value)
+    changed[random.randrange(len(changed))] ^= 1 << random.randrange(8)
+    if in_name:
+        client.hdel(key, place)
+        client.hset(key, bytes(changed), value)
+    elif isinstance(place, bytes):
+        client.hset(key, place, bytes(changed))
+    else:
+        client.lset(key, place, bytes(changed))
+    return f"{key!r}, {place!r}: {bytes(changed)!r}"
+
+
+@pytest.mark.parametrize("seed", range(DAMAGES))
+def test_a_damaged_value_gives_what_was_written_or_an_error(
+    seed: int, server: RedisServer, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asyncio.run(write_words(url))
+    state = asyncio.run(found_by_looking(url, "counts"))
+    commands = {command: (run_command_line(["state", command, url]), capsys.readouterr().out) for command in ("list", "show", "export")}
+    with server.client() as client:
+        how = damage(client, Random(seed))
+    for command, (_, expected) in commands.items():
+        status = run_command_line(["state", command, url])
+        out, err = capsys.readouterr()
+        assert "Traceback" not in err, how
+        assert (status, err) == (0, "") or (status == 2 and err.startswith("Error: ")), how
+        assert status == 2 or sorted(out.splitlines()) == sorted(expected.splitlines()), how
+    with suppress(StateError):
+        assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state, how
+
+
+def test_a_row_in_another_key_group_is_refused(server: RedisServer, url: str) -> None:
+    asyncio.run(write_words(url))
+    with server.client() as client:
+        rows = [key for key, _, _ in cells(client) if b":rows:count:" in key]
+        client.rename(rows[0], rows[0].rpartition(b":")[0] + b":5")
+    with pytest.raises(StateDamaged, match=r"a stored row of 'count', key group 5, is damaged \(read as of txid 1\)"):
+        asyncio.run(found_by_looking(url, "counts"))
+
+
+def test_an_epoch_that_was_changed_is_refused(server: RedisServer, url: str) -> None:
+    asyncio.run(write_words(url))
+    with server.client() as client:
+        client.hset("{test:counts}:epochs", "$checkpoint", "7")
+
+    async def claim() -> None:
+        provider = provider_of(url)
+        await provider.open("counts")
+        try:
+            await provider.ledger("$checkpoint").claim()
+        finally:
+            await provider.close()
+
+    with pytest.raises(StateDamaged, match="its epoch"):
+        asyncio.run(claim())
+
+
+def test_what_an_older_version_wrote_is_read(server: RedisServer, url: str) -> None:
+    asyncio.run(write_words(url))
+    state = asyncio.run(found_by_looking(url, "counts"))
+    with server.client() as client:
+        without_checksums(client)
+    assert asyncio.run(found_by_looking(url, "counts")) == state
+    assert asyncio.run(found_by_a_start(url, "counts", WORD_PLACES)) == state
+    with server.client() as client:
+        assert client.get("{test:counts}:format") == b"2"
+    assert asyncio.run(found_by_looking(url, "counts")) == state
+
+
+def without_checksums(client: Any) -> None:
+    """Store what is stored as format 1 did."""
+    for key, place, value in cells(client):
+        kind = key.split(b":")[2]
+        if kind == b"delta":
+            client.lset(key, place, value[:1] + value[2:-4])
+        elif place == b"checksums":
+            client.hdel(key, place)
+        else:
+            client.hset(key, place, value.partition(b":")[0] if kind in (b"deltas", b"epochs") else value[1:-4])
+    client.set("{test:counts}:format", 1)
