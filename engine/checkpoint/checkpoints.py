@@ -105,7 +105,7 @@ class Checkpoints:
 
     def _sealed_stores(self, places: Iterable[StatePlace], *, bare: bool) -> SealedStores:
         keyed = {place.component_id: place.keyed for place in places}
-        return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self._committed_txid, bare=bare)
+        return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
         """Take the run's port, before its tasks begin: no spout is polled before every state is there."""

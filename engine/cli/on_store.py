@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Coroutine
 from typing import Any, Final
 
-from engine.errors import EngineError, StateError
+from engine.errors import StateError
 from engine.state import StateProvider, provider_of
 
 WRONG: Final = 2
@@ -26,9 +26,4 @@ def on_store(url: str, work: Callable[[StateProvider], Coroutine[Any, Any, int |
 def _provider(url: str) -> StateProvider:
     if os.getcwd() not in sys.path:
         sys.path.append(os.getcwd())  # where `package.module:function` is, and what pickles name
-    try:
-        return provider_of(url)
-    except EngineError:
-        raise
-    except Exception as error:  # a user's function may raise anything
-        raise StateError(f"{url.partition('?')[0]} raised {type(error).__name__}: {error}", hint="Look at that function.") from error
+    return provider_of(url)

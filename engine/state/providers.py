@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
-from engine.errors import StateError, StateProviderError
+from engine.errors import EngineError, StateError, StateProviderError
 from engine.names import did_you_mean
 from engine.raised import raised_text, user_places
 from engine.state.api import StateProvider
@@ -28,7 +28,7 @@ def _sqlite(url: str) -> StateProvider:
 
     parts = urlsplit(url)
     path = unquote(parts.path).removeprefix("/")
-    if parts.netloc or not path or parts.query or parts.fragment:
+    if parts.netloc or not path or "\0" in path or parts.query or parts.fragment:
         raise StateError(
             f"state_provider={url!r} names no file",
             hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/lib/counts.db",
@@ -81,9 +81,9 @@ def provider_of(url: str) -> StateProvider:
     except StateError as error:
         raise StateProviderError(error.message, hint=error.hint) from error
     except BaseException as error:
-        if not user_places(error):
-            raise  # no line of the user's led to it
-        text = f"state_provider={url!r}: making the provider raised {raised_text(error)}"
+        if isinstance(error, EngineError) or not user_places(error):
+            raise  # an error with a text of its own, or one that no line of the user's led to
+        text = f"state_provider={url.partition('?')[0]!r}: making the provider raised {raised_text(error)}"
         raise StateProviderError(text, hint="Correct it; what needs the world belongs in its open().") from error
 
 
@@ -101,12 +101,13 @@ def _made(url: str) -> StateProvider:
 def _own(text: str) -> StateProvider:
     named, _, argument = text.partition("?")
     module_name, _, name = named.partition(":")
+    how = "Write package.module:function."
     try:
         made = getattr(importlib.import_module(module_name), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise StateError(f"state_provider={text!r} cannot be loaded: {error}", hint="Write package.module:function.") from error
+    except Exception as error:  # the user's module may raise anything
+        raise StateError(f"state_provider={text!r} cannot be loaded: {type(error).__name__}: {error}", hint=how) from error
     if not callable(made):
-        raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint="Write package.module:function.")
+        raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint=how)
     provider = made(argument) if argument else made()
     if not isinstance(provider, StateProvider):
         raise StateError(f"state_provider={text!r} gave {provider!r}, which is no StateProvider", hint="Derive from engine.StateProvider.")

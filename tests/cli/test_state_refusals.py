@@ -38,6 +38,7 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, url: str, *argumen
         ("state.db", "there is no state provider of this kind"),
         ("sqlite://state.db", "Three slashes"),
         ("sqlite:///", "names no file"),
+        ("sqlite:///a%00b.db", "names no file"),
         ("sqlite:///stat.db", "Did you mean 'state.db'?"),
         ("sqlite:///no/state.db", "the folder 'no' is not there"),
         ("sqlite:///.", "is no file"),

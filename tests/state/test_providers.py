@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from engine.errors import StateError
+from engine.cli.main import run_command_line
+from engine.errors import StateProviderError
 from engine.state import provider_of
 from engine.state.memory import MemoryProvider
 from engine.state.sqlite.provider import SqliteProvider
@@ -21,6 +22,10 @@ def made(argument: str = "nothing") -> MemoryProvider:
 
 def not_one(argument: str = "") -> object:
     return object()
+
+
+def raises(argument: str = "") -> object:
+    raise KeyError(argument)
 
 
 NOTHING = 5
@@ -53,6 +58,7 @@ def test_a_provider_of_ones_own_is_named() -> None:
         ("sqlite://counts.db", "names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:///a.db?mode=ro", "names no file"),
+        ("sqlite:///a%00b.db", "names no file"),
         ("sqlit:///a.db", "Did you mean 'sqlite'?"),
         ("counts.db", "no state provider of this kind"),
         ("no_such_package.x:f", "cannot be loaded"),
@@ -60,10 +66,11 @@ def test_a_provider_of_ones_own_is_named() -> None:
         (":made", "cannot be loaded"),
         (f"{HERE}:NOTHING", "cannot be called"),
         (f"{HERE}:not_one", "which is no StateProvider"),
+        ("tests.state.raises:made", "cannot be loaded: ZeroDivisionError"),
     ],
 )
 def test_what_names_none_is_refused(url: str, text: str) -> None:
-    with pytest.raises(StateError) as caught:
+    with pytest.raises(StateProviderError) as caught:
         provider_of(url)
     assert text in str(caught.value)
     assert repr(url) in caught.value.message
@@ -75,6 +82,43 @@ def test_a_client_that_is_not_installed_is_named(scheme: str, client: str, extra
     for module in [name for name in sys.modules if name.startswith((f"{client}.", f"engine.state.{extra}"))]:
         monkeypatch.delitem(sys.modules, module)
     monkeypatch.setitem(sys.modules, client, None)
-    with pytest.raises(StateError, match="which is not installed") as told:
+    with pytest.raises(StateProviderError, match="which is not installed") as told:
         provider_of(f"{scheme}://host/x")
     assert f"stormcell[{extra}]" in (told.value.hint or "")
+
+
+TOPOLOGY = """
+from engine import TopologyBuilder, spout, stateful_bolt
+
+@spout("number")
+def numbers():
+    yield (1,)
+
+@stateful_bolt()
+def count(tup, state):
+    state.put(tup["number"], 1)
+
+builder = TopologyBuilder("numbers")
+builder.set_spout("numbers", numbers)
+builder.set_bolt("count", count).fields_grouping("numbers", "number")
+"""
+
+
+@pytest.mark.guarantee("RUN-4")
+@pytest.mark.parametrize(
+    ("url", "text"),
+    [
+        ("sqlite:///a%00b.db", "names no file"),
+        ("sqlit:///a.db", "Did you mean 'sqlite'?"),
+        ("sqlite:///no/such/folder/a.db", "the folder 'no/such/folder' of the state is not there"),
+        ("redis://host/x", "is no number of a database"),
+        (f"{HERE}:raises?secret", "making the provider raised KeyError: 'secret'"),
+        (f"{HERE}:not_one", "which is no StateProvider"),
+    ],
+)
+def test_a_run_with_a_wrong_state_provider_is_refused(url: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "numbers.py").write_text(TOPOLOGY)
+    assert run_command_line(["run", f"{tmp_path}/numbers.py", "-c", f"state_provider={url}"]) == 2
+    err = capsys.readouterr().err
+    assert text in err
+    assert "Traceback" not in err

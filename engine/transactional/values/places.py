@@ -82,6 +82,8 @@ class SqliteValues(ValueMap):
 
     def __post_init__(self) -> None:
         check_name(self.name)
+        if "\0" in str(self.path):
+            raise UsageError(f"{str(self.path)!r} is no path of a file", hint="Take a path without zeros.")
 
     async def store(self, *, make: bool) -> ValueStore:
         from engine.transactional.values.sqlite import check_there, sqlite_store  # each loads what it needs when it is used
@@ -148,7 +150,7 @@ def values_at(url: str, name: str) -> ValueMap:
         return MemoryValues(name)
     if parts.scheme == "sqlite":
         path = unquote(parts.path).removeprefix("/")
-        if "://" not in url or parts.netloc or not path or parts.query or parts.fragment:
+        if "://" not in url or parts.netloc or not path or "\0" in path or parts.query or parts.fragment:
             raise StateError(f"{url!r} names no file", hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/counts.db")
         return SqliteValues(Path(path), name)
     if parts.scheme in ("redis", "rediss"):
