@@ -120,7 +120,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
     except (TypeError, ValueError, AttributeError, IndexError, KeyError) as error:
         raise StateError(
             f"topology {topology_name!r}: the record of its transactions cannot be read: {error}",
-            hint="A newer version of the engine wrote it, or somebody else.",
+            hint="A newer version of the engine wrote it, or somebody else, or it is damaged.",
         ) from None
 
 

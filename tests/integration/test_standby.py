@@ -20,7 +20,7 @@ from tests.servers.process import HOST
 pytestmark = pytest.mark.guarantee("TX-9", "CP-8")
 SECS = 60
 LEASE_SECS = 2.5
-FENCED = ("another process has taken this topology over", "the state of the coordinator is older than the values", "may not write any more")
+FENCED = ("another process has taken this topology over", "This process has been taken over")
 """What who was overtaken is told first: by the store of the coordinator's state, or by that of the values."""
 
 

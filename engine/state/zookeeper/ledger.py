@@ -93,7 +93,8 @@ class ZooKeeperLedger(Ledger):
                 return _Stored("", -1, self._encode({}), -1)
             name = owner.decode("utf-8", "replace")
             if not name.partition("-")[0].isdigit():
-                raise StateError(f"{self._link}: {self._path} cannot be read: {owner[:40]!r}", hint="Somebody else wrote it.")
+                text = f"{self._link}: {self._path} cannot be read: {owner[:40]!r}"
+                raise StateError(text, hint="Somebody else wrote it, or it is damaged.")
             try:
                 value, version = await self._link.get(f"{self._path}/{name}")
             except NoNodeError:

@@ -15,6 +15,8 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.files.output_names import OWNER, OutputName, name_of, superseded
 
+_LATER_START: Final = "this process has been taken over, or the state of its coordinator was set back"
+
 
 def as_json(tup: Tuple) -> str:
     """Return a tuple as a JSON object: its fields by name, without the attempt."""
@@ -166,13 +168,14 @@ class OpenFolder:
         return [name for text in os.listdir(self._path) if (name := name_of(text)) is not None]
 
     def _refuse_later(self, attempt: TransactionAttempt) -> None:
-        """Raise FatalError where a later txid or attempt has been written: what the coordinator knows is older than the folder."""
+        """Raise FatalError where a later txid or attempt has been written: by who has taken over, or before the state was lost."""
         written = max((TransactionAttempt(*name[:2]) for name, is_draft in self._names() if not is_draft), default=attempt)
         if written > attempt:
             raise FatalError(
-                f"the folder {self._path!r} has the output of batch {written}, and this is batch {attempt}",
-                hint="The topology's state was lost or is of another run: restore it (state_provider), or begin with an empty folder. "
-                "If another process has taken the topology over, all is well there.",
+                f"the folder {self._path!r} has the output of batch {written}, and this is batch {attempt}: "
+                f"{_LATER_START if written.epoch > attempt.epoch else 'what the coordinator has stored does not reach so far'}",
+                hint="Where another process runs the topology, nothing is lost: that one goes on. Where none does, give the coordinator "
+                "its newest state back (state_provider), or begin with an empty folder.",
             )
 
     def _remove_superseded(self, attempt: TransactionAttempt, name: OutputName) -> None:

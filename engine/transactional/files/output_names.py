@@ -82,7 +82,7 @@ def counting(names: Iterable[OutputName]) -> Counting:
             there = ", ".join(str(file.task) for file in files)
             raise StateError(
                 f"of txid {txid} the tasks {there} of {files[0].tasks} have a file, and later txids are there",
-                hint="Somebody has removed files of it. Whoever takes files away takes all of a txid.",
+                hint="The others are gone, or were not copied with these. Whoever takes files away takes all of a txid.",
             )
         settled += files
     return Counting(settled, [])

@@ -56,7 +56,7 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
     _check_owner(writer, fence)
     stored = fence.attempt
     if attempt.txid < stored.txid:
-        raise older_transaction(writer.where, attempt, stored.txid)
+        raise older_transaction(writer.where, attempt, stored)
     if attempt.attempt_id < stored.attempt_id:
         raise overtaken(writer.where, attempt, stored.attempt_id)
     if attempt == stored and fence.component != writer.component:
@@ -67,7 +67,7 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
     if 0 < stored.txid < attempt.txid - 1:
         raise ValuesMismatch(
             f"{writer.where} has transactions up to {stored.txid}, and this is {attempt}: those between are not in it",
-            hint="Was it restored from an older copy? Restore the newest one. A committer calls update() for each batch, empty ones too.",
+            hint="Was the map restored from an older copy? Restore the newest. A committer calls update() for each batch, empty ones too.",
         )
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
         return Step.UNDO

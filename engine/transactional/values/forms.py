@@ -145,7 +145,7 @@ class TextForm(PackedForm):
         try:
             return self._unpacked(bytes.fromhex(raw[2:]), "a key") if raw.startswith(PACKED) else int(raw[1:])
         except ValueError:
-            raise StateError(f"the key {raw!r} cannot be read", hint="Somebody else wrote it.") from None
+            raise StateError(f"the key {raw!r} cannot be read", hint="Somebody else wrote it, or it is damaged.") from None
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
         return list(map(str, values)) if are_int64(values) else super().values(values, keys)

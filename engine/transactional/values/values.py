@@ -28,29 +28,38 @@ class ValuesMismatch(StateError, FatalError):
 
 
 class ValuesTakenOver(StateFenced, FatalError):
-    """A later run of the topology has written: this one is over, or the state of its coordinator is older than the values."""
+    """A later epoch of the coordinator has written: this process has been taken over, or the coordinator's state was set back."""
 
 
-def older_transaction(where: str, attempt: TransactionAttempt, stored_txid: int) -> ValuesMismatch:
-    """Return the error for an attempt that is older than what is stored."""
+def older_transaction(where: str, attempt: TransactionAttempt, stored: TransactionAttempt) -> StateError:
+    """Return the error for an attempt of a txid that is older than the newest one stored."""
+    if stored.epoch > attempt.epoch:
+        return _taken_over(where, attempt, stored)
     return ValuesMismatch(
-        f"{where} holds transaction {stored_txid}, and this is {attempt}: the state of the coordinator is older than the values",
-        hint="Is its state_provider memory://, was it restored, reset or changed? Go on with the newest state, or give the map a new name.",
+        f"{where} holds transaction {stored.txid}, and this is {attempt}: what the coordinator has stored does not reach so far",
+        hint="Its state was lost or set back, or is another one: look at state_provider (memory:// forgets at the end of a run). "
+        "Go on with the newest state, or give the map a new name.",
     )
 
 
 def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -> StateFenced:
-    """Return the error for an attempt when a later one has written."""
+    """Return the error for an attempt when a later one of its txid, or of a newer one, has written."""
     later = TransactionAttempt(attempt.txid, stored_attempt_id)
     if later.epoch > attempt.epoch:
-        return ValuesTakenOver(
-            f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later run, has",
-            hint="Another process runs this topology now. Where none does, the state of the coordinator was restored or reset: "
-            "go on with the newest state, or give the map a new name.",
-        )
+        return _taken_over(where, attempt, later)
     return StateFenced(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}) has",
         hint="Where no other process runs this topology, this is harmless: the batch was replayed meanwhile.",
+    )
+
+
+def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttempt) -> ValuesTakenOver:
+    """An epoch rises with each start alone. Whether a process has it now, or had it before the state was set back, is not known here."""
+    return ValuesTakenOver(
+        f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
+        "has. This process has been taken over, or the state of its coordinator was set back",
+        hint="Where another process runs the topology, nothing is lost: that one goes on. Where none does, give the coordinator its newest "
+        "state back, or give the map a new name.",
     )
 
 
@@ -70,7 +79,7 @@ class TransactionalValue(Generic[V]):
     def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "TransactionalValue[V]":
         """Return what is to be stored when this attempt makes `change(old)` of the value."""
         if self.txid > attempt.txid:
-            raise older_transaction("the value", attempt, self.txid)
+            raise older_transaction("the value", attempt, TransactionAttempt(self.txid, 0))
         return self if self.txid == attempt.txid else TransactionalValue(attempt.txid, change(self.value))
 
     def put(self, attempt: TransactionAttempt, value: V) -> "TransactionalValue[V]":
@@ -96,7 +105,7 @@ class OpaqueValue(Generic[V]):
     def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "OpaqueValue[V]":
         """Return what is to be stored when this attempt makes `change(old)` of the value, old being without this txid."""
         if self.txid > attempt.txid:
-            raise older_transaction("the value", attempt, self.txid)
+            raise older_transaction("the value", attempt, TransactionAttempt(self.txid, self.attempt_id))
         if self.txid == attempt.txid and self.attempt_id > attempt.attempt_id:
             raise overtaken("the value", attempt, self.attempt_id)
         old = self.previous if self.txid == attempt.txid else self.value

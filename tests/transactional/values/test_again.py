@@ -94,10 +94,11 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
             run(4, 4)
     shutil.copy(copy, state)
 
-    with pytest.raises(ComponentError, match="of a later run, has") as caught:
+    with pytest.raises(ComponentError, match="of a later start of the topology, has") as caught:
         run(5)
 
-    assert "restored or reset" in str(caught.value.hint)
+    assert "was set back" in str(caught.value)
+    assert "newest state back" in str(caught.value.hint)
 
 
 def test_only_a_later_run_is_the_end_of_this_one() -> None:

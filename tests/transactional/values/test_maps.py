@@ -97,10 +97,27 @@ async def test_an_older_txid_is_an_error(new_map: NewMap, kind: Any) -> None:
             await values.update(attempt(txid, txid), {"a": 1}, add, kind=kind)
     async with opened(words) as values:
         for number in (1, 99):
-            with pytest.raises(ValuesMismatch, match="the state of the coordinator is older than the values") as caught:
+            with pytest.raises(ValuesMismatch, match="what the coordinator has stored does not reach so far") as caught:
                 await values.update(attempt(2, number), {"a": 1}, add, kind=kind)
             assert isinstance(caught.value, FatalError)
     assert await stored(words) == {"a": 3}
+
+
+@KINDS
+@pytest.mark.guarantee("TX-8", "TX-9")
+@pytest.mark.parametrize("behind", [0, 1, 5])
+async def test_who_was_paused_and_overtaken_is_told_so_however_far_the_other_one_is(new_map: NewMap, kind: Any, behind: int) -> None:
+    """The values may refuse it before the ledger does: it was about to commit txid 2."""
+    words = new_map("words")
+    async with opened(words) as paused, opened(words) as other:
+        await paused.update(attempt(1, 2**32 + 1), {"a": 1}, add, kind=kind)
+        for txid in range(2, 3 + behind):
+            await other.update(attempt(txid, 2 * 2**32 + txid), {"a": 1}, add, kind=kind)
+        with pytest.raises(StateFenced, match="This process has been taken over") as caught:
+            await paused.update(attempt(2, 2**32 + 2), {"a": 1}, add, kind=kind)
+        assert isinstance(caught.value, FatalError)
+        assert "that one goes on" in (caught.value.hint or "")
+    assert await stored(words) == {"a": 2 + behind}
 
 
 @KINDS
