@@ -198,7 +198,8 @@ def test_a_callback_is_called_once_and_several_are_called_in_order() -> None:
                 run.on_end(lambda error, name=name: told.append(name))
             await run.completed()
             await asyncio.sleep(20)
-        await run.stop()
+        with pytest.raises(ComponentError, match="licence"):
+            await run.stop()
 
     play(main)
     assert told == ["a", "b", "c"]
