@@ -33,6 +33,7 @@ cdef class BoltCore(BoltDispatch):
     cdef readonly KeptAcks kept      # acks that wait for a commit (DEFERS)
     cdef Layers state                # of a stateful task: its changes and acks count call by call (SV-2)
     cdef Py_ssize_t kept_before      # acks that were deferred when the call began
+    cdef uint64_t acked_before       # inputs acked by then
     cdef dict upstream               # task id -> TaskCore that feeds this task
     cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
     cdef PyObject* sample            # the last tuple whose process latency is measured, compared only

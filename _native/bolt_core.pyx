@@ -200,7 +200,7 @@ cdef class BoltCore(BoltDispatch):
     cdef int begin_guard(self) except -1:
         if self.state is not None:
             self.state.guard_call()
-            self.kept_before = self.kept.count_deferred()
+            self.kept_before, self.acked_before = self.kept.count_deferred(), self.acked
         return 0
 
     cdef int end_guard(self) except -1:
@@ -212,14 +212,22 @@ cdef class BoltCore(BoltDispatch):
         """A call returned, and another one may follow in the burst: what the first changed and acked counts."""
         if self.state is not None:
             keep_changes(self.state)
-            self.kept_before = self.kept.count_deferred()
+            self.kept_before, self.acked_before = self.kept.count_deferred(), self.acked
         return 0
+
+    def guard_only(self, call_var, call):
+        """The call is awaited: take back only changes of code in whose context call_var is call."""
+        if self.state is not None:
+            self.state.guard_only(call_var, call)
 
     def take_call_back(self, reason):
         """The call raised: undo what it changed in the state, and fail what it acked, its own input included."""
         if self.state is not None and self.state.guarding:
             self.state.take_call_back()
             self.kept.take_back(self.kept_before, reason)
+            while self.acked > self.acked_before:
+                self.acked -= 1
+                self.count_failure(reason)
 
     def forget_current(self):
         """Let go of the last call's input."""

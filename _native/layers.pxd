@@ -7,6 +7,7 @@ cdef class Layers:                      # not final: the base of LayeredState
     cdef public tuple _older            # all layers but the changes, newest first
     cdef object _deleted                # stands in a layer for a key that is not there
     cdef readonly bint guarding         # a call is under way: note each change, for take_call_back (SV-2)
+    cdef object call_var, call          # a context variable, and its value for code of the call; None: nothing else can run meanwhile
     cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
     cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
 

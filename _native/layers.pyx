@@ -41,14 +41,14 @@ cdef class Layers:
         found = PyDict_GetItemWithError(self._changes, key)
         if found == NULL:
             found = self.in_older(key)
-            if found == NULL or not (is_atom(<object>found) or <object>found is self._deleted):
-                return self._get_rarely(key, default)
+        if found == NULL or not (is_atom(<object>found) or <object>found is self._deleted):
+            return self._get_rarely(key, default)
         return default if <object>found is self._deleted else <object>found
 
     def put(self, key, value):
         """Set the value of key. Raises StateError for a key of another task's key group, or one that is no key."""
         cdef PyObject* before
-        if is_plain(key):
+        if is_plain(key) and (is_atom(value) or value is self._deleted):
             before = PyDict_GetItemWithError(self._changes, key)
             if before != NULL or self.in_older(key) != NULL:
                 if self.guarding:
@@ -60,11 +60,17 @@ cdef class Layers:
     def guard_call(self):
         """Note changes from now on: a call begins."""
         self.drop_notes()
+        self.call_var = self.call = None
         self.guarding = True
+
+    def guard_only(self, call_var, call):
+        """Note only changes of code in whose context call_var is this call: others may run while the call is awaited."""
+        self.call_var, self.call = call_var, call
 
     def end_call(self):
         """Note nothing more; what is noted counts."""
         self.guarding = False
+        self.call_var = self.call = None
         self.drop_notes()
 
     def take_call_back(self):
@@ -85,14 +91,16 @@ cdef class Layers:
                 Py_XDECREF(before)
         self.drop_notes()
 
-    def _note_change(self, key, *before):
-        """For `_put_rarely` and `_get_rarely`: note the value of a canonical key before a change; none given: what it is now."""
+    def _note_change(self, key):
+        """For `_put_rarely`: note the value of a canonical key before a change."""
         if self.guarding:
-            self.note(key, <PyObject*>before[0] if before else PyDict_GetItemWithError(self._changes, key))
+            self.note(key, PyDict_GetItemWithError(self._changes, key))
 
     cdef int note(self, object key, PyObject* before) except -1:
         cdef Py_ssize_t room
         cdef PyObject** larger
+        if self.call_var is not None and self.call_var.get() is not self.call:
+            return 0
         if self.noted == self.room:
             room = 2 * self.room if self.room else FIRST_NOTES
             larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))

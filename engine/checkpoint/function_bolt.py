@@ -65,8 +65,7 @@ def stateful_bolt(
     """Make a `StatefulBasicBolt` of a function of an input and the state: `def`, generator, `async def` or async generator.
 
     It is as `@bolt`, and one input at a time. `key_of(key)` is the part of a key by which the tuples come here, where that is not the key
-    itself (CP-9). `on_error` is the config's, `"restart"`: where the function raises, what no checkpoint has committed is rolled back, and
-    the sources emit it again. With `"fail"` its input fails alone, and what the call changed before it raised stays changed.
+    itself (CP-9). Where the function raises, its input fails alone, and the state is as it was before the call (SV-2).
 
     >>> @stateful_bolt("word", "count")
     ... def count(tup, state):

@@ -87,7 +87,8 @@ class Setting:
     def expected(self) -> str:
         """Return what the setting may be, in words: `an integer of at least 1, or none`."""
         if self.choices:
-            words = " or ".join(map(repr, self.choices))
+            *others, last = map(repr, self.choices)
+            words = f"{', '.join(others)} or {last}" if others else last
         elif self.kind is bool:
             words = "true or false"
         elif self.kind is str:

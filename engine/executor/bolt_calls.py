@@ -99,7 +99,9 @@ class BoltCalls:
         started = executor.around.clock.now()
         raised: BaseException | None = None
         self._alone += 1
-        token = CURRENT_CALL.set(Call(tup))
+        call = Call(tup)
+        token = CURRENT_CALL.set(call)
+        executor.core.guard_only(CURRENT_CALL, call)
         try:
             await self._timed(self._consume(tup, returned[0] if returned else self._bolt.execute(tup)))
             executor.core.end_call(started, tup)

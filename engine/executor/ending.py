@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterable
+from contextlib import suppress
 from typing import Any, Final, TypeVar
 
 from engine.errors import FatalError
@@ -67,6 +68,21 @@ def is_cancelled_from_outside() -> bool:
     """Tell whether somebody cancelled the running task; else a CancelledError in it is the component's own, an error like others."""
     aio_task = asyncio.current_task()
     return aio_task is not None and aio_task.cancelling() > 0
+
+
+def cancellations_of_task() -> int:
+    """Return how often the running task was cancelled, and has not been told."""
+    aio_task = asyncio.current_task()
+    return 0 if aio_task is None else aio_task.cancelling()
+
+
+async def take_own_cancellation_back() -> None:
+    """Let the running task go on as if its last cancellation, of which it has not been told yet, had not been."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    aio_task = asyncio.current_task()
+    if aio_task is not None:
+        aio_task.uncancel()
 
 
 def take_cancellations_back() -> None:

@@ -11,10 +11,12 @@ from engine.executor.doorbell import Doorbell
 from engine.executor.ending import (
     CLOSE_TIMEOUT_SECS,
     PROGRAMS_END_HINT,
+    cancellations_of_task,
     end_all,
     end_in_time,
     is_cancelled_from_outside,
     take_cancellations_back,
+    take_own_cancellation_back,
 )
 from engine.executor.error_report import error_text
 from engine.executor.restart_policy import FailureStreak, RestartPolicy
@@ -228,6 +230,9 @@ class Executor(ABC):
         pause_secs = 0.0
         try:
             pause_secs = self._survive(error, tup=tup, counts=settled <= 0)
+        except ComponentError as ended:
+            self.around.give_up(ended)  # before this instance is closed, which may take long (SV-4)
+            raise
         finally:
             await self._end_instance(self._death(error), call_close=not isinstance(error, TaskKilled))
         await self._begin_another(pause_secs, self._death(error))
@@ -311,7 +316,7 @@ class Executor(ABC):
         if self.has_worked and mode != "restart":
             self.policy.note_restart()
             pause_secs = self.policy.pause_secs(now)
-            when = f" in {pause_secs:g} s; until then its inputs fail" if pause_secs else ""
+            when = f" in {pause_secs:g} s{'; until then its inputs fail' * (self.spec.kind == 'bolt')}" if pause_secs else ""
             self.reporter.report(error, tup=tup, next_step=f"the task is replaced by a fresh instance{when}")
             return pause_secs
         if self.policy.may_restart(now, counts=counts):
@@ -398,7 +403,11 @@ class Executor(ABC):
 
     async def call(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a lifecycle method, plain or async."""
+        cancellations = cancellations_of_task()
         result = function(*args)
+        if cancellations_of_task() > cancellations:
+            await take_own_cancellation_back()
+            raise asyncio.CancelledError(f"{function.__name__}() cancelled the asyncio task that runs it")
         if result is None:
             return
         if inspect.isawaitable(result):

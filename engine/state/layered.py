@@ -9,7 +9,6 @@ takes long after it (`_compact`, `fold`) copies a newer layer over an older one,
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import chain, islice
 from typing import Any, Final, Generic, TypeVar, cast
@@ -89,17 +88,12 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
             raise self._no_key(key, error) from error
-        value = self._older_value(key) if value is _MISSING else self._handed_out(key, value)
+        value = self._older_value(key) if value is _MISSING else self._handed_out(value)
         return default if value is DELETED else value
 
-    def _handed_out(self, key: Any, value: Any) -> Any:
-        """Return a value of `_changes`. The call may change it in place: note what it was, encoded."""
-        if type(value) is Encoded:
-            return self._codec.decode(value)
-        if self.guarding and type(value) not in ATOMS:
-            with suppress(StateError):  # it cannot be stored: the next PREPARE says so
-                self._note_change(key, self._sealed(key, value))
-        return value
+    def _handed_out(self, value: Any) -> Any:
+        """Return a value of `_changes`; what may be changed in place, a fresh copy of it."""
+        return self._codec.decode(value) if type(value) is Encoded else value
 
     def _put_rarely(self, key: Any, value: Any) -> None:
         try:
@@ -107,6 +101,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         except TypeError as error:
             raise self._no_key(key, error) from error
         key = key if known else self._own(key)
+        if type(value) not in ATOMS:  # sealed now: a value that cannot be stored fails the call that put it
+            value = self._sealed(key, value)
         self._note_change(key)
         self._changes[key] = value
 
@@ -136,7 +132,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._decoded(self._key_codec, row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
-                value = self._layered_value(key) if value is _MISSING else self._handed_out(key, value)
+                value = self._layered_value(key) if value is _MISSING else self._handed_out(value)
                 yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
 
     # Reading
@@ -147,7 +143,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._canonical(key)
             value = self._changes.get(key, _MISSING)
             if value is not _MISSING:
-                return self._handed_out(key, value)
+                return self._handed_out(value)
         value = self._layered_value(key)
         if value is not _MISSING:
             return value

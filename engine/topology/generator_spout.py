@@ -197,6 +197,13 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
     def _begin(self) -> None:
         self._error, self._is_done = None, False
         self._puller = self.context.create_task(self._fill(aiter(self._function())))
+        self._puller.add_done_callback(self._note_cancelled)
+
+    def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
+        """Break a generator that cancelled the asyncio task that pulls it; of no effect where the instance is closed."""
+        if puller.cancelled():
+            self._error = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
+            self.context.wake()
 
     async def _fill(self, source: AsyncIterator[Values]) -> None:
         try:
