@@ -2,11 +2,9 @@
 
 import asyncio
 import os
-import shutil
 import sqlite3
 import subprocess
 import sys
-import tempfile
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -181,56 +179,6 @@ async def test_a_file_that_may_only_be_read(tmp_path: Path) -> None:
         assert state.get(5) == "x" * 50
     finally:
         await provider.close()
-
-
-REFUSED = """
-import asyncio, os, sys
-from pathlib import Path
-from engine.errors import StateError
-from engine.state.sqlite.provider import SqliteProvider
-provider = SqliteProvider(Path(sys.argv[1]))
-if os.geteuid() == 0:
-    os.setuid(65534)
-try:
-    asyncio.run(provider.open("words"))
-except StateError as error:
-    print(error.message)
-"""
-
-
-def test_a_file_without_the_right_to_write_is_left_alone() -> None:
-    """In a process that no right of root's helps; the file has been opened once, so that it is in WAL mode."""
-    folder = Path(tempfile.mkdtemp())  # pytest's own is closed to others
-    try:
-        path = folder / "state.db"
-        asyncio.run(filled(path))
-        path.chmod(0o444)
-        folder.chmod(0o777)
-        for lock in folder.glob("*.lock"):
-            lock.chmod(0o666)
-        before = sorted(folder.iterdir())
-        ran = subprocess.run([sys.executable, "-c", REFUSED, str(path)], cwd=ROOT, capture_output=True, text=True, check=True)
-        assert "cannot be written" in ran.stdout
-        assert sorted(folder.iterdir()) == before
-    finally:
-        shutil.rmtree(folder)
-
-
-@pytest.mark.guarantee("CP-8")
-async def test_a_file_under_two_names_is_refused_while_another_process_has_it_and_after(tmp_path: Path) -> None:
-    """SQLite finds its log by the name: by the other name what was committed last would not be there."""
-    path, link = tmp_path / "state.db", tmp_path / "other.db"
-    await filled(path)
-    provider = await opened(path)
-    link.hardlink_to(path)
-    assert "has 2 names" in (await refusal(link)).message
-    await provider.close()
-    assert "has 2 names" in (await refusal(path)).message
-    with pytest.raises(StateError, match="has 2 names"):
-        async with SqliteProvider(link).inventory().look("words"):
-            pass
-    link.unlink()
-    await (await opened(path)).close()
 
 
 # Trouble that passes
