@@ -13,7 +13,15 @@ cdef class SpoutEmitter:
 
     def retire(self):
         """The instance is gone: its emits are errors from now on."""
-        self.retired = True
+        self.retired = self.rare = True
+
+    def keep(self, bint on):
+        """Have `emit_rarely` take the emits, or no more."""
+        self.rare = on or self.retired
+
+    def emit_rarely(self, values, message_id, stream):
+        """Emit while `keep` is on, or the instance is gone."""
+        raise self.core.misuse("retired")
 
     def check_alive(self):
         """Raise where the instance is gone."""
@@ -21,6 +29,7 @@ cdef class SpoutEmitter:
             raise self.core.misuse("retired")
 
     def emit(self, values, message_id=None, stream=DEFAULT):
-        if self.retired:
-            raise self.core.misuse("retired")
-        self.core.emit(values, message_id, stream)
+        if self.rare:
+            self.emit_rarely(values, message_id, stream)
+        else:
+            self.core.emit(values, message_id, stream)

@@ -406,6 +406,8 @@ class Executor(ABC):
         cancellations = cancellations_of_task()
         result = function(*args)
         if cancellations_of_task() > cancellations:
+            if inspect.iscoroutine(result):
+                result.close()
             await take_own_cancellation_back()
             raise asyncio.CancelledError(f"{function.__name__}() cancelled the asyncio task that runs it")
         if result is None:

@@ -10,6 +10,7 @@ from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.executor.ending import is_cancelled_from_outside
 from engine.executor.error_report import error_text
 from engine.executor.executor import Executor
+from engine.executor.kept_rows import KeptRows
 from engine.executor.misuse import Misuse
 from engine.executor.spout_collector import ExecutorSpoutCollector
 from engine.executor.spout_port import ExecutorSpoutPort
@@ -78,6 +79,7 @@ class SpoutExecutor(Executor):
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
         self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.slow_calls.note)
+        self._rows = KeptRows(self, around.loop, around.clock.now)
 
     # The instance
 
@@ -85,7 +87,9 @@ class SpoutExecutor(Executor):
         spout: Any = self.spec.factory.create()
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
-        self._collector = spout.collector = ExecutorSpoutCollector(self.core, ready=self.ready, report_error=self.report_own)
+        self._collector = spout.collector = ExecutorSpoutCollector(
+            self.core, self._rows, ready=self.ready, report_error=self.report_own
+        )
         if isinstance(spout, SpoutPortUser):
             spout.port = self.port
         if isinstance(spout, Inlet):
@@ -101,6 +105,7 @@ class SpoutExecutor(Executor):
         self._set_polling()
 
     async def _halt(self) -> None:
+        self._rows.drop()
         self.core.polling = False
 
     def _closes_by(self, component: Any) -> Callable[[], Any]:
@@ -121,6 +126,7 @@ class SpoutExecutor(Executor):
 
     def _fail_instance(self, failure: Failure) -> None:
         """The trees of a dead instance are dropped; its source replays them (ACK-13)."""
+        self._rows.drop()
         self.core.drop_instance()
         self.exhausted = False  # the next instance reads its source again: the run is not complete before
 
@@ -145,7 +151,38 @@ class SpoutExecutor(Executor):
         self._set_polling()
 
     def _set_polling(self) -> None:
-        self.core.polling = self.active and not self.exhausted and not self._held_back
+        self.core.polling = self.active and not self.exhausted and not self._held_back and not self._rows
+
+    # Rows that an emit_many has yet to emit
+
+    def may_emit_rows(self) -> bool:
+        return self._serves and not self._held_back and not self.core.emitter.stopped_by
+
+    def rows_changed(self) -> None:
+        if isinstance(self._collector, ExecutorSpoutCollector):
+            self._collector.keep(bool(self._rows))
+        self._set_polling()
+        self.doorbell.ring()
+
+    def rows_failed(self, error: BaseException) -> None:
+        if isinstance(error, (Exception, asyncio.CancelledError)):
+            self._background_failed(error)
+        else:
+            self.around.give_up(self._unsurvivable(error))
+
+    def rows_took(self, secs: float) -> None:
+        self.core.end_await(secs)
+
+    def resumed(self) -> None:
+        super().resumed()
+        self._rows.go_on()
+
+    async def ready(self) -> None:
+        """Wait until the task may emit, and nothing is kept before it."""
+        await super().ready()
+        while self._rows:
+            await self._rows.emptied()
+            await super().ready()
 
     # Activity
 
@@ -162,6 +199,7 @@ class SpoutExecutor(Executor):
         """Poll not, or again, whatever the activity; for a recovery of the state."""
         self._held_back = on
         self._set_polling()
+        self._rows.go_on()
         self.doorbell.ring()
 
     def stop_polling(self) -> None:
@@ -329,7 +367,7 @@ class SpoutExecutor(Executor):
     @property
     def is_busy(self) -> bool:
         """True while more follows by itself, though no tree is open."""
-        return isinstance(self.component, SpoutPortUser) and self.component.is_busy
+        return bool(self._rows) or (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
 
     @property
     def is_done(self) -> bool:

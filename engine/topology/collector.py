@@ -66,7 +66,11 @@ class SpoutCollector(Protocol):
         """
 
     def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple for each row, in order; `message_ids`, if given, has one entry for each row (None: not tracked)."""
+        """Send one tuple for each row, in order; `message_ids`, if given, has one entry for each row (None: not tracked).
+
+        Beyond 1,024 rows the rest is emitted in slices, while others have their turn; what is emitted afterwards comes behind it (BP-4).
+        Both lists are copied, a row that is a list is not.
+        """
 
     def emit_direct(self, task: int, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
         """Send one tuple to this task alone, on a stream declared `direct`; raises UsageError unless the task subscribes to it directly."""

@@ -125,8 +125,6 @@ class StateAgainstDict(RuleBasedStateMachine):
                 self.state.put(key, value)
                 self.now[key] = [*self.now[key], 7]
                 self.changed.add(key)
-            elif key in self.changed:
-                self.now[key] = [*self.now[key], 7]
             self.touch(key)
 
     @rule()
