@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, TypeAlias
 
+from engine.errors import EngineError, with_hint
+
 ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
@@ -29,15 +31,21 @@ def own_text(error: BaseException) -> str:
 
 def raised_text(error: BaseException) -> str:
     """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`: the innermost line of user code first; a library's where there is none."""
-    text = f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
+    said = with_hint(error.message, error.hint).rstrip(".") if isinstance(error, EngineError) else own_text(error)
+    text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)
     return f"{text} ({', from '.join(places)})" if places else text
+
+
+def is_of_user_code(error: BaseException) -> bool:
+    """Tell whether a line of the user's own files led to an error, none of the engine's alone."""
+    return any(_library_of(frame.filename.replace("\\", "/")) is None for frame in traceback.extract_tb(error.__traceback__))
 
 
 def user_places(error: BaseException) -> list[str]:
     """Return the last lines of user code that led to an error, the innermost first; none where the engine alone raised it."""
     frames = list(traceback.extract_tb(error.__traceback__))
-    owners = owners_of(frames)
+    owners = [_library_of(frame.filename.replace("\\", "/")) for frame in frames]
     users = [frame for frame, owner in zip(frames, owners, strict=True) if owner is None]
     others = [frame for frame, owner in zip(frames, owners, strict=True) if owner != ENGINE]
     return [f"{frame.filename}:{frame.lineno}" for frame in reversed((users or others)[-MOST_PLACES:])]

@@ -13,6 +13,7 @@ import click
 from engine.cli import output
 from engine.cli.leftovers import is_left_behind
 from engine.errors import EngineError
+from engine.raised import is_of_user_code, raised_text
 
 CONTEXT: Final = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
 _WRONG: Final = 2
@@ -104,6 +105,8 @@ def _run_and_write(program: click.Group, arguments: list[str] | None) -> int:
         error = raised
     lost = output.discard_unwritten()
     if error is not None:
+        if is_of_user_code(error):
+            return _tell_users(error)
         if not _is_of_output(error):
             raise error
         lost = lost or error
@@ -133,7 +136,19 @@ def _run(program: click.Group, arguments: list[str] | None) -> int:
 
         show_error(error)
         return error.exit_status
+    except Exception as error:
+        if not is_of_user_code(error):
+            raise
+        return _tell_users(error)
     return status if isinstance(status, int) else 0
+
+
+def _tell_users(error: Exception) -> int:
+    """Tell of an error that user code raised where no component is to blame: in a config, a property, a loop's policy."""
+    from engine.cli.show_error import show_error
+
+    show_error(EngineError(f"user code raised {raised_text(error)}", hint="Correct it, or catch what it raises there."))
+    return _WRONG
 
 
 def _unknown_command(name: str, program: str, commands: Collection[str]) -> str:

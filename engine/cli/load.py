@@ -11,14 +11,14 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 from engine.cli.candidates import Candidate, choose, is_builder
 from engine.cli.output import restore
 from engine.cli.user_file import UserFile, split_spec
 from engine.config import Config
 from engine.errors import ConfigError, TopologyError, TopologyFileError
-from engine.topology import Topology
+from engine.topology import ComponentSpec, Topology
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +56,9 @@ def _chosen(module: ModuleType, file: UserFile, name: str | None) -> Candidate:
 
 
 def _topology_of(candidate: Candidate, file: UserFile) -> Topology:
-    if isinstance(candidate.value, Topology):
-        return candidate.value
     place = f"{file.path}:{candidate.name}"
+    if isinstance(candidate.value, Topology):
+        return _sound(candidate.value, place)
     try:
         value = _called(candidate.value) if candidate.kind == "function" else candidate.value
         if is_builder(value):
@@ -71,9 +71,18 @@ def _topology_of(candidate: Candidate, file: UserFile) -> Topology:
     except BaseException as error:
         raise file.raised(error, f"in {candidate.name}", "Correct it; the last line in the file above is where to look.") from error
     if isinstance(value, Topology):
-        return value
+        return _sound(value, place)
     does = "returns" if candidate.kind == "function" else "builds"
     raise TopologyFileError(f"{place} {does} {_kind_of(value)}, not a topology", hint=f"Let it {does[:-1]} `builder.build()`.")
+
+
+def _sound(topology: Topology, place: str) -> Topology:
+    """Return a topology that a builder made; raise TopologyFileError for one that is put together by hand of something else."""
+    name, components = cast(object, topology.name), cast(object, topology.components)
+    specs = components.values() if isinstance(components, Mapping) else (None,)
+    if not isinstance(name, str) or not all(isinstance(spec, ComponentSpec) for spec in specs):
+        raise TopologyFileError(f"{place} is a Topology that no builder made", hint="Build it with TopologyBuilder(...).build().")
+    return topology
 
 
 def _called(function: Any) -> object:
@@ -94,5 +103,5 @@ def _kind_of(value: object) -> str:
 
 def _config_of(module: ModuleType) -> Config | Mapping[str, object] | None:
     """Return what the file calls `config`, unless it is something else, such as a module."""
-    config = getattr(module, "config", None)
+    config = vars(module).get("config")
     return config if isinstance(config, Config | Mapping) else None

@@ -8,7 +8,7 @@ from typing import Any, Final, Protocol, cast
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_writable
-from engine.raised import raised_text, user_places
+from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
 from engine.topology.overrides import override_faults
@@ -125,7 +125,7 @@ class TopologyBuilder:
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if not user_places(error):
+            if not is_of_user_code(error):
                 raise  # no line of the user's led to it
             fault = f"{declaration.where}: looking at it raised {raised_text(error)}. Let its attributes return values."
             return Judged(_unknown(declaration), [fault], streams_known=False, declared=None)

@@ -1,11 +1,17 @@
 """What a run makes by the user's factories at its start, made here once and dropped: so `check` finds what a run would refuse."""
 
 from collections.abc import Iterator
+from typing import Final
 
 from engine.errors import UsageError, with_hint
 from engine.raised import raised_text
+from engine.topology.calls import takes
 from engine.topology.grouping import Custom
 from engine.topology.spec import ComponentSpec, Topology
+
+
+_GROUPINGS: Final = {"prepare": ("context", "stream", "targets"), "choose_tasks": ("source_task", "values")}
+"""The methods of a custom grouping, and what they are called with."""
 
 
 def trial_faults(topology: Topology) -> list[str]:
@@ -42,7 +48,7 @@ def _grouping_faults(spec: ComponentSpec, source: str, grouping: Custom) -> Iter
     where = f"bolt {spec.component_id!r}: the custom_grouping() of {source!r}"
     try:
         made = grouping.create()
-        missing = [name for name in ("prepare", "choose_tasks") if not callable(getattr(made, name, None))]
+        missing = [name for name in _GROUPINGS if not callable(getattr(made, name, None))]
     except KeyboardInterrupt:
         raise
     except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
@@ -50,3 +56,7 @@ def _grouping_faults(spec: ComponentSpec, source: str, grouping: Custom) -> Iter
         return
     if missing:
         yield f"{where} gave a {type(made).__name__}, which has no {'() and no '.join(missing)}(). Define what is missing."
+    for name, parameters in _GROUPINGS.items():
+        if name not in missing and not takes(getattr(made, name), len(parameters)):
+            given = ", ".join(parameters)
+            yield f"{where}: {type(made).__name__}.{name}() is called with ({given}). Write def {name}(self, {given})."

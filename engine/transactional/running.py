@@ -12,6 +12,7 @@ from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
 from engine.state import provider_of
 from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
+from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
 from engine.transactional.basic_host import BasicHost
 from engine.transactional.batch_host import BatchHost
@@ -126,12 +127,17 @@ class Prepares:
         """Yield what is wrong with the coordinator and an emitter, which each run makes at its start."""
         [source] = topology.spouts
         for part in _MAKERS:
-            fault = _tried(source.component_id, self.spout, part)[1]
+            made, fault = _tried(source.component_id, self.spout, part)
             if fault is not None:
                 yield fault
+            else:
+                yield from override_faults(f"spout {source.component_id!r}", type(made))
 
 
-_MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {"coordinator": source_of, "emitter": emitter_of}
+_MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
+    "coordinator": lambda spout: source_of(spout).part,
+    "emitter": emitter_of,
+}
 
 
 def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | None]:

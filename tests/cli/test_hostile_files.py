@@ -140,3 +140,106 @@ helper.__annotations__["return"] = Annotation()
     assert status == 2
     assert "raised Odd while its topology was looked for" in errors
     assert "engine/cli" not in errors
+
+
+LOOKED_AT = {
+    "a config": """
+from collections.abc import Mapping
+
+class Config(Mapping):
+    def __getitem__(self, key): fails()
+    def __iter__(self): fails()
+    def __len__(self): return 1
+
+config = Config()
+topology = wire(sink).build()
+""",
+    "a value of it": """
+class Value:
+    def __repr__(self): fails()
+
+config = {"burst": Value()}
+topology = wire(sink).build()
+""",
+    "a property of a topology": """
+from engine import Topology
+
+class Mine(Topology):
+    @property
+    def spouts(self): fails()
+
+built = wire(sink).build()
+topology = Mine(built.name, built.components)
+del built
+""",
+}
+
+
+@pytest.mark.parametrize("error", ["ValueError('boom')", "OSError(2, 'boom')"])
+@pytest.mark.parametrize("what", LOOKED_AT)
+def test_what_no_component_is_to_blame_for(what: str, error: str, player: Player) -> None:
+    status, errors = player.play("check", LOOKED_AT[what], error)
+    assert status == 2
+    assert "Error: user code raised" in errors
+    assert player.line in errors
+    assert _is_clean(errors)
+
+
+@pytest.mark.parametrize("made", ["Topology('words', None)", "Topology(7, {})", "Topology('words', {'count': sink})"])
+def test_a_topology_that_is_put_together_by_hand(made: str, player: Player) -> None:
+    status, errors = player.play("graph", f"\nfrom engine import Topology\ntopology = {made}\n", "Odd()")
+    assert status == 2
+    assert "flow.py:topology is a Topology that no builder made" in errors
+
+
+def test_a_module_whose_getattr_raises_is_asked_nothing(player: Player) -> None:
+    text = "\ntopology = wire(sink).build()\n\ndef __getattr__(name):\n    fails()\n"
+    assert player.play("check", text, "Odd()") == (0, "")
+
+
+UNCALLABLE = {
+    "an emitter": (
+        """
+class Hostile(Emits):
+    def emit_batch(self, attempt, metadata): pass
+
+class Odd(Batches):
+    def emitter(self): return Hostile()
+
+topology = batches(Odd())
+""",
+        "Hostile.emit_batch(self, attempt, metadata) is called with (attempt, metadata, collector)",
+    ),
+    "a coordinator": (
+        """
+class Hostile(Numbers):
+    def is_ready(self, txid): return True
+
+class Odd(Batches):
+    def coordinator(self): return Hostile()
+
+topology = batches(Odd())
+""",
+        "Hostile.is_ready(self, txid) is called with ()",
+    ),
+    "a grouping": (
+        """
+class Hostile(Groups):
+    def choose_tasks(self, values): return ()
+
+topology = grouped(Hostile())
+""",
+        "Hostile.choose_tasks() is called with (source_task, values). Write def choose_tasks(self, source_task, values).",
+    ),
+    "a grouping without one": ("\nclass Hostile:\n    def choose_tasks(self, a, b): ...\n\ntopology = grouped(Hostile)\n", "has no prepare()"),
+}
+
+
+@pytest.mark.guarantee("GRP-5")
+@pytest.mark.parametrize("what", UNCALLABLE)
+def test_methods_of_what_a_run_makes_that_cannot_be_called(what: str, player: Player) -> None:
+    text, said = UNCALLABLE[what]
+    status, errors = player.play("check", text, "Odd()")
+    assert status == 2
+    assert said in errors
+    assert _is_clean(errors)
