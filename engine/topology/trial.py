@@ -9,7 +9,6 @@ from engine.topology.calls import takes
 from engine.topology.grouping import Custom
 from engine.topology.spec import ComponentSpec, Topology
 
-
 _GROUPINGS: Final = {"prepare": ("context", "stream", "targets"), "choose_tasks": ("source_task", "values")}
 """The methods of a custom grouping, and what they are called with."""
 

@@ -6,6 +6,7 @@ from typing import Final
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_reserved, is_writable, nearest
+from engine.raised import raised_text
 from engine.topology.grouping import Custom, Direct, FieldsGrouping, PartialKey
 from engine.topology.spec import ComponentSpec, Subscription, Topology
 
@@ -208,9 +209,16 @@ def _grouping_faults(where: str, subscription: Subscription) -> Iterator[str]:
     if isinstance(grouping, (FieldsGrouping, PartialKey)) and not grouping.names:
         yield f"{where}: {grouping.method}({subscription.source!r}) names no field. Name at least one."
     if isinstance(grouping, Custom):
+        try:
+            is_factory = grouping.is_factory
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+            yield f"{where}: custom_grouping() was given what raised {raised_text(error)} when it was looked at. Correct it."
+            return
         if isinstance(grouping.grouping, type) and not hasattr(grouping.grouping, "choose_tasks"):
             yield f"{where}: custom_grouping() was given {grouping.grouping.__name__}, which has no choose_tasks(). Define it."
-        elif grouping.is_factory and not callable(grouping.grouping):
+        elif is_factory and not callable(grouping.grouping):
             yield (
                 f"{where}: custom_grouping() was given {grouping.grouping!r}, which has no choose_tasks() and makes nothing. "
                 "Pass a CustomGrouping, its class, or a callable that returns one."

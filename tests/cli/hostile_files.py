@@ -116,6 +116,7 @@ REFUSED: Final[dict[str, str]] = {
     "execute as a property": _member("Sink", "execute(self)", _PROPERTY) + _INIT + "\ntopology = wire(Hostile).build()\n",
     "a grouping's constructor": _member("Groups", "__init__(self)") + "\ntopology = grouped(Hostile)\n",
     "a grouping's copy": _member("Groups", "__deepcopy__(self, memo)") + "\ntopology = grouped(Hostile())\n",
+    "a grouping's method": _member("Groups", "choose_tasks(self)", _PROPERTY) + "\ntopology = grouped(Hostile())\n",
     "a coordinator()": _member("Batches", "coordinator(self)") + "\ntopology = batches(Hostile())\n",
     "an emitter()": _member("Batches", "emitter(self)") + "\ntopology = batches(Hostile())\n",
     "a committer's constructor": _member("Sums", "__init__(self)") + "\ntopology = batches(Batches(), Hostile)\n",

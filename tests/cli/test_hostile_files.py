@@ -231,7 +231,10 @@ topology = grouped(Hostile())
 """,
         "Hostile.choose_tasks() is called with (source_task, values). Write def choose_tasks(self, source_task, values).",
     ),
-    "a grouping without one": ("\nclass Hostile:\n    def choose_tasks(self, a, b): ...\n\ntopology = grouped(Hostile)\n", "has no prepare()"),
+    "a grouping without one": (
+        "\nclass Hostile:\n    def choose_tasks(self, a, b): ...\n\ntopology = grouped(Hostile)\n",
+        "has no prepare()",
+    ),
 }
 
 

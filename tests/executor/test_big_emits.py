@@ -2,13 +2,12 @@
 
 import asyncio
 import random
-import threading
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
-from engine import Bolt, ComponentError, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple, UsageError
+from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.executor.kept_rows import ROWS_BETWEEN_LOOKS, ROWS_PER_TURN
 from tests.executor.stage import AtOnce, LogLines, Numbers, Sink, chain, play, play_run, running
 
@@ -292,74 +291,6 @@ def test_open_trees_may_pass_their_bound_by_one_call() -> None:
 
     play(main)
     assert sorted(spout.acked) == list(range(MANY))
-
-
-@pytest.mark.guarantee("ACK-12")
-@pytest.mark.parametrize("on_error", ["fail", "restart"])
-def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) -> None:
-    bad = 3 * ROWS_PER_TURN
-    made: list[Once] = []
-
-    def emits(spout: Once) -> None:
-        if len(made) == 1:
-            spout.collector.emit_many([*rows(0, bad), (1, 2), *rows(bad, MANY)])
-            spout.collector.emit((-1,))
-
-    def make() -> Once:
-        made.append(Once(emits))
-        return made[-1]
-
-    sink = Sink()
-    run = play_run(chain(make, lambda: sink, on_error=on_error))
-    [report] = run.snapshot().errors
-    assert "2 values where 1 must stand" in report.text
-    if on_error == "fail":
-        assert sink.got == [*range(bad), -1]
-        assert len(made) == 1
-    else:
-        assert len(made) == 2
-
-
-def test_a_row_that_raises_what_is_no_exception_ends_the_run() -> None:
-    class Odd(BaseException):
-        pass
-
-    class Groups:
-        def prepare(self, context: Any, stream: str, targets: Any) -> None:
-            self.targets = targets
-
-        def choose_tasks(self, source_task: int, values: Any) -> Any:
-            if values[0] == 2 * ROWS_PER_TURN:
-                raise Odd("here")
-            return self.targets
-
-    builder = TopologyBuilder("odd")
-    builder.set_spout("source", lambda: AtOnce(MANY))
-    builder.set_bolt("sink", Sink).custom_grouping("source", Groups)
-    with pytest.raises(ComponentError, match="raised Odd: here"):
-        play_run(builder.build())
-
-
-def test_another_thread_is_refused_while_rows_are_kept() -> None:
-    refused: list[str] = []
-
-    def from_thread(spout: Once) -> None:
-        for emit in (lambda: spout.collector.emit((1,)), lambda: spout.collector.emit_many([(1,)])):
-            try:
-                emit()
-            except UsageError as error:
-                refused.append(error.message)
-
-    def emits(spout: Once) -> None:
-        spout.collector.emit_many(rows(0, MANY))
-        thread = threading.Thread(target=from_thread, args=(spout,))
-        thread.start()
-        thread.join()
-
-    sink = Sink()
-    play_run(chain(lambda: Once(emits), lambda: sink))
-    assert len(refused) == 2
-    assert len(sink.got) == MANY
 
 
 def test_a_direct_emit_keeps_its_place() -> None:
