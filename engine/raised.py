@@ -1,6 +1,6 @@
 """Errors of user code as text: the own text of an error, and the places in the user's files that it came from."""
 
-import sysconfig
+import os
 import traceback
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,7 +16,7 @@ Frames: TypeAlias = Sequence[traceback.FrameSummary]
 _ROOT: Final = Path(__file__).resolve().parents[1].as_posix()
 _OWN_FOLDERS: Final = (f"{_ROOT}/engine/", f"{_ROOT}/spark_bridge/", f"{_ROOT}/_native/", "_native/", "<string>")
 _SITE_FOLDERS: Final = ("/site-packages/", "/dist-packages/")
-_STANDARD_FOLDERS: Final = (*(f"{Path(sysconfig.get_path(name)).as_posix()}/" for name in ("stdlib", "platstdlib")), "<frozen ", "uvloop/")
+_STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen ", "uvloop/")
 
 
 def own_text(error: BaseException) -> str:

@@ -11,6 +11,7 @@ from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
+from engine.raised import raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology import TaskContext, Tuple
 from engine.topology.task_port import BoltAttendant, BoltPort
@@ -107,7 +108,7 @@ class StateKeeper(BarrierForwarder):
             state = self._checkpoints.state_if_loaded(self._place)
             if state is not None:
                 state.lose_changes()
-            await self._port.fail_settles(self._failure(TASK_DIED), prepared=False)
+            await self._port.fail_settles(self._failure(TASK_DIED, self._checkpoints.cause), prepared=False)
             self._checkpoints.task_lost()
 
     async def on_control(self, tup: Tuple) -> None:
@@ -115,7 +116,11 @@ class StateKeeper(BarrierForwarder):
         error, self._unwritten = self._unwritten, None
         if error is not None:
             raise error
-        await super().on_control(tup)
+        try:
+            await super().on_control(tup)
+        except Exception as raised:
+            self._checkpoints.note_cause(self._failure(ERROR, raised_text(raised)))
+            raise
 
     @property
     def has_work(self) -> bool:

@@ -22,8 +22,8 @@ class KeyValueState(ABC, Generic[K, V]):
     """What a stateful bolt keeps: values by key, as of the last commit and with its own changes since.
 
     Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these; equal keys are one key, and `items` may give
-    it in another of its forms (1 for True, UTC for another zone, a tuple for a named one). A value belongs to the state once it is put:
-    to change a list or a dict, get it, change it, put it again, and keep it nowhere else.
+    it in another of its forms (1 for True, UTC for another zone, a tuple for a named one). A value belongs to the state as it is when it
+    is put: to change a list or a dict, get it, change it, put it again.
     """
 
     @overload
@@ -36,7 +36,10 @@ class KeyValueState(ABC, Generic[K, V]):
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
-        """Set the value of key. Raises StateError for a key of another task's key group, or one that is no key."""
+        """Set the value of key.
+
+        Raises StateError for a key of another task's key group, one that is no key, or a value that cannot be stored.
+        """
 
     @abstractmethod
     def delete(self, key: K) -> None:

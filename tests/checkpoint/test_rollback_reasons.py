@@ -67,24 +67,45 @@ def topology(failures: list[Failure], value: object, keys: tuple[str, ...] = ("b
 
 
 @pytest.mark.parametrize("value", [Opaque(), [Opaque()], {"a": {Opaque()}}, lambda: None], ids=["object", "list", "nested", "function"])
-def test_a_value_that_cannot_be_stored_is_named_with_its_key(value: object) -> None:
+def test_a_value_that_cannot_be_stored_fails_the_input_that_put_it_and_no_other(value: object) -> None:
     failures: list[Failure] = []
-    finished = run_topology(topology(failures, value))
+    finished = run_topology(topology(failures, value, keys=("good", "bad", "other")))
     assert finished.state == "complete"
-    assert {failure.reason for failure in failures} == {"rollback"}
-    told = failures[0].error
+    [failure] = failures
+    assert (failure.reason, failure.component_id, failure.task_id) == ("error", "keeps", 2)
+    told = failure.error
     assert told is not None
-    assert "'keeps' (task 2)" in told
     assert "the value of key 'bad'" in told
     assert "cannot be written as MessagePack" in told or "MessagePack cannot write it" in told
 
 
-def test_what_was_rolled_back_with_it_is_told_the_same() -> None:
+class Refuses(Keeps):
+    """Refuses the first checkpoint behind the key `bad`."""
+
+    bad = False
+
+    def execute(self, tup: Tuple) -> None:
+        self.bad = self.bad or tup["key"] == "bad"
+        super().execute(tup)
+
+    def pre_prepare(self, txid: int) -> None:
+        if self.bad:
+            raise ValueError("no room for 'bad'")
+
+
+def refusing(failures: list[Failure], keys: tuple[str, ...], source: type[Once] = Once) -> Topology:
+    builder = TopologyBuilder("reasons")
+    builder.set_spout("source", lambda: source(failures, keys))
+    builder.set_bolt("keeps", lambda: Refuses(1)).fields_grouping("source", "key")
+    builder.set_bolt("counts", Counts).fields_grouping("keeps", "key")
+    return builder.build()
+
+
+def test_what_was_rolled_back_is_told_why() -> None:
     failures: list[Failure] = []
-    run_topology(topology(failures, Opaque(), keys=("good", "bad", "other")))
+    run_topology(refusing(failures, ("good", "bad", "other")))
     assert len(failures) == 3
-    assert all("the value of key 'bad'" in (failure.error or "") for failure in failures)
-    assert "rolled its checkpoint back: " in failures[0].describe()
+    assert all("no room for 'bad'" in (failure.error or "") for failure in failures)
 
 
 class Later(Once):
@@ -107,7 +128,7 @@ def test_the_reason_is_forgotten_with_the_recovery() -> None:
             await asyncio.sleep(0.001)
         run.kill_task(run.task_ids("keeps")[0])
 
-    run_topology(topology(failures, Opaque(), keys=("bad", "good"), source=Later), during=kills)
+    run_topology(refusing(failures, ("bad", "good"), source=Later), during=kills)
     assert len(failures) == 2
-    assert "the value of key 'bad'" in (failures[0].error or "")
+    assert "no room for 'bad'" in (failures[0].error or "")
     assert "bad" not in (failures[1].error or "")
