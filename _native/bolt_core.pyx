@@ -13,7 +13,7 @@ cimport cython
 from _native.bolt_dispatch cimport BoltDispatch
 from _native.histogram cimport LatencyHistogram, record
 from _native.holdback cimport Aside, KeptAcks
-from _native.layers cimport Layers, keep_changes
+from _native.layers cimport Layers, is_foreign, keep_changes
 from _native.mailbox cimport ACK, FAIL, RESET, SETTLED_AT, SignalKind, SignalRing, drained_to_half, post, signal, signal_with, take
 from _native.method cimport Method, call_one
 from _native.task_core cimport DEFERS, HOLDS, TRACES, TaskCore, check_thread, ring_for, tell_acker
@@ -264,6 +264,7 @@ cdef class BoltCore(BoltDispatch):
         """An ack with several roots, a trace, a report or a deferral."""
         cdef Roots* many
         cdef Py_ssize_t i
+        cdef bint foreign
         if self.rare & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -272,11 +273,21 @@ cdef class BoltCore(BoltDispatch):
             return 0
         if not self.rare & DEFERS:
             return self.signal_roots(tup, ACK, None)
+        foreign = self.state is not None and is_foreign(self.state)
+        self.acked_before += foreign
         if not tup.flags & MANY_ROOTS:
-            return signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
+            return self.defer(tup.root, tup.edge ^ tup.ack_value, foreign)
         many = <Roots*><size_t>tup.root
         for i in range(many.count):
-            signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
+            self.defer(many.items[i].root, many.items[i].edge ^ tup.ack_value, foreign)
+        return 0
+
+    cdef int defer(self, uint64_t root, uint64_t value, bint foreign) except -1:
+        """Keep one ack for the next checkpoint; foreign: it is not of the call that is awaited, and stays where that raises."""
+        signal(self.kept.deferred, ACK, root, value, self.task_id)
+        if foreign:
+            self.kept.set_before(self.kept_before)
+            self.kept_before += 1
         return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:     # exact until the next sample, then by the tuple's ms

@@ -16,6 +16,11 @@ cdef class Layers:                      # not final: the base of LayeredState
     cdef int drop_notes(self) except -1
 
 
+cdef inline bint is_foreign(Layers state) except -1:
+    """Tell whether the running code is not that of the call that is guarded, but runs while the call is awaited."""
+    return state.guarding and state.call_var is not None and state.call_var.get() is not state.call
+
+
 cdef inline int keep_changes(Layers state) except -1:
     """Let the changes of the call that returned count."""
     return state.drop_notes() if state.noted else 0

@@ -270,6 +270,9 @@ class BoltExecutor(Executor):
                 await self.rest(left)
                 core.mailbox.unpark()
                 await asyncio.sleep(min(left, DOWN_PACE_SECS))  # a source that replays at once must not spin
+        for tup in self._controls:  # barriers that the next instance would not know of: their round fails, and recovery goes on
+            core.settle_control(tup, failure)
+        self._controls.clear()
 
     async def _pass_control(self, tup: Tuple, failure: Failure) -> None:
         """Without an instance: a stateless bolt sends barriers on all the same; anything else that a control tuple asks for fails."""
@@ -277,6 +280,7 @@ class BoltExecutor(Executor):
         if self.spec.attendant is None or self.spec.keeps_state or handle is None:
             self.core.settle_control(tup, failure)
             return
+        self._controls.append(tup)
         handled = handle(tup)
         if handled is not None:
             await handled

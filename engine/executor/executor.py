@@ -361,14 +361,23 @@ class Executor(ABC):
         return BackgroundTasks(self.around.loop, name, self._background_failed)
 
     def _background_failed(self, error: BaseException) -> None:
-        """Replace the instance: without its background work it is not whole (ACK-12). Under on_error="fail" no call is cut short for it."""
-        if self.core.closing or self.error_mode(error) != "fail":
+        """Replace the instance: without its background work it is not whole (ACK-12).
+
+        Under on_error="fail" the running calls of a bolt return first. One that waits for this very work never does: it is cut short
+        after the time that a tree has.
+        """
+        if self.core.closing or self.error_mode(error) != "fail" or self.spec.kind == "spout":
             self.kill(error)
         elif self._ailing is None:
             self._ailing = error
             self.doorbell.ring()
+            self.around.loop.call_later(self.around.config.message_timeout_secs, self._end_ailing, error)
         else:
             self.reporter.report(error, next_step="the task is replaced by a fresh instance anyway")
+
+    def _end_ailing(self, error: BaseException) -> None:
+        if self._ailing is error and not self.core.closing:
+            self.kill(error)
 
     def _wake(self) -> None:
         self.doorbell.ring()

@@ -165,10 +165,14 @@ class SpoutExecutor(Executor):
         self.doorbell.ring()
 
     def rows_failed(self, error: BaseException) -> None:
-        if isinstance(error, (Exception, asyncio.CancelledError)):
-            self._background_failed(error)
-        else:
+        if not isinstance(error, (Exception, asyncio.CancelledError)):
             self.around.give_up(self._unsurvivable(error))
+        elif self.error_mode(error) != "fail":
+            self._background_failed(error)
+        else:  # as if the call had raised it
+            self.reporter.report(error, next_step="the rows behind it are not emitted; the instance goes on")
+            if self.streak.note_failure(self.around.clock.now(), self.core.emitted + self.core.handed_out):
+                self._background_failed(error)
 
     def rows_took(self, secs: float) -> None:
         self.core.end_await(secs)

@@ -299,3 +299,42 @@ def test_a_cancelled_call_at_the_end_of_a_run_is_not_committed() -> None:
         play(main)
     assert not log.having("raised")
     assert len(states) == 2
+
+
+def test_an_ack_of_background_work_beside_an_awaited_call_that_raises_stands() -> None:
+    """Given a call that waits, when background work puts and acks another input and the call raises, then that input counts once."""
+    counts: list[dict[Any, Any]] = []
+
+    class Beside(StatefulBolt):
+        raised = False
+
+        def init_state(self, state: Any) -> None:
+            self.state = state
+            self.kept: asyncio.Queue[Tuple] = asyncio.Queue()
+            self.context.create_task(self.settle())
+
+        async def settle(self) -> None:
+            while True:
+                tup = await self.kept.get()
+                await asyncio.sleep(0.5)
+                self.state.put(tup[0], self.state.get(tup[0], 0) + 1)
+                self.collector.ack(tup)
+
+        async def execute(self, tup: Tuple) -> None:
+            if tup[0] == 0:
+                self.kept.put_nowait(tup)
+                return
+            self.state.put(tup[0], self.state.get(tup[0], 0) + 1)
+            self.collector.ack(tup)
+            await asyncio.sleep(1)
+            if tup[0] == 1 and not type(self).raised:
+                type(self).raised = True
+                raise ValueError("once")
+
+        def cleanup(self) -> None:
+            counts.append(dict(self.state.items()))
+
+    spout = Numbers(3, replays=True)
+    play_run(chain(lambda: spout, Beside))
+    assert spout.failed == [1]
+    assert counts == [{0: 1, 1: 1, 2: 1}]
