@@ -343,8 +343,8 @@ class SpoutExecutor(Executor):
         self.reporter.report(error, next_step="the instance goes on")
         if self.streak.note_failure(self.around.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
-        else:
-            await self._pause()
+        else:  # a wake does not cut this pause short: a spout that raises and wakes itself would spin
+            await asyncio.sleep(min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** min(self.streak.length - 1, 10)))
 
     async def _let_calls_return(self) -> None:
         """Return at once: between two turns a spout has no call running."""

@@ -108,7 +108,13 @@ def _own(text: str) -> StateProvider:
         raise StateError(f"state_provider={text!r} cannot be loaded: {type(error).__name__}: {error}", hint=how) from error
     if not callable(made):
         raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint=how)
-    provider = made(argument) if argument else made()
+    try:
+        provider = made(argument) if argument else made()
+    except EngineError:
+        raise
+    except Exception as error:  # the user's function, too
+        what = f"state_provider={named!r}: making the provider raised {raised_text(error)}"
+        raise StateError(what, hint="Correct it; what needs the world belongs in its open().") from error
     if not isinstance(provider, StateProvider):
         raise StateError(f"state_provider={text!r} gave {provider!r}, which is no StateProvider", hint="Derive from engine.StateProvider.")
     return provider

@@ -10,10 +10,10 @@ from tests.checkpoint.killing import lines_of
 TOPOLOGY, COMPONENTS = "killed", ("first", "second")
 
 
-async def stored_counts(provider: StateProvider, component_id: str) -> Counter[int]:
+async def stored_counts(provider: StateProvider, component_id: str, topology: str = TOPOLOGY) -> Counter[int]:
     """What the stored state of a component says, read by one task that owns all of it; the provider is open."""
     place = StatePlace(component_id, 0, 1, True, 128)
-    stores = SealedStores(provider, TOPOLOGY, {}, txid=lambda: -1, bare=False)
+    stores = SealedStores(provider, topology, {}, txid=lambda: -1, bare=False)
     state: LayeredState[int, int] = LayeredState(await stores.store(component_id, 0, place.slots), codec_named("msgpack"), place)
     await state.load()
     return Counter(dict(state.items()))

@@ -56,7 +56,7 @@ class Nothing(FlowControlBolt):
 )
 def test_what_is_no_record_with_a_position_is_refused(items: list[Any], text: str) -> None:
     with pytest.raises(ComponentError) as raised:
-        play(lambda: Yields((1, 1), *items), Nothing)
+        play(lambda: Yields((1, 1), *items), Nothing, config=Config(on_error="restart"))
     assert text in str(raised.value.error)
 
 
@@ -136,7 +136,8 @@ def test_a_producer_that_raises_goes_on_behind_what_it_has_yielded(kind: type[Nu
     assert finished.state == "complete"
     assert broken_at == {300, 600, 900}
     assert set(records(done)) == set(range(1, 1001))
-    assert sum("the disk is gone" in report.text for report in finished.errors) == 3
+    assert finished.snapshot.components["numbers"].errors == 3
+    assert "the disk is gone" in finished.errors[0].text
     if on_error == "fail":
         assert begun == [None, 299, 599, 899]
         assert len(done) == 1000, "the instance goes on, and so does what is on its way"
@@ -159,7 +160,7 @@ def test_a_producer_that_always_raises_ends_the_run_with_its_error() -> None:
             return map(missing, [1])
 
     with pytest.raises(ComponentError, match="no such folder"):
-        play(Raises, Nothing)
+        play(Raises, Nothing, config=Config(on_error="restart"))
 
 
 def test_a_source_without_records_is_complete_at_once() -> None:

@@ -189,7 +189,7 @@ def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> Non
             return AsyncNumbers(1).records(after) if found == "async generator" else found
 
     with pytest.raises(ComponentError, match=r"Wrong\.records\(\) returned .* which cannot be iterated"):
-        play(Wrong, lambda: Work([]))
+        play(Wrong, lambda: Work([]), config=Config(on_error="restart"))
 
 
 @pytest.mark.guarantee("FC-6")

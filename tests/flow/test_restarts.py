@@ -124,7 +124,9 @@ def flowing() -> Topology:
     return builder.build()
 
 
-CONFIG = Config(state_provider="tests.flow.test_restarts:Noting", max_task_restarts=1000, message_timeout_secs=2, acker_executors=2)
+CONFIG = Config(
+    state_provider="tests.flow.test_restarts:Noting", on_error="restart", max_task_restarts=1000, message_timeout_secs=2, acker_executors=2
+)
 
 
 @pytest.mark.guarantee("FC-3", "FC-6")
@@ -134,7 +136,7 @@ def test_whichever_tasks_die_nothing_is_lost(victim: str, kept: Kept) -> None:
     finished = run_topology(flowing(), CONFIG, faults=deaths)
     assert (finished.state, len(finished.strikes)) == ("complete", len(deaths))
     kept.check()
-    assert all(len(begun) == (1 if victim != "numbers" else 4 if task == 0 else 3) for task, begun in enumerate(kept.begun))
+    assert all(len(begun) == (1 if victim != "numbers" else 3) for begun in kept.begun), "a kill in a pause only makes it longer"
 
 
 @pytest.mark.guarantee("FC-6")

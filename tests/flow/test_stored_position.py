@@ -68,7 +68,7 @@ def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> N
 
     config = _store(tmp_path, {"flow": [FORMAT, 1, "gone", 5]})
     with pytest.raises(ComponentError, match="no file 'gone'"):
-        play(Files, Nothing, config=config)
+        play(Files, Nothing, config=config.replace(on_error="restart"))
 
 
 class Overtaken(MemoryProvider):

@@ -1,6 +1,7 @@
 """`kafka dead-letters` and `replay` on a real broker."""
 
 import asyncio
+import random
 from typing import Any
 
 import pytest
@@ -219,11 +220,12 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
 
 async def test_a_choice_that_is_too_scattered_is_refused_before_it_is_sent(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
-    await write_many(kafka, dead, [letter_of(topic, number, topology=f"t{number % 2}") for number in range(4000)])
+    count, draws = 30_000, random.Random(7)  # half of them by chance: of so many no commit can hold all
+    await write_many(kafka, dead, [letter_of(topic, number, topology=f"t{draws.randrange(2)}") for number in range(count)])
     where = ["--brokers", kafka, "--topic", dead]
     assert "too scattered" in (await printed(capsys, "replay", *where, "--only", "topology=t1", status=2))[1]
     await printed(capsys, "replay", *where)
-    assert sorted(values(await records_of(kafka, topic))) == sorted(f"v{number}".encode() for number in range(4000))
+    assert sorted(values(await records_of(kafka, topic))) == sorted(f"v{number}".encode() for number in range(count))
 
 
 async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:

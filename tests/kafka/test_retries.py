@@ -162,7 +162,7 @@ async def test_what_a_translator_raises_is_reported_with_its_place_its_record_an
         assert f'File "{__file__}", line' in report.traceback
         assert "in order" in report.traceback
     assert "in total" in second.traceback, "the cause that the user has chained"
-    assert "json/decoder.py" in first.traceback
+    assert "frames of the standard library" in first.traceback
     assert "_native" not in first.traceback
 
 

@@ -30,7 +30,7 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"on_refused": "dead_letter"}, "on_refused='dead_letter' needs a dead_letter_topic"),
         ({"on_refused": "drop", "dead_letter_topic": "dead"}, "exclude each other"),
         ({"dead_letter_topic": "words"}, "dead_letter_topic 'words' is the topic itself"),
-        ({"compression": "zip"}, "compression must be 'gzip' or 'snappy'"),
+        ({"compression": "zip"}, "compression must be 'gzip', 'snappy'"),
         ({"max_in_flight": 0}, "max_in_flight must be an integer of at least 1"),
         ({"liner_ms": 3}, "linger_ms"),
     ],

@@ -86,7 +86,7 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
         ({"translator": 5}, "translator must be a function of a record, not 5."),
         ({"start": "timestamp"}, "start='timestamp' needs start_timestamp_ms."),
         ({"start_timestamp_ms": 5}, "start_timestamp_ms is for start='timestamp', not 'uncommitted_earliest'."),
-        ({"guarantee": "exactly_once"}, "guarantee must be 'at_least_once' or 'at_most_once' or 'no_guarantee', not 'exactly_once'."),
+        ({"guarantee": "exactly_once"}, "guarantee must be 'at_least_once', 'at_most_once' or 'no_guarantee', not 'exactly_once'."),
         ({"revoke_drain_ms": 60_000}, "revoke_drain_ms=60000 must be below rebalance_timeout_ms=60000."),
         ({"heartbeat_interval_ms": 15_001}, "heartbeat_interval_ms=15001 must be at most a third of session_timeout_ms=45000."),
         (
@@ -152,7 +152,7 @@ def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> Non
     assert found[0] == "'gorup' is not a setting. Did you mean 'group'?"
     assert found[1].startswith("'burst' is not a setting. ")
     assert found[2] == "brokers is missing."
-    assert found[3].startswith("start must be 'uncommitted_earliest' or ")
+    assert found[3].startswith("start must be 'uncommitted_earliest', ")
     assert found[4] == "max_retries must be an integer of at least 0, or none, not -1."
     assert len(found) == 5
     assert len(faults(config, brokers="x", group=None, topics=(), start="timestamp", on_give_up="drop")) == 5
@@ -188,7 +188,7 @@ def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> Non
             {"protocol": "SSL", "ssl_context": ssl.create_default_context(), "cafile": "ca.pem"},
             "ssl_context and files of certificates exclude each other. Load the files into the context.",
         ),
-        ({"protocol": "TLS"}, "protocol must be 'PLAINTEXT' or 'SSL' or 'SASL_PLAINTEXT' or 'SASL_SSL', not 'TLS'."),
+        ({"protocol": "TLS"}, "protocol must be 'PLAINTEXT', 'SSL', 'SASL_PLAINTEXT' or 'SASL_SSL', not 'TLS'."),
         ({"passwort": "secret"}, "'passwort' is not a setting. Did you mean 'password'?"),
     ],
 )

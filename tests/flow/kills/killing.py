@@ -27,6 +27,7 @@ async def main() -> None:
     config = Config(
         state_provider=f"tests.flow.kills.noting:noting_provider?{json.dumps([number, asdict(places)])}",
         message_timeout_secs=TIMEOUT_SECS,
+        call_timeout_secs=1000,  # a record that hangs times out: its pack is called back
         max_task_restarts=1000,
     )
     settings = FlowSettings(

@@ -15,7 +15,7 @@ async def stored_counts(file: Path) -> Counter[int]:
     provider = SqliteProvider(file)
     await provider.open("tortured")
     try:
-        return await killed.stored_counts(provider, "count")
+        return await killed.stored_counts(provider, "count", "tortured")
     finally:
         await provider.close()
 
