@@ -226,7 +226,7 @@ def test_a_value_that_cannot_be_stored_is_named_with_its_key_and_under_restart_e
     named = r"'count': the value of key 's:\d' cannot be stored: a value of type object"
     with pytest.raises(ComponentError, match=named):
         replay_words(Unstorable, on_error="restart")
-    finished = replay_words(Unstorable, until=60)
+    finished = replay_words(Unstorable, until=3)
     assert finished.state == "stopped"
     assert re.search(named, finished.errors[0].text)
 

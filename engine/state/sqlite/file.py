@@ -59,8 +59,12 @@ class SqliteFile:
         if not folder.is_dir():
             text = f"the folder {str(folder)!r} of the {self._schema.holds} is not there"
             raise StateProviderError(text, hint="Make it, or choose another sqlite:/// path.")
-        await self._in_thread(self._open_writer)
-        self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
+        try:
+            await self._in_thread(self._open_writer)
+            self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
+        except BaseException:
+            await self.close()
+            raise
 
     async def close(self) -> None:
         """Close both connections, once; what waits to be written is."""

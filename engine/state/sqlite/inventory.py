@@ -52,7 +52,14 @@ class ReadOnlyFile:
         """Of the tables; 0 where there are none."""
 
     async def open(self) -> None:
-        """Open the file; raise StateError where it is not there, or no state of ours."""
+        """Open the file; raise StateError where it is not there, or no state of ours. What was opened by then is closed."""
+        try:
+            await self._open()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _open(self) -> None:
         try:
             self._check_path()
             await self.do(self._connect)
