@@ -78,10 +78,11 @@ class BatchReader:
                 left_bytes -= sum([one.serialized_key_size + one.serialized_value_size for one in records])
                 await self._emit(records, collector)
                 continue
+            alone_secs = reader.alone_secs()
             wait_secs = self._wait_until - self._now()
-            if wait_secs <= 0 or reader.has_records_of_others(partition):
+            if not alone_secs and (wait_secs <= 0 or reader.has_records_of_others(partition)):
                 break
-            await reader.wait(wait_secs)
+            await reader.wait(min(alone_secs, _GAP_SECS) or wait_secs)
         return OffsetRange(start, reader.position(partition), config.batch_records - left)
 
     async def read_again(self, attempt: TransactionAttempt, collector: BatchCollector, partition: PartitionId, wanted: OffsetRange) -> None:

@@ -19,6 +19,13 @@ class PartitionLink(ConsumerLink):
     def __init__(self, config: KafkaBatchSpoutConfig, client_id: str) -> None:
         super().__init__(config, client_id, None, _nothing, lambda partitions, membership: None)
         self._settings = config
+        self._lone: dict[PartitionId, int] = {}
+        """The position at which the newest fetch of a partition that asked for nothing else was answered."""
+
+    async def start(self) -> None:
+        await super().start()
+        self._fetch = self._consumer._fetcher._proc_fetch_request
+        self._consumer._fetcher._proc_fetch_request = self._fetch_and_note
 
     # Topics
 
@@ -83,14 +90,41 @@ class PartitionLink(ConsumerLink):
         """Tell whether records have come, and were not taken, of another partition."""
         return any(at != partition and type(one) is FetchResult for at, one in self._consumer._fetcher._records.items())
 
+    async def _fetch_and_note(self, assignment: Any, node_id: int, request: Any) -> Any:
+        """Send a fetch, as aiokafka does; note where it asked for one partition, and was answered."""
+        asked = [(PartitionId(topic, number), offset) for topic, partitions in request.topics for number, offset, _ in partitions]
+        if len(asked) > 1:
+            return await self._fetch(assignment, node_id, request)
+        [(partition, offset)] = asked
+        state = assignment.state_value(TopicPartition(*partition))
+        before = state.timestamp
+        found = await self._fetch(assignment, node_id, request)
+        if state.timestamp != before:  # else it failed
+            self._lone[partition] = offset
+        return found
+
     # Where a partition ends
 
     def note_position(self, partition: PartitionId) -> None:
         """From now on, `empty_up_to` knows only of answers to fetches from the position."""
         self._state(partition).timestamp = None
+        self._lone.pop(partition, None)
+
+    def fetch_alone(self, partition: PartitionId, begun: Collection[PartitionId]) -> None:
+        """Have the next fetches ask for nothing else, until `fetch_all`."""
+        self.pause([one for one in begun if one != partition])
+        self._lone.pop(partition, None)
+
+    def fetch_all(self, begun: Collection[PartitionId]) -> None:
+        """Have the fetches ask for all of these again. What was fetched of them is kept."""
+        self._consumer.resume(*(TopicPartition(*one) for one in begun if self.is_assigned(one)))
+
+    def is_empty_up_to_end(self, partition: PartitionId) -> bool:
+        """Tell whether `empty_up_to` is certain: an answer has a limit, so only to a fetch of nothing else is "no records" an answer."""
+        return self._lone.get(partition) == self.position(partition)
 
     def empty_up_to(self, partition: PartitionId) -> int | None:
-        """Return where a partition ends, where a broker has said that nothing stands between the position and that; else None."""
+        """Return where a partition ends, where a broker has answered a fetch from the position with no records; else None."""
         state = self._state(partition)
         if state.timestamp is None or TopicPartition(*partition) in self._consumer._fetcher._records:
             return None

@@ -1,5 +1,6 @@
 """The consumer of one emitter task: reads pieces of partitions, one partition at a time, and reads ahead of the next ones."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -13,6 +14,8 @@ from engine.kafka.transactional.partition_link import PartitionLink
 from engine.kafka.trouble import KafkaTrouble, Report
 from engine.kafka.undecodable import told
 
+_ALONE_SECS: Final = 3.0
+"""How long a fetch of one partition alone is waited for. The fetch before it may take `fetch_max_wait_ms`, and so may this one."""
 _MOST_TRIES: Final = 5
 """Of a record whose checksum is wrong: it may have been damaged on its way."""
 
@@ -34,6 +37,10 @@ class PartitionReader:
         self._assigned: set[PartitionId] = set()
         self._begun: set[PartitionId] = set()
         self._tries: dict[PartitionId, int] = {}
+        self._alone: PartitionId | None = None
+        """The partition that is fetched while no other is."""
+        self._alone_until = 0.0
+        self._now = asyncio.get_running_loop().time
 
     async def open(self) -> None:
         """Connect, however long that takes."""
@@ -53,6 +60,8 @@ class PartitionReader:
 
     def begin(self, partition: PartitionId, offset: int) -> None:
         """Have the next records be those from this offset on."""
+        if self._alone not in (None, partition):
+            self._fetch_all()
         if partition not in self._assigned:
             self._assign([partition])
         if partition not in self._begun or self.link.position(partition) != offset:
@@ -90,15 +99,34 @@ class PartitionReader:
             return ()
         if records:
             self._tries.pop(partition, None)
+            self._fetch_all()
         else:
             self._pass_gap(partition)
         return records
 
     def _pass_gap(self, partition: PartitionId) -> None:
-        """Where nothing stands before the end, the position is the end: compaction may have taken the last records."""
+        """Where nothing stands before the end, the position is the end: compaction may have taken the last records.
+
+        An answer without records of this partition may also have been full: then it is fetched alone.
+        """
         end = self.link.empty_up_to(partition)
-        if end is not None and end > self.position(partition):
+        if end is None or end <= self.position(partition):
+            return
+        if self.link.is_empty_up_to_end(partition):
             self.link.begin(partition, end)
+            self._fetch_all()
+        elif self._alone is None:
+            self._alone, self._alone_until = partition, self._now() + _ALONE_SECS
+            self.link.fetch_alone(partition, self._begun)
+
+    def alone_secs(self) -> float:
+        """Return for how long the answer to a fetch of one partition alone is still to be waited for; 0 without one."""
+        return 0.0 if self._alone is None else max(0.0, self._alone_until - self._now())
+
+    def _fetch_all(self) -> None:
+        if self._alone is not None:
+            self._alone = None
+            self.link.fetch_all(self._begun)
 
     def _bear(self, error: Exception, partition: PartitionId, place: tuple[PartitionId, int] | None) -> None:
         if isinstance(error, FatalError):

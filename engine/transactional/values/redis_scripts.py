@@ -48,6 +48,7 @@ of each, and the keys for the journal. Gives 0, with nothing written, where the 
 UNDO: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
 if now[1] ~= ARGV[1] or now[2] ~= ARGV[2] then return 0 end
+if ARGV[2] == ARGV[3] then return 1 end
 redis.call('HSET', KEYS[1], 'attempt', ARGV[3], 'component', ARGV[4])
 if redis.call('EXISTS', KEYS[3]) == 1 then
     while redis.call('RPOPLPUSH', KEYS[2], KEYS[3]) do end
@@ -57,7 +58,8 @@ end
 return 1
 """)
 """KEYS: the fence, the journal, what is to be undone. ARGV: txid and attempt that were seen, our attempt, the component. From here on the
-older attempt writes nothing, and ours nothing before all is undone."""
+older attempt writes nothing, and ours nothing before all is undone. If another task of our attempt was here before, the journal is left
+alone: what stands in it by now was written by our own attempt, and must not be undone."""
 
 UNDO_PART: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')

@@ -80,8 +80,9 @@ class SqliteStore(ValueStore):
 
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
         def put_back(connection: sqlite3.Connection) -> None:
-            if not self._raise(connection, seen, attempt, writer):
-                return
+            if self._fence(connection) != seen:
+                return  # another task has put it back: what is there now may be of this attempt
+            self._raise(connection, seen, attempt, writer)
             table, txid = self._name, attempt.txid
             for (packed,) in connection.execute("SELECT keys FROM stormcell_journal WHERE map = ? AND txid = ?", (table, txid)).fetchall():
                 keys = self._codec.decode(packed)
