@@ -81,7 +81,8 @@ cdef class BoltCore(BoltDispatch):
                 if self.call(self.current):
                     outcome = RETURNED
                     break
-                self.keep_call()
+                if self.state is not None:
+                    self.keep_call()
                 if calls - lapped >= self.stride:
                     if self.lap(calls - lapped):
                         lapped = calls
@@ -208,11 +209,10 @@ cdef class BoltCore(BoltDispatch):
             self.state.end_call()
         return 0
 
-    cdef int keep_call(self) except -1:
+    cdef inline int keep_call(self) except -1:
         """A call returned, and another one may follow in the burst: what the first changed and acked counts."""
-        if self.state is not None:
-            keep_changes(self.state)
-            self.kept_before, self.acked_before = self.kept.count_deferred(), self.acked
+        keep_changes(self.state)
+        self.kept_before, self.acked_before = self.kept.count_deferred(), self.acked
         return 0
 
     def guard_only(self, call_var, call):
@@ -264,7 +264,6 @@ cdef class BoltCore(BoltDispatch):
         """An ack with several roots, a trace, a report or a deferral."""
         cdef Roots* many
         cdef Py_ssize_t i
-        cdef bint foreign
         if self.rare & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -273,21 +272,30 @@ cdef class BoltCore(BoltDispatch):
             return 0
         if not self.rare & DEFERS:
             return self.signal_roots(tup, ACK, None)
-        foreign = self.state is not None and is_foreign(self.state)
-        self.acked_before += foreign
+        if self.state is not None and is_foreign(self.state):
+            return self.defer_foreign(tup)
         if not tup.flags & MANY_ROOTS:
-            return self.defer(tup.root, tup.edge ^ tup.ack_value, foreign)
+            return signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
         many = <Roots*><size_t>tup.root
         for i in range(many.count):
-            self.defer(many.items[i].root, many.items[i].edge ^ tup.ack_value, foreign)
+            signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
         return 0
 
-    cdef int defer(self, uint64_t root, uint64_t value, bint foreign) except -1:
-        """Keep one ack for the next checkpoint; foreign: it is not of the call that is awaited, and stays where that raises."""
-        signal(self.kept.deferred, ACK, root, value, self.task_id)
-        if foreign:
+    cdef int defer_foreign(self, Tuple tup) except -1:
+        """Defer an ack that is not of the call that is awaited: it stays where that call raises."""
+        cdef Roots* many
+        cdef Py_ssize_t i, roots = 1
+        if tup.flags & MANY_ROOTS:
+            many = <Roots*><size_t>tup.root
+            roots = many.count
+        for i in range(roots):
+            if tup.flags & MANY_ROOTS:
+                signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
+            else:
+                signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
             self.kept.set_before(self.kept_before)
             self.kept_before += 1
+        self.acked_before += 1
         return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:     # exact until the next sample, then by the tuple's ms

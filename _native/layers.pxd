@@ -1,5 +1,6 @@
 """The layers of a state, as its bolt looks into them for every tuple (CP-6)."""
 from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_XDECREF
 
 
 cdef class Layers:                      # not final: the base of LayeredState
@@ -22,5 +23,11 @@ cdef inline bint is_foreign(Layers state) except -1:
 
 
 cdef inline int keep_changes(Layers state) except -1:
-    """Let the changes of the call that returned count."""
-    return state.drop_notes() if state.noted else 0
+    """Let the changes of the call that returned count: of most calls there is one."""
+    if state.noted != 1:
+        return state.drop_notes() if state.noted else 0
+    state.noted = 0
+    cdef PyObject* before = state.notes[1]
+    Py_DECREF(<object>state.notes[0])
+    Py_XDECREF(before)
+    return 0

@@ -1,6 +1,6 @@
 """What defines each batch: its metadata, and what the emitters have told of it (TX-7, TX-9). Plain, like the machine."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, TypeAlias
 
@@ -185,8 +185,10 @@ class Batches:
         ends = {partition: share.metadata for partition, share in batch.shares.items() if partition != WHOLE}
         self._committed = Record(txid, batch.metadata, {**self._committed.positions, **ends})
 
-    def forget(self, partitions: Iterable[Partition]) -> None:
+    def forget(self, partitions: Sequence[Partition]) -> None:
         """Drop the positions of partitions that never come again, unless an open batch has them."""
+        if not partitions:
+            return
         positions = dict(self._committed.positions)
         for partition in partitions:
             if not any(partition in batch.partitions for batch in self._open.values()):

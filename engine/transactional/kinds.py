@@ -113,6 +113,8 @@ class BatchSource(ABC):
 
     def checked_forgotten(self, given: object) -> list[Partition]:
         """Return the names among them; raise UsageError where these are none."""
+        if given == ():
+            return []  # of nearly every commit
         named = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
         if named is None or not all(isinstance(each, (int, str)) for each in named):
             raise UsageError(f"{self._what}.forgotten() returned {given!r}"[:300], hint="Return a list of partitions, which may be empty.")

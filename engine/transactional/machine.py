@@ -17,6 +17,7 @@ class Phase(Enum):
     COMMITTING = "committing"
     COMMITTED = "committed"
 
+    __hash__ = object.__hash__  # each step of each batch looks into the tables below, and Enum's own is a call of Python
 
 class Event(Enum):
     """What may happen to a transaction."""
@@ -27,6 +28,7 @@ class Event(Enum):
     COMMITTED = "its commit tree is acked"
     FAILED = "one of its trees failed, or an earlier transaction did"
 
+    __hash__ = object.__hash__  # as for Phase
 
 TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.PROCESSING, Event.PROCESSED): Phase.PROCESSED,
