@@ -1,11 +1,22 @@
 """What tests of states share."""
 
+import sqlite3
+
 import pytest
 
+from tests.state.connections import noting
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowResidentStore
 
 
 @pytest.fixture(params=[SlowLookupStore, SlowResidentStore], ids=["lookup", "resident"])
 def store(request: pytest.FixtureRequest) -> AnySlowStore:
     made: AnySlowStore = request.param()
+    return made
+
+
+@pytest.fixture
+def connections(monkeypatch: pytest.MonkeyPatch) -> list[sqlite3.Connection]:
+    """All SQLite connections that are made from here on."""
+    made = list[sqlite3.Connection]()
+    monkeypatch.setattr(sqlite3, "connect", noting(sqlite3.connect, made))
     return made

@@ -1,9 +1,9 @@
 """Damaged stores: whatever bytes are wrong, what is read is what was written, or there is a clean error (CP-11)."""
 
 import asyncio
-import gc
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 from random import Random
@@ -16,13 +16,18 @@ from engine.state.checksum import MARK
 from engine.state.sqlite.tables import STATEMENTS
 from tests.checkpoint.stored_states import Found, found_by_a_start, found_by_looking, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
-
-# Python 3.13 tells of connections to damaged files that only the garbage collector closes; each test below has it done before its end.
-pytestmark = pytest.mark.filterwarnings("ignore:Exception ignored in. <sqlite3.Connection:pytest.PytestUnraisableExceptionWarning")
+from tests.state.connections import is_closed
 
 FILES = 120
 COMMANDS = ("list", "show", "export")
 Printed = dict[str, tuple[int, str]]
+
+
+@pytest.fixture(autouse=True)
+def all_closed(connections: list[sqlite3.Connection]) -> Iterator[None]:
+    """Have every connection of a test be closed by its end, and not by the garbage collector."""
+    yield
+    assert all(map(is_closed, connections))
 
 
 @pytest.fixture(scope="module")
@@ -83,7 +88,6 @@ def test_a_damaged_file_gives_what_was_written_or_an_error(
         assert found_by_deleting(tmp_path / "copy.db") == state, how
     with suppress(StateError):
         assert asyncio.run(found_by_a_start(f"sqlite:///{path}", "counts", WORD_PLACES)) == state, how
-    gc.collect()
 
 
 # One block

@@ -68,18 +68,26 @@ class SqliteFile:
 
     async def close(self) -> None:
         """Close both connections, once; what waits to be written is."""
-        (reader, self._reader), (writer, self._writer) = (self._reader, None), (self._writer, None)
+        reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
+        try:
+            if self._writer is not None:
+                await self._in_thread(self._close_writer)
+        finally:
+            self._thread.shutdown(wait=True)
+            self._close_writer()  # if its opening or closing was cancelled: the thread has come to an end with it
+
+    def _close_writer(self) -> None:
+        writer, self._writer = self._writer, None
         if writer is not None:
-            await self._in_thread(writer.close)
-        self._thread.shutdown(wait=True)
+            writer.close()
 
     def _connect(self, busy_secs: float) -> sqlite3.Connection:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=busy_secs)
         try:
             connection.execute("PRAGMA synchronous = FULL")
-        except sqlite3.Error:
+        except BaseException:  # a damaged text raises UnicodeDecodeError, which is none of SQLite's
             connection.close()
             raise
         return connection

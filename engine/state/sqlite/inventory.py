@@ -45,6 +45,7 @@ class ReadOnlyFile:
         self.path = path
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
         self._reader: sqlite3.Connection | None = None
+        self._cursors: list[sqlite3.Cursor] = []
         self._log = Path(f"{path.resolve()}-wal")
         self._unchanged: tuple[int, int] | None = None
         """Time and size of a file that nobody had open."""
@@ -117,11 +118,29 @@ class ReadOnlyFile:
             raise StateUnavailable(f"somebody began to write {str(self.path)!r} while it was read", hint="Try again.")
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Close the connection, and what was not read to its end."""
+        try:
+            if self._reader is not None:
+                await self.do(lambda _: self._close())
+        finally:
+            self._thread.shutdown(wait=True)
+            self._close()  # if its opening or closing was cancelled: the thread has come to an end with it
+
+    def _close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            await self.do(lambda _: reader.close())
-        self._thread.shutdown(wait=True)
+            for cursor in self._cursors:  # SQLite keeps a file open, and its transaction, for the cursor that is left
+                cursor.close()
+            reader.close()
+
+    async def cursor(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
+        """Begin to read what is too much for one call of `do`."""
+
+        def begin(reader: sqlite3.Connection) -> sqlite3.Cursor:
+            self._cursors.append(cursor := reader.execute(statement, values))
+            return cursor
+
+        return await self.do(begin)
 
     async def do(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in the thread."""
@@ -171,8 +190,7 @@ class SqliteStoredTopology(StoredTopology):
         component = await self._id(component_id)
         if not component:
             return
-        statement = "SELECT slot, key, value FROM rows WHERE component = ? ORDER BY slot, key"
-        cursor = await self._file.do(lambda reader: reader.execute(statement, (component,)))
+        cursor = await self._file.cursor("SELECT slot, key, value FROM rows WHERE component = ? ORDER BY slot, key", (component,))
         while chunk := await self._file.do(lambda _: _chunk(cursor)):
             yield chunk
 

@@ -1,0 +1,25 @@
+"""Which SQLite connections a test makes, and whether they are closed."""
+
+import sqlite3
+from collections.abc import Callable
+from typing import Any
+
+Connect = Callable[..., sqlite3.Connection]
+
+
+def noting(connect: Connect, made: list[sqlite3.Connection]) -> Connect:
+    """Return what connects the same, and keeps each connection, so that nothing else closes it."""
+
+    def noted(*args: Any, **options: Any) -> sqlite3.Connection:
+        made.append(connect(*args, **options))
+        return made[-1]
+
+    return noted
+
+
+def is_closed(connection: sqlite3.Connection) -> bool:
+    """Tell whether somebody has closed it."""
+    try:
+        return connection.total_changes < 0
+    except sqlite3.ProgrammingError:
+        return True
