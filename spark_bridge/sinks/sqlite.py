@@ -63,6 +63,9 @@ class Sqlite(Sink):
                 if self._is_new(connection, batch):  # nobody has written it meanwhile
                     self._write(connection, rows, batch)
                 connection.execute("COMMIT")
+        except UnicodeDecodeError as error:  # a text of the file that SQLite gives, or says in an error
+            text = f"{self.path}: table {self.table!r}: the file is damaged: it has a text that is no UTF-8"
+            raise SinkError(text, hint="Restore the file from a copy. Nothing of the micro-batch is written.") from error
         except sqlite3.Error as error:
             name = getattr(error, "sqlite_errorname", "")
             kind = SinkUnavailable if name.startswith(MAY_PASS) else SinkError

@@ -112,7 +112,8 @@ class SqliteFile:
             version = format_in(connection, self.path, self._schema)
             check_whole(connection, version, self.path, self._schema)
         finally:
-            connection.execute("ROLLBACK")
+            if connection.in_transaction:  # an error may have ended it, and is to be seen
+                connection.execute("ROLLBACK")
         return version
 
     def _make_tables(self, writer: sqlite3.Connection) -> None:

@@ -57,6 +57,18 @@ def test_a_file_that_is_none_of_sqlite(tmp_path: Path, content: bytes) -> None:
     assert raised.value.hint.startswith("It is no SQLite file, or damaged")
 
 
+def test_a_file_whose_schema_is_no_text(tmp_path: Path) -> None:
+    sink = Sqlite(str(tmp_path / "words.db"), "words")
+    with closing(sqlite3.connect(sink.path)) as connection, connection:
+        sink._noted(connection, BATCH)
+    stored = (tmp_path / "words.db").read_bytes()
+    (tmp_path / "words.db").write_bytes(
+        stored.replace(b"CREATE TABLE", b"CREATE TABLX").replace(b"stormcell_batches", b"\xff\xfeormcell_batches")
+    )
+    with pytest.raises(SinkError, match="table 'words': the file is damaged"):
+        sink.write(Frame(), BATCH)  # type: ignore[arg-type]
+
+
 def test_what_the_source_says_is_not_laid_on_the_table() -> None:
     """Spark raises it where the sink has the rows of the micro-batch be read."""
     error = PythonException(message=OF_THE_SOURCE)
