@@ -6,13 +6,13 @@ import logging
 import os
 import sys
 from collections.abc import Callable, Coroutine
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, closing
 from dataclasses import dataclass
 from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 from engine.cli.durations import duration_text
 from engine.cli.interrupts import STOPPED, Interrupts
-from engine.cli.leftovers import close_runner
+from engine.cli.leftovers import BoundedRunner
 from engine.cli.output import restore
 from engine.errors import ConfigError, EngineError, FatalError, UsageError
 from engine.raised import raised_text
@@ -84,12 +84,8 @@ class TerminalSession(Generic[_S]):
         with self._interrupts:
             playing = self._play(started)
             try:
-                runner = asyncio.Runner(loop_factory=loop_factory)
-                runner.get_loop()
-                try:
+                with closing(BoundedRunner(loop_factory)) as runner:
                     return runner.run(playing)
-                finally:
-                    close_runner(runner)
             except (KeyboardInterrupt, SystemExit) as error:
                 if self._interrupts.count:
                     return self._ending(STOPPED)

@@ -66,20 +66,24 @@ class TranslatorError(Exception):
     """A translator raised, or made no tuple of the stream. Stands for what was raised, with its frames and causes; only reported."""
 
 
-def translator_error(record: KafkaRecord, error: BaseException) -> TranslatorError:
-    """Return what is reported of a record that the translator could not make a tuple of: its place, what was raised, and its head.
+def translator_error(record: KafkaRecord, error: BaseException, then: str = "") -> TranslatorError:
+    """Return the report of a record that the translator could not make a tuple of. then: what happens to the record."""
+    found = TranslatorError(translator_text(record, error_text(error)) + then).with_traceback(error.__traceback__)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def translator_text(record: KafkaRecord, raised: str) -> str:
+    """Return the place and the head of a record that the translator could not make a tuple of. raised: the text of its error.
 
     >>> from types import SimpleNamespace
     >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)
-    >>> str(translator_error(record, ValueError("no JSON")))[:90]
+    >>> translator_text(record, "ValueError: no JSON")[:90]
     'the translator could not make a tuple of lines-0 offset 7: ValueError: no JSON. Its key is'
     """
     place = f"{record.topic}-{record.partition} offset {record.offset}"
-    what = error_text(error).rstrip(".")
-    text = f"the translator could not make a tuple of {place}: {what}. Its key is {_head(record.key)}, its value {_head(record.value)}"
-    found = TranslatorError(text).with_traceback(error.__traceback__)
-    found.__cause__ = error.__cause__
-    return found
+    said = raised.rstrip(".")
+    return f"the translator could not make a tuple of {place}: {said}. Its key is {_head(record.key)}, its value {_head(record.value)}"
 
 
 def _head(part: bytes | None) -> str:

@@ -42,6 +42,12 @@ builder.set_bolt("last", Last).shuffle_grouping("numbers")
 TAKES = "Last = Take\n"
 NEVER_ENDS = "class Last(Bolt):\n    async def execute(self, tup):\n        say('took')\n        await asyncio.sleep(1000)\n"
 IN_A_THREAD = "class Last(BasicBolt):\n    threads = 1\n    def execute(self, tup):\n        say('took')\n        time.sleep(1000)\n"
+IN_TO_THREAD = """\
+class Last(Bolt):
+    async def execute(self, tup):
+        say('took')
+        await asyncio.to_thread(time.sleep, 1000)
+"""
 NEVER_READY = "class Last(Take):\n    async def prepare(self):\n        say('preparing')\n        await asyncio.sleep(1000)\n"
 NEVER_CLOSES = """\
 class Last(Bolt):
@@ -188,6 +194,19 @@ def test_a_drain_does_not_wait_for_a_thread_that_never_returns(running: Any) -> 
     _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
     assert run.process.returncode == 0
     assert "a call of bolt 'last' in a pool thread did not return; the process ends without it" in errors
+
+
+@pytest.mark.guarantee("RUN-3")
+@pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
+def test_a_thread_of_to_thread_that_never_returns_does_not_keep_the_process(running: Any, loop: str) -> None:
+    run = running(IN_TO_THREAD, "-c", "drain_timeout_secs=0.1", "-c", f"event_loop={loop}")
+    run.wait_for("start", "took")
+    run.send(signal.SIGINT)
+
+    assert run.wait_for("end")["exit_status"] == 0
+    _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
+    assert run.process.returncode == 0
+    assert "a call of asyncio.to_thread() or run_in_executor() did not return; the process ends without it" in errors
 
 
 @pytest.mark.guarantee("RUN-3")

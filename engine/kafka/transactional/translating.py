@@ -5,11 +5,10 @@ from itertools import groupby
 from typing import Any
 
 from engine.errors import FatalError
-from engine.kafka.offset_manager import PartitionId
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.translate import ToStream
-from engine.kafka.trouble import KafkaTrouble
+from engine.kafka.translate import ToStream, translator_error, translator_text
 from engine.names import DEFAULT_STREAM
+from engine.raised import raised_text
 from engine.transactional import BatchCollector
 
 
@@ -38,15 +37,11 @@ class Translating:
             try:
                 values = self._translate(record)
             except Exception as error:
-                where = f"{PartitionId(record.topic, record.partition)} offset {record.offset}"
-                text = f"the translator could not make a tuple of {where}: {type(error).__name__}: {error}"
                 if not self._drops:
                     hint = "Have it return None for what is to be skipped, or write on_unreadable='drop'."
-                    raise FatalError(text, hint=hint) from error
+                    raise FatalError(translator_text(record, raised_text(error)), hint=hint) from error
                 self._dropped.add(1)
-                trouble = KafkaTrouble(f"{text}; it is dropped")
-                trouble.__cause__ = error
-                collector.report_error(trouble)
+                collector.report_error(translator_error(record, error, ". The record is dropped"))
                 continue
             if values is not None:
                 yield values

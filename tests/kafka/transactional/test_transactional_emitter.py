@@ -183,13 +183,30 @@ async def test_a_record_that_cannot_be_read_ends_the_run_or_is_dropped(kafka: st
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, [1, "two", 3])
     async with emitting(spout(kafka, topic)) as hand:
-        with pytest.raises(FatalError, match=rf"the translator could not make a tuple of {topic}-0 offset 1: ValueError"):
+        head = r"Its key is None, its value b'two'"
+        told = rf"could not make a tuple of {topic}-0 offset 1: ValueError: .*'two' \(\S*hand\.py:\d+\)\. {head}"
+        with pytest.raises(FatalError, match=told):
             await hand.new(1, f"{topic}-0")
     async with emitting(spout(kafka, topic, on_unreadable="drop")) as hand:
         assert await hand.new(1, f"{topic}-0") == [1, 3]
         assert await hand.again(1, f"{topic}-0") == [1, 3]
         assert hand.context.counts["kafka_records_dropped"] == 2
-        assert "it is dropped" in hand.reported[0]
+        assert "Its key is None, its value b'two'. The record is dropped" in hand.reported[0]
+
+
+async def test_an_error_of_the_translator_whose_text_raises_is_told_too(kafka: str, new_topic: NewTopic) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    def never(record: Any) -> Any:
+        raise Mute
+
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, [1])
+    async with emitting(spout(kafka, topic, translator=never)) as hand:
+        with pytest.raises(FatalError, match=rf"offset 0: Mute: its text cannot be shown, RuntimeError \(\S*\.py:\d+\)\. Its key"):
+            await hand.new(1, f"{topic}-0")
 
 
 @pytest.mark.parametrize("start", ["latest", "timestamp"])
