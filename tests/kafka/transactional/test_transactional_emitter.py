@@ -205,7 +205,7 @@ async def test_an_error_of_the_translator_whose_text_raises_is_told_too(kafka: s
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, [1])
     async with emitting(spout(kafka, topic, translator=never)) as hand:
-        with pytest.raises(FatalError, match=rf"offset 0: Mute: its text cannot be shown, RuntimeError \(\S*\.py:\d+\)\. Its key"):
+        with pytest.raises(FatalError, match=r"offset 0: Mute: its text cannot be shown, RuntimeError \(\S*\.py:\d+\)\. Its key"):
             await hand.new(1, f"{topic}-0")
 
 
