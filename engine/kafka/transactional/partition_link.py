@@ -98,10 +98,12 @@ class PartitionLink(ConsumerLink):
         [(partition, offset)] = asked
         at, fetcher = TopicPartition(*partition), self._consumer._fetcher
         state = assignment.state_value(at)
-        answered_at = state.timestamp
+        answered_at, replica = state.timestamp, fetcher._preferred_read_replica.get(at)
         found = await self._fetch(assignment, node_id, request)
+        # A leader that names a replica to read from (client_rack) sends no records, whatever it has.
+        is_referred = fetcher._preferred_read_replica.get(at) not in (None, replica)
         end = self._end_in(state)
-        if state.timestamp not in (None, answered_at) and end is not None and at not in fetcher._records:
+        if state.timestamp not in (None, answered_at) and not is_referred and end is not None and at not in fetcher._records:
             self._lone[partition] = (offset, end)
         return found
 

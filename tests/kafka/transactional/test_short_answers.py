@@ -5,6 +5,7 @@ import random
 from typing import Any
 
 import pytest
+from aiokafka.protocol.fetch import FetchRequest
 
 from engine.kafka.transactional import KafkaOpaqueSpout, KafkaTransactionalSpout
 from engine.kafka.transactional.offset_range import place_of
@@ -66,3 +67,33 @@ async def test_an_empty_answer_to_a_fetch_of_one_partition_says_nothing_of_what_
                 offsets += await hand.once(txid, name)
                 assert hand.range(txid, name).end == len(offsets), f"records of {name} were passed over"
             await asyncio.sleep(PAUSE_SECS / 10)
+
+
+@pytest.mark.guarantee("TX-7")
+@pytest.mark.parametrize("spout", [KafkaTransactionalSpout, KafkaOpaqueSpout])
+async def test_a_leader_that_names_a_replica_to_read_from_does_not_say_that_nothing_is_there(
+    kafka: str, new_topic: NewTopic, spout: Any
+) -> None:
+    """With client_rack a leader answers so: no records, its own end, and the broker to ask instead (KIP-392)."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(RECORDS))
+    async with emitting(spout(settings(kafka, topic, batch_wait_ms=0.0, client={"client_rack": "a"}))) as hand:
+        client = hand.emitter._reader.link._consumer._client
+        send, referred = client.send, []
+        stops = asyncio.Event()
+
+        async def refer(node_id: int, request: Any, **options: Any) -> Any:
+            answer = await send(node_id, request, **options)
+            if isinstance(request, FetchRequest) and not stops.is_set() and answer.topics:
+                [(name, [(partition, *columns, _, _)])] = answer.topics
+                answer.topics = [(name, [(partition, *columns, node_id, b"")])]
+                referred.append(node_id)
+            return answer
+
+        client.send = refer
+        while len(referred) < 3:
+            assert await hand.once(1, f"{topic}-0") == []
+            assert hand.range(1, f"{topic}-0").end == 0, "records were passed over"
+            await asyncio.sleep(PAUSE_SECS)
+        stops.set()
+        assert await hand.until(1, f"{topic}-0", RECORDS) == list(range(RECORDS))
