@@ -157,7 +157,7 @@ class _Update(Generic[K, V, P]):
         kept = await _in_turns(self._store.form.read, [found.values[at] for at in done])
         left = [at for at, stored in enumerate(found.txids) if stored != txid]
         changed = Changes([self._raw_keys[at] for at in left], [], [found.values[at] for at in left])
-        values, _ = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
+        values, changed = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
         return dict(zip([self._keys[at] for at in done], kept, strict=True)) | values, changed
 
     async def _changed(self, keys: list[K], changes: list[P], changed: Changes) -> tuple[dict[K, V], Changes]:
