@@ -12,8 +12,20 @@ from engine.errors import ComponentError, StateFenced, StateUnavailable
 from engine.state import retry
 from engine.transactional import Committer, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.attempt import first_attempt_id
-from engine.transactional.values import MemoryValues, OpaqueValue, OpenValues, ReduceInto, ReducingCommitter, SqliteValues
+from engine.transactional.values import (
+    MemoryValues,
+    OpaqueValue,
+    OpenValues,
+    RedisValues,
+    ReduceInto,
+    ReducingCommitter,
+    SqliteValues,
+    redis,
+)
 from engine.transactional.values.memory import MemoryStore
+from engine.transactional.values.redis_scripts import WRITE
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
 from tests.transactional.play import Batches, play
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Fault, FaultyStore
@@ -132,3 +144,31 @@ async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_wr
     finally:
         await store.close()
     assert await stored(values) == dict.fromkeys(keys, 11)
+
+
+async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_was_written(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
+    values, keys = RedisValues(f"redis://{HOST}:{redis_server.port}/0?prefix=parts", "words"), ["a", "b", "c", "d", "e"]
+
+    def collect(stored: list[int] | None, partial: list[int]) -> list[int]:
+        partial.extend(stored or [])
+        return partial
+
+    async with opened(values) as task:
+        await task.update(attempt(1, 1), {key: [1] for key in keys}, collect)
+        store: Any = task._store
+        run, writes = store._link.run, 0
+
+        async def breaks_once(script: Any, *what: Any) -> Any:
+            nonlocal writes
+            writes += script is WRITE
+            if script is WRITE and writes == 2:
+                raise StateUnavailable("away, for a test")
+            return await run(script, *what)
+
+        monkeypatch.setattr(store._link, "run", breaks_once)
+        assert await task.update(attempt(2, 2), {key: [2] for key in keys}, collect) == {key: [2, 1] for key in keys}
+    assert await stored(values) == {key: [2, 1] for key in keys}
