@@ -2,13 +2,23 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, Literal, Protocol
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
-from aiokafka.errors import CommitFailedError, IllegalGenerationError, KafkaError, RebalanceInProgressError, UnknownMemberIdError
+from aiokafka.errors import (
+    CommitFailedError,
+    GroupLoadInProgressError,
+    IllegalGenerationError,
+    KafkaError,
+    RebalanceInProgressError,
+    UnknownMemberIdError,
+    for_code,
+)
+from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.kafka.lookups import create_no_topics
@@ -119,6 +129,9 @@ class ConsumerLink:
     async def start(self) -> None:
         """Connect; nothing is read before `subscribe` or `take_over`."""
         await self._consumer.start()
+        if self._config.group is not None:
+            coordinator = self._consumer._coordinator
+            coordinator._send_req = partial(_send_to_coordinator, coordinator, coordinator._send_req)
 
     async def stop(self) -> bool:
         """Leave the group and disconnect; False where that was cut short, since a broker did not answer."""
@@ -340,6 +353,19 @@ class ConsumerLink:
         """Return the first offset at or after a time; a partition that has none is left out."""
         found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
         return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
+
+
+async def _send_to_coordinator(coordinator: Any, send: Callable[[Any], Awaitable[Any]], request: Any) -> Any:
+    """Send a request; raise what the answer of an OffsetFetch says above its partitions.
+
+    aiokafka looks at the partitions alone. Of a coordinator that loads, or has moved, there are none: as if nothing were committed.
+    """
+    answer = await send(request)
+    if isinstance(request, OffsetFetchRequest) and (code := getattr(answer, "error_code", 0)):
+        if code != GroupLoadInProgressError.errno:
+            coordinator.coordinator_dead()  # it is looked for again
+        raise for_code(code)("reading the offsets of the group")
+    return answer
 
 
 async def _refusal(committing: Awaitable[None]) -> KafkaError | None:

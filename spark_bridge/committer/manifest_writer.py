@@ -34,12 +34,16 @@ class ManifestWriter:
                     "the hand-over %r is new, at batch %s of its topology: what came before is not in it", self._storage.url, attempt
                 )
                 note_deleted(self._storage, attempt.txid - 1)
-            if step is Step.SKIP or self._storage.create(name, content):
+            if step is Step.SKIP or self._is_created(name, content):
                 self._newest = attempt.txid
                 return step is not Step.SKIP
             self._newest = None
         text = f"{self._storage.url}: {name!r} is there, and is not"
         raise HandoverError(text, hint="Does the storage keep what it is given? See that one engine alone writes here.")
+
+    def _is_created(self, name: str, content: bytes) -> bool:
+        """Create a manifest. One of the same content, attempt and time included, is ours: clients repeat what they had no answer to."""
+        return self._storage.create(name, content) or self._storage.read(name) == content
 
     def _next_step(self, attempt: TransactionAttempt) -> Step:
         """Decide; what nobody else can have changed is not looked at again: `create` would tell."""

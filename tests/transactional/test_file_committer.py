@@ -4,12 +4,14 @@ import errno
 import json
 import os
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from engine import ComponentError, Config, FatalError, StateError, Tuple, UsageError
 from engine.testing import Finished, KillTask, run_topology
+from engine.topology import TaskContext
 from engine.transactional import (
     FailedBatch,
     FileCommitter,
@@ -247,3 +249,29 @@ def test_a_format_that_gives_neither_is_told(tmp_path: Path) -> None:
 def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:
     with pytest.raises(UsageError, match=rf"FileCommitter\({text}\) is"):
         FileCommitter(*arguments).create()
+
+
+async def test_of_two_topologies_that_claim_a_new_folder_at_once_one_has_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second one claims between the look of the first and its note."""
+    real, names = committer._write_durably, ["slow", "quick"]
+
+    def claimed_by(name: str) -> committer.OpenFolder:
+        context = SimpleNamespace(topology_name=name, component_id="out", task_id=0)
+        return committer.OpenFolder(str(tmp_path / "out"), cast(TaskContext, context))
+
+    slow, quick = map(claimed_by, names)
+
+    def meanwhile(path: str, lines: list[bytes]) -> None:
+        monkeypatch.setattr(committer, "_write_durably", real)
+        quick._claim()
+        real(path, lines)
+
+    monkeypatch.setattr(committer, "_write_durably", meanwhile)
+    try:
+        with pytest.raises(FatalError, match=r"is written by \{'topology': 'quick', 'component': 'out'\}, and now by"):
+            await slow.claim()
+        await quick.claim()
+    finally:
+        await slow.close()
+        await quick.close()
+    assert os.listdir(tmp_path / "out") == [".written-by.json"]

@@ -19,8 +19,8 @@ class PartitionLink(ConsumerLink):
     def __init__(self, config: KafkaBatchSpoutConfig, client_id: str) -> None:
         super().__init__(config, client_id, None, _nothing, lambda partitions, membership: None)
         self._settings = config
-        self._lone: dict[PartitionId, int] = {}
-        """The position at which the newest fetch of a partition that asked for nothing else was answered."""
+        self._lone: dict[PartitionId, tuple[int, int]] = {}
+        """Newest empty answer to a fetch of a partition alone: its position, and the end of the partition in the same answer."""
 
     async def start(self) -> None:
         await super().start()
@@ -91,16 +91,20 @@ class PartitionLink(ConsumerLink):
         return any(at != partition and type(one) is FetchResult for at, one in self._consumer._fetcher._records.items())
 
     async def _fetch_and_note(self, assignment: Any, node_id: int, request: Any) -> Any:
-        """Send a fetch, as aiokafka does; note where it asked for one partition, and was answered."""
+        """Send a fetch, as aiokafka does; note an empty answer to one that asked for a single partition."""
         asked = [(PartitionId(topic, number), offset) for topic, partitions in request.topics for number, offset, _ in partitions]
         if len(asked) > 1:
             return await self._fetch(assignment, node_id, request)
         [(partition, offset)] = asked
-        state = assignment.state_value(TopicPartition(*partition))
-        before = state.timestamp
+        at, fetcher = TopicPartition(*partition), self._consumer._fetcher
+        state = assignment.state_value(at)
+        answered_at, replica = state.timestamp, fetcher._preferred_read_replica.get(at)
         found = await self._fetch(assignment, node_id, request)
-        if state.timestamp != before:  # else it failed
-            self._lone[partition] = offset
+        # A leader that names a replica to read from (client_rack) sends no records, whatever it has.
+        is_referred = fetcher._preferred_read_replica.get(at) not in (None, replica)
+        end = self._end_in(state)
+        if state.timestamp not in (None, answered_at) and not is_referred and end is not None and at not in fetcher._records:
+            self._lone[partition] = (offset, end)
         return found
 
     # Where a partition ends
@@ -119,15 +123,22 @@ class PartitionLink(ConsumerLink):
         """Have the fetches ask for all of these again. What was fetched of them is kept."""
         self._consumer.resume(*(TopicPartition(*one) for one in begun if self.is_assigned(one)))
 
-    def is_empty_up_to_end(self, partition: PartitionId) -> bool:
-        """Tell whether `empty_up_to` is certain: an answer has a limit, so only to a fetch of nothing else is "no records" an answer."""
-        return self._lone.get(partition) == self.position(partition)
+    def surely_empty_up_to(self, partition: PartitionId) -> int | None:
+        """Return the end that a broker gave with an empty answer from the position to a fetch of this partition alone; else None.
+
+        The end of a later answer does not count: an answer to a fetch of several has a limit, and may have had no room for the partition.
+        """
+        position, end = self._lone.get(partition, (None, None))
+        return end if position == self.position(partition) else None
 
     def empty_up_to(self, partition: PartitionId) -> int | None:
         """Return where a partition ends, where a broker has answered a fetch from the position with no records; else None."""
         state = self._state(partition)
         if state.timestamp is None or TopicPartition(*partition) in self._consumer._fetcher._records:
             return None
+        return self._end_in(state)
+
+    def _end_in(self, state: Any) -> int | None:
         end: int | None = state.lso if self._settings.isolation_level == "read_committed" else state.highwater
         return end
 

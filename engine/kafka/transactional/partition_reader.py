@@ -15,7 +15,7 @@ from engine.kafka.trouble import KafkaTrouble, Report
 from engine.kafka.undecodable import told
 
 _ALONE_SECS: Final = 3.0
-"""How long a fetch of one partition alone is waited for. The fetch before it may take `fetch_max_wait_ms`, and so may this one."""
+"""How long a fetch of one partition alone is waited for, beside `fetch_max_wait_ms` for the fetch before it and for itself."""
 _MOST_TRIES: Final = 5
 """Of a record whose checksum is wrong: it may have been damaged on its way."""
 
@@ -61,6 +61,7 @@ class PartitionReader:
     def begin(self, partition: PartitionId, offset: int) -> None:
         """Have the next records be those from this offset on."""
         if self._alone not in (None, partition):
+            self.link.note_position(self._alone)  # its leader is silent: only another answer is a reason to wait for it again
             self._fetch_all()
         if partition not in self._assigned:
             self._assign([partition])
@@ -109,14 +110,18 @@ class PartitionReader:
 
         An answer without records of this partition may also have been full: then it is fetched alone.
         """
-        end = self.link.empty_up_to(partition)
-        if end is None or end <= self.position(partition):
+        end, position = self.link.empty_up_to(partition), self.position(partition)
+        if end is None:
             return
-        if self.link.is_empty_up_to_end(partition):
-            self.link.begin(partition, end)
+        sure_end = self.link.surely_empty_up_to(partition)
+        if end <= position:
+            self._fetch_all()
+        elif sure_end is not None and sure_end > position:
+            self.link.begin(partition, sure_end)
             self._fetch_all()
         elif self._alone is None:
-            self._alone, self._alone_until = partition, self._now() + _ALONE_SECS
+            wait_secs = _ALONE_SECS + 2 * self._config.fetch_max_wait_ms / 1000
+            self._alone, self._alone_until = partition, self._now() + wait_secs
             self.link.fetch_alone(partition, self._begun)
 
     def alone_secs(self) -> float:

@@ -1,6 +1,5 @@
 """Where the first transaction begins, by partition."""
 
-import asyncio
 from collections.abc import Collection, Mapping
 
 from engine.kafka.offset_manager import PartitionId
@@ -36,10 +35,8 @@ class StartOffsets:
             return await self._link.bounds(partitions, "earliest")
         if self._config.start_timestamp_ms is None:
             return await self._link.bounds(partitions, "latest")
-        last, at_time = await asyncio.gather(
-            self._link.bounds(partitions, "latest"), self._link.at_time(partitions, self._config.start_timestamp_ms)
-        )
-        return {**last, **at_time}
+        last = await self._link.bounds(partitions, "latest")  # first: a record that comes after it was told is found, or read
+        return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
 
     async def close(self) -> None:
         """Ask no more."""

@@ -1,5 +1,6 @@
 """`FileCommitter`: the output of each batch as files that are there as a whole, or not (TX-8, TX-10)."""
 
+import errno
 import json
 import os
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.files.output_names import OWNER, OutputName, name_of, superseded
 
+_NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _LATER_START: Final = "this process has been taken over, or the state of its coordinator was set back"
 
 
@@ -129,9 +131,9 @@ class OpenFolder:
         try:
             os.makedirs(self._path, exist_ok=True)
             if not os.path.exists(owner):
-                draft = f"{owner}.{os.getpid()}.{self._task}.tmp"
+                draft = f"{owner}.{os.getpid()}.{self._task}.{id(self):x}.tmp"
                 _write_durably(draft, [json.dumps(self._owner).encode()])
-                os.replace(draft, owner)
+                _name_once(draft, owner)
                 _sync_folder(self._path)
             with open(owner, "rb") as file:
                 written_by: Any = json.load(file)
@@ -193,6 +195,19 @@ def _write_durably(path: str, lines: list[bytes]) -> None:
         file.writelines(lines)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _name_once(draft: str, path: str) -> None:
+    """Give a draft its name, unless another process was faster since it was looked; where no links are made, the last one has it."""
+    try:
+        os.link(draft, path)
+    except OSError as error:
+        if error.errno in _NO_LINKS:
+            os.replace(draft, path)
+        elif error.errno != errno.EEXIST:
+            raise
+    finally:
+        _remove(draft)
 
 
 def _sync_folder(path: str) -> None:

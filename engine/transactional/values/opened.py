@@ -18,6 +18,8 @@ KEYS_PER_TURN: Final = 2000
 """What is encoded or combined before the loop gets its turn."""
 MOST_ROUNDS: Final = 20
 """How often one update reads again, because others raised the fence meanwhile."""
+_NEVER: Final = object()
+"""In place of a stored value: equal to none."""
 K = TypeVar("K")
 V = TypeVar("V")
 P = TypeVar("P")
@@ -115,8 +117,9 @@ class _Update(Generic[K, V, P]):
         self._keys = list(changes)
         self._changes = list(changes.values())
         self._raw_keys: list[Raw] = []
-        self._made: tuple[list[Raw], list[Raw], dict[K, V], list[Raw]] | None = None
-        """What `combine` has made, of which keys and values. It may have changed its arguments: for the same it is not called again."""
+        self._made: list[tuple[list[Raw], list[Raw], list[V], list[Raw]]] = []
+        """Results of `combine`: keys, stored values, new values, and those encoded. It may have changed its arguments: never call it again
+        for a key with the same stored value, though a part of the keys may be written already."""
 
     async def encode_keys(self) -> None:
         self._raw_keys = await _in_turns(self._store.form.keys, self._keys)
@@ -157,24 +160,39 @@ class _Update(Generic[K, V, P]):
         kept = await _in_turns(self._store.form.read, [found.values[at] for at in done])
         left = [at for at, stored in enumerate(found.txids) if stored != txid]
         changed = Changes([self._raw_keys[at] for at in left], [], [found.values[at] for at in left])
-        values, _ = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
+        values, changed = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
         return dict(zip([self._keys[at] for at in done], kept, strict=True)) | values, changed
 
     async def _changed(self, keys: list[K], changes: list[P], changed: Changes) -> tuple[dict[K, V], Changes]:
         """Combine what each key had with its change: its new value, also encoded."""
+        if not self._made:
+            values, raws = await self._new(keys, changes, changed.keys, changed.previous)
+            return dict(zip(keys, values, strict=True)), changed._replace(values=raws)
+        known = {raw: made for rows in self._made for raw, *made in zip(*rows, strict=True)}
+        nothing_made: list[Any] = [_NEVER, None, None]
+        found = [known.get(raw, nothing_made) for raw in changed.keys]
+        left = [at for at, (old, made) in enumerate(zip(changed.previous, found, strict=True)) if made[0] != old]
+        if left:
+            of_left = [changed.keys[at] for at in left], [changed.previous[at] for at in left]
+            new = await self._new([keys[at] for at in left], [changes[at] for at in left], *of_left)
+            for at, value, raw in zip(left, *new, strict=True):
+                found[at] = [changed.previous[at], value, raw]
+        return {key: made[1] for key, made in zip(keys, found, strict=True)}, changed._replace(values=[made[2] for made in found])
+
+    async def _new(self, keys: list[K], changes: list[P], raw_keys: list[Raw], previous: list[Raw]) -> tuple[list[V], list[Raw]]:
+        """Call `combine` for each key; return the new values, also encoded."""
         form, combine = self._store.form, self._combine
-        if self._made is not None and self._made[:2] == (changed.keys, changed.previous):
-            return self._made[2], changed._replace(values=self._made[3])
-        values: dict[K, V] = {}
+        values: list[V] = []
+        raws: list[Raw] = []
         for first in range(0, len(keys), KEYS_PER_TURN):
             part = slice(first, first + KEYS_PER_TURN)
-            new = [combine(old, change) for old, change in zip(form.read(changed.previous[part]), changes[part], strict=True)]
-            values.update(zip(keys[part], new, strict=True))
-            changed.values.extend(form.values(new, keys[part]))
+            new = [combine(old, change) for old, change in zip(form.read(previous[part]), changes[part], strict=True)]
+            values += new
+            raws += form.values(new, keys[part])
             if first + KEYS_PER_TURN < len(keys):
                 await asyncio.sleep(0)
-        self._made = (changed.keys, changed.previous, values, changed.values)
-        return values, changed
+        self._made.append((raw_keys, previous, values, raws))
+        return values, raws
 
 
 async def _in_turns(work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:

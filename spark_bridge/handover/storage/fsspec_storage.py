@@ -84,7 +84,7 @@ class FsspecStorage(Storage):
             content = buffer.getvalue().to_pybytes()
         if not self.exclusive:
             self._fs.pipe_file(self._path(name), content)
-        elif not self._create(name, content):
+        elif not self._create(name, content) and self._read(name) != content:  # else the client has sent it twice
             raise taken(self.url, name)
 
     def _open_input(self, name: str) -> Any:

@@ -9,11 +9,27 @@ import pytest
 
 from engine import FatalError, Tuple
 from engine.errors import ComponentError, StateFenced, StateUnavailable
+from engine.state import retry
 from engine.transactional import Committer, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.attempt import first_attempt_id
-from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, SqliteValues
+from engine.transactional.values import (
+    MemoryValues,
+    OpaqueValue,
+    OpenValues,
+    RedisValues,
+    ReduceInto,
+    ReducingCommitter,
+    SqliteValues,
+    redis,
+)
 from engine.transactional.values.memory import MemoryStore
+from engine.transactional.values.redis_scripts import WRITE
+from tests.servers.process import HOST
+from tests.servers.redis_server import RedisServer
 from tests.transactional.play import Batches, play
+from tests.transactional.values.conftest import NewMap
+from tests.transactional.values.faults import Fault, FaultyStore
+from tests.transactional.values.tasks import add, attempt, context, opened, stored
 
 pytestmark = pytest.mark.guarantee("TX-8")
 
@@ -109,3 +125,50 @@ def test_only_a_later_run_is_the_end_of_this_one() -> None:
     with pytest.raises(StateFenced) as caught:
         replayed.put(TransactionAttempt(4, first_attempt_id(1) + 9), 11)
     assert isinstance(caught.value, FatalError)
+
+
+async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_write_is_tried_again(
+    new_map: NewMap, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One of two tasks had written its share; the replay is one task's, which has both, and its first write does not come through."""
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    values, keys = new_map("words"), ["a", "b", "c", "d"]
+    async with opened(values) as before:
+        await before.update(attempt(1, 1), dict.fromkeys(keys, 10), add)
+        await before.update(attempt(2, 2), dict.fromkeys(keys[:2], 1), add)
+    faults: dict[str, list[Fault]] = {"write": ["refused"]}
+    store = FaultyStore(await values.store(make=True), lambda name: faults.get(name, []).pop() if faults.get(name) else "none", [])
+    after: OpenValues[str, int] = OpenValues(store, context(), "the map")
+    try:
+        assert await after.update(attempt(2, 3), dict.fromkeys(keys, 1), add) == dict.fromkeys(keys, 11)
+    finally:
+        await store.close()
+    assert await stored(values) == dict.fromkeys(keys, 11)
+
+
+async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_was_written(
+    redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
+    values, keys = RedisValues(f"redis://{HOST}:{redis_server.port}/0?prefix=parts", "words"), ["a", "b", "c", "d", "e"]
+
+    def collect(stored: list[int] | None, partial: list[int]) -> list[int]:
+        partial.extend(stored or [])
+        return partial
+
+    async with opened(values) as task:
+        await task.update(attempt(1, 1), {key: [1] for key in keys}, collect)
+        store: Any = task._store
+        run, writes = store._link.run, 0
+
+        async def breaks_once(script: Any, *what: Any) -> Any:
+            nonlocal writes
+            writes += script is WRITE
+            if script is WRITE and writes == 2:
+                raise StateUnavailable("away, for a test")
+            return await run(script, *what)
+
+        monkeypatch.setattr(store._link, "run", breaks_once)
+        assert await task.update(attempt(2, 2), {key: [2] for key in keys}, collect) == {key: [2, 1] for key in keys}
+    assert await stored(values) == {key: [2, 1] for key in keys}

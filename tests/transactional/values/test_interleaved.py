@@ -1,10 +1,15 @@
 """Two tasks of a component that replay a batch at the same time, their calls to the database in many orders (TX-8)."""
 
+from contextlib import AsyncExitStack, suppress
 from random import Random
+from typing import Any
 
 import pytest
 
-from engine.transactional.values import redis
+from engine.errors import StateFenced
+from engine.state import retry
+from engine.transactional import TransactionAttempt
+from engine.transactional.values import OpenValues, redis
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.tasks import add, attempt, opened, stored
 from tests.transactional.values.turns import Turns
@@ -12,6 +17,8 @@ from tests.transactional.values.turns import Turns
 ORDERS = 60
 FIRST, SECOND = ["a", "b", "c", "d", "e"], ["v", "w", "x", "y", "z"]
 """The keys of each task."""
+ORDERS_WITH_ZOMBIES = {"memory": 150, "sqlite": 30, "redis": 40, "postgres": 15}
+Batch = dict[str, int]
 
 
 @pytest.mark.guarantee("TX-8")
@@ -38,3 +45,57 @@ async def test_in_whatever_order_two_tasks_replay_a_batch_none_undoes_what_the_o
                 other.update(attempt(2, 3), {key: again[key] for key in SECOND if key in again}, add, kind=kind),
             )
         assert await stored(values) == {key: count + again.get(key, 0) for key, count in before.items()}, f"order {seed}"
+
+
+def shares(batch: Batch) -> tuple[Batch, Batch]:
+    """What each task has of a batch."""
+    return {key: batch[key] for key in FIRST if key in batch}, {key: batch[key] for key in SECOND if key in batch}
+
+
+async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, share: Batch, kind: Any) -> None:
+    """The update of a zombie: it may be refused."""
+    with suppress(StateFenced):
+        await values.update(attempt, share, add, kind=kind)
+
+
+@pytest.mark.guarantee("TX-8")
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+async def test_neither_zombies_nor_calls_that_arrive_late_change_what_the_newest_attempt_writes(
+    new_map: NewMap, place: str, kind: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two attempts of a batch at two tasks each, and the next batch behind it, while any call may be lost, or arrive at any later time."""
+    monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
+    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    keys, delivered = FIRST + SECOND, 0
+    for seed in range(ORDERS_WITH_ZOMBIES[place]):
+        draws, values = Random(seed), new_map(f"map{seed}")
+        turns = Turns(draws, faults=8)
+
+        def batch(draws: Random = draws) -> Batch:
+            return dict.fromkeys(keys if kind == "transactional" else draws.sample(keys, 7), draws.randint(1, 9))
+
+        batches = [batch() for _ in range(3)]
+        if kind == "transactional":
+            batches[1] = batches[0]
+        async with AsyncExitStack() as open_ones:
+            first, second, third, fourth = [await open_ones.enter_async_context(opened(values, task_index=at % 2)) for at in range(4)]
+            for one, share in ((first, FIRST), (second, SECOND)):
+                await one.update(attempt(1, 1), dict.fromkeys(share, 10), add, kind=kind)
+            for one in (first, second, third, fourth):
+                turns.hold(one)
+            (old_1, old_2), (new_1, new_2), (next_1, next_2) = map(shares, batches)
+            await turns.play(
+                fenced(first, attempt(2, 2), old_1, kind),
+                fenced(second, attempt(2, 2), old_2, kind),
+                third.update(attempt(2, 2**32 + 1), new_1, add, kind=kind),
+                fourth.update(attempt(2, 2**32 + 1), new_2, add, kind=kind),
+            )
+            await turns.play(
+                third.update(attempt(3, 2**32 + 2), next_1, add, kind=kind),
+                fourth.update(attempt(3, 2**32 + 2), next_2, add, kind=kind),
+            )
+            await turns.deliver()
+        expected = {key: 10 + batches[1].get(key, 0) + batches[2].get(key, 0) for key in keys}
+        assert await stored(values) == expected, f"order {seed}"
+        delivered += turns.delivered
+    assert delivered > ORDERS_WITH_ZOMBIES[place]

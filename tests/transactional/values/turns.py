@@ -3,17 +3,29 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
-from typing import Any
+from typing import Any, Final
 
+from engine.errors import StateUnavailable
 from engine.transactional.values import OpenValues
 from engine.transactional.values.redis import RedisStore
 
+FAULTY: Final = 0.4
+"""The share of calls that go wrong, as long as some may."""
+
 
 class Turns:
-    """Holds each call of its tasks until all of them wait, then lets one go, drawn at random."""
+    """Holds each call of its tasks until all of them wait, then lets one go, drawn at random.
 
-    def __init__(self, draws: Random) -> None:
+    `faults`: how many calls of a play go wrong at most: the answer is lost, or the call is given up and arrives in some later turn.
+    """
+
+    def __init__(self, draws: Random, faults: int = 0) -> None:
         self._draws = draws
+        self._faults = faults
+        self._faults_left = 0
+        self._late: list[Callable[[], Awaitable[Any]]] = []
+        self.delivered = 0
+        """How many calls have arrived late."""
         self._waiting: list[asyncio.Event] = []
         self._running = 0
         self._changed = asyncio.Event()
@@ -34,19 +46,35 @@ class Turns:
             self._waiting.append(turn)
             self._changed.set()
             await turn.wait()
-            return await call(*what)
+            fate = self._draws.random() if self._faults_left else 1.0
+            self._faults_left -= fate < FAULTY
+            if fate < FAULTY / 2:
+                self._late.append(lambda: call(*what))
+                raise StateUnavailable("injected: no answer; it arrives late")
+            answer = await call(*what)
+            if fate < FAULTY:
+                raise StateUnavailable("injected: the answer is lost")
+            return answer
 
         return held
 
+    async def deliver(self, most: int = 1_000_000) -> None:
+        """Have calls that were given up arrive, in any order."""
+        while self._late and most > 0:
+            most -= 1
+            self.delivered += 1
+            await self._late.pop(self._draws.randrange(len(self._late)))()
+
     async def play(self, *updates: Coroutine[Any, Any, object]) -> None:
         """Run these to their ends; raises what they raise."""
-        self._running = len(updates)
+        self._running, self._faults_left = len(updates), self._faults
         tasks = [asyncio.create_task(self._counted(update)) for update in updates]
         while self._running:
             if len(self._waiting) < self._running:
                 self._changed.clear()
                 await self._changed.wait()
             else:
+                await self.deliver(self._draws.choice((0, 0, 1)))
                 self._waiting.pop(self._draws.randrange(len(self._waiting))).set()
         await asyncio.gather(*tasks)
 

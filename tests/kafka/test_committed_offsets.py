@@ -1,0 +1,47 @@
+"""Commits that a coordinator cannot tell just now: no answer is no commit of nothing (KS-5)."""
+
+from typing import Any
+
+import pytest
+from aiokafka.protocol.commit import OffsetFetchRequest
+
+from engine.kafka import KafkaSpoutConfig
+from engine.kafka.consumer_link import ConsumerLink
+from engine.kafka.offset_manager import PartitionId
+from tests.kafka.play import commit, produce
+from tests.servers.kafka_fixtures import NewTopic
+
+LOADING, MOVED = 14, 16
+
+
+async def nothing() -> None:
+    """There are no rebalances."""
+
+
+@pytest.mark.guarantee("KS-5")
+@pytest.mark.parametrize("code", [LOADING, MOVED])
+async def test_a_coordinator_that_loads_its_offsets_or_has_moved_is_asked_again(kafka: str, new_topic: NewTopic, code: int) -> None:
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(9))
+    await commit(kafka, f"{topic}-group", topic, 5)
+    config = KafkaSpoutConfig(brokers=kafka, topics=topic, group=f"{topic}-group", membership="assign")
+    link = ConsumerLink(config, "by-hand", None, nothing, lambda partitions, membership: None)
+    await link.start()
+    try:
+        client, refused = link._consumer._client, 0
+        send = client.send
+
+        async def refuse(node_id: int, request: Any, **options: Any) -> Any:
+            """As a broker answers from version 2 of the request on: the error stands above, and there are no partitions."""
+            nonlocal refused
+            answer = await send(node_id, request, **options)
+            if isinstance(request, OffsetFetchRequest) and refused < 2:
+                refused += 1
+                answer.topics, answer.error_code = [], code
+            return answer
+
+        client.send = refuse
+        assert await link.committed([PartitionId(topic, 0)]) == {PartitionId(topic, 0): (5, "")}
+        assert refused == 2
+    finally:
+        await link.stop()
