@@ -129,8 +129,10 @@ class BatchReader:
         wait_secs = give_up_at - self._now()
         if wait_secs <= 0:
             end = self.link.empty_up_to(partition)
-            if end is not None and end < wanted.end:
-                return False
+            if end is not None and end < wanted.end:  # as it was told once; its leader may be silent since
+                _, last = await self.bounds_of(partition)
+                if last < wanted.end:
+                    return False
             silent = self._config.replay_timeout_ms / 1000
             text = f"{partition}: nothing of offsets {wanted.start} to {wanted.end} has come for {silent:g} s; the batch is tried again"
             raise FailedBatch(text, report=True)

@@ -8,6 +8,7 @@ import pytest
 from engine.errors import FatalError
 from engine.kafka import ToStream
 from engine.kafka.transactional import KafkaTransactionalSpout
+from engine.transactional import FailedBatch
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings, transact, widen
 from tests.patience import PATIENCE_SECS
@@ -177,6 +178,23 @@ async def test_what_the_translator_makes_goes_to_its_stream_in_order(kafka: str,
         assert await hand.new(1, f"{topic}-0") == [1, 2, 4, 5, 7]
         assert hand.range(1, f"{topic}-0") == (0, 8, 8)
         assert await hand.again(1, f"{topic}-0") == [1, 2, 4, 5, 7]
+
+
+async def test_what_a_broker_told_of_its_end_before_it_fell_silent_is_not_taken_for_lost_records(
+    kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def silent(*_: Any) -> tuple[()]:
+        return ()
+
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    async with emitting(spout(kafka, topic, replay_timeout_ms=100.0)) as hand:
+        assert await hand.until(1, f"{topic}-0", 10) == list(range(10))
+        link = hand.emitter._reader.link
+        monkeypatch.setattr(link, "take", silent)
+        monkeypatch.setattr(link, "empty_up_to", lambda partition: 4)
+        with pytest.raises(FailedBatch, match=r"nothing of offsets 0 to 10 has come for"):
+            await hand.again(1, f"{topic}-0")
 
 
 async def test_a_record_that_cannot_be_read_ends_the_run_or_is_dropped(kafka: str, new_topic: NewTopic) -> None:
