@@ -45,7 +45,7 @@ def test_a_url_chooses_the_database() -> None:
     assert values_at("redis://host", "words") == RedisValues("redis://host", "words")
     assert values_at("postgres://host/db", "words") == PostgresValues("postgres://host/db", "words")
     assert isinstance(values_at("memory://", "words"), MemoryValues)
-    for url in ("sqlite:counts", "sqlite://host/x", "mysql://h", "", "words"):
+    for url in ("sqlite:counts", "sqlite://host/x", "sqlite://[", "mysql://[h", "mysql://h", "", "words"):
         with pytest.raises(StateError) as caught:
             values_at(url, "words")
         assert caught.value.hint
@@ -77,6 +77,9 @@ async def test_a_sqlite_file_of_somebody_else_is_left_alone(tmp_path: Path) -> N
     (tmp_path / "text.db").write_text("no database\n" * 1000)
     assert "no SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
     assert "is not there" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    assert "it is a link in a circle" in (await refusal(SqliteValues(tmp_path / "loop.db", "words"))).message
+    assert "is no file" in (await refusal(SqliteValues(tmp_path, "words"))).message
 
 
 async def test_a_reader_makes_nothing(tmp_path: Path, new_database: str) -> None:
