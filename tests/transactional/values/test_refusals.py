@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from engine.config import Config
-from engine.errors import StateError, StateUnavailable, UsageError
+from engine.errors import StateDamaged, StateError, StateUnavailable, UsageError
 from engine.state import provider_of
 from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValuesMismatch, values_at
 from tests.servers.process import HOST, free_port
@@ -207,3 +207,30 @@ async def test_a_new_map_of_an_old_topology_is_warned_of(caplog: pytest.LogCaptu
     async with opened(MemoryValues("words")) as task:
         await task.update(attempt(57, 1), {"a": 1}, add)
     assert "is new, at 57 (attempt 0.1) of its topology: what came before is not in it" in caplog.text
+
+
+@pytest.mark.guarantee("TX-8")
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE words SET txid = 7 WHERE key = 'a'", "the value of 'a' is damaged: it is of transaction 7, and the map has come to 3"),
+        ("UPDATE words SET txid = 'x' WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction 'x'"),
+        ("UPDATE words SET txid = -1 WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction -1"),
+        ("UPDATE stormcell_maps SET txid = 'x'", "the fence of a map of values is damaged: kind '.*', txid 'x', attempt 2"),
+        ("UPDATE stormcell_maps SET attempt = -5", "txid 2, attempt -5"),
+        ("UPDATE stormcell_maps SET topology = x'ff'", "the fence of a map of values is damaged"),
+        ("UPDATE stormcell_maps SET component = x'ff'", "the fence of a map of values is damaged"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+async def test_a_damaged_map_ends_the_run_and_skips_nothing(kind: Any, statement: str, says: str, tmp_path: Path) -> None:
+    """A row of a later transaction than the map's was skipped without a word, batch after batch."""
+    words = SqliteValues(tmp_path / "values.db", "words")
+    async with opened(words) as values:
+        await values.update(attempt(1, 1), {"a": 1, "b": 1}, add, kind=kind)
+        await values.update(attempt(2, 2), {"a": 1}, add, kind=kind)
+    with closing(sqlite3.connect(tmp_path / "values.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+    async with opened(words) as values:
+        with pytest.raises(StateDamaged, match=says):
+            await values.update(attempt(3, 3), {"a": 1, "b": 1, "c": 1}, add, kind=kind)
