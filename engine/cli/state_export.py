@@ -3,7 +3,7 @@
 import os
 import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -79,6 +79,8 @@ def _written(output: Path | None) -> Iterator[TextIO]:
     if output is None:
         yield sys.stdout
         return
+    with _telling(output), suppress(FileNotFoundError):
+        output.stat()  # a link in a circle, a name that is too long
     target = output.resolve()
     if target.exists() and not target.is_file():
         raise click.UsageError(f"{output} is no regular file. Name another one with -o, or leave -o out and redirect.")

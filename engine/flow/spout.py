@@ -16,6 +16,7 @@ from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import AdaptiveFlowConsumer, Sending
 from engine.state import Patience
 from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
+from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 
 _END_WRITE_SECS: Final = 4.0
@@ -46,6 +47,8 @@ class FlowControlSpout(Spout, SpoutPortUser):
                 f"{type(producer).__name__}.give_up() is async, and nobody would wait for it",
                 hint="Make it a plain function; what has to wait goes into self.context.create_task(...).",
             )
+        for fault in override_faults("FlowControlSpout(producer)", type(producer)):
+            raise UsageError(fault)
         if settings is not None and not isinstance(settings, FlowSettings):
             raise UsageError(f"FlowControlSpout was given {settings!r} as settings", hint="Write FlowSettings(threshold_ms=50).")
         self.producer = producer

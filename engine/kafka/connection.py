@@ -1,5 +1,6 @@
 """How to reach a cluster: brokers, TLS, SASL; the part that the settings of spout, sink and tools share."""
 
+import ipaddress
 import ssl
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -119,9 +120,26 @@ def _broker_faults(made: Any) -> Iterator[str]:
     brokers = tuple(one.strip() for one in brokers)
     for one in brokers:
         host, colon, port = one.rpartition(":")
-        if not (colon and host and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
+        if not (colon and _is_host(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             yield f"broker {one!r} is no 'host:port'. Write brokers='127.0.0.1:9092'."
     keep(made, "brokers", brokers)
+
+
+def _is_host(text: str) -> bool:
+    """Tell whether a text can be the name or the address of a host; an IPv6 address may stand in brackets."""
+    if text.startswith("[") or text.endswith("]"):
+        return text[0] == "[" and _is_ipv6(text[1:].removesuffix("]")) and text[-1] == "]"
+    try:
+        return bool(text.encode("idna")) and text.isprintable() and " " not in text
+    except UnicodeError:  # an empty label, one of more than 63 characters, or no text
+        return False
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        return bool(ipaddress.IPv6Address(text))
+    except ValueError:
+        return False
 
 
 REFUSED_EVERYWHERE: Final = {

@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, TypeAlias, cast
 from engine.config import setting
 from engine.config.judged import judged
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.topology import Tuple
+from engine.topology import Tuple, takes
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
 
@@ -129,6 +129,8 @@ class KafkaSinkConfig:
 def _topic_faults(topic: object) -> Iterator[str]:
     if not callable(topic) and not (isinstance(topic, str) and topic):
         yield f"topic must be a name or a function of a tuple, not {topic!r}."
+    elif callable(topic) and not takes(topic, 1):
+        yield f"topic={topic!r} cannot be called with one tuple. Write topic=lambda tup: tup[...]."
     elif isinstance(topic, str) and not is_topic_name(topic):
         yield f"topic {topic!r} is no name of a topic: letters, digits, '.', '_' and '-', 249 at most."
 
@@ -139,5 +141,10 @@ def record_faults(made: Any) -> Iterator[str]:
         function = getattr(made, name)
         if function is not None and not callable(function):
             yield f"{name} must be a function of a tuple, not {function!r}. Write {name}=lambda tup: tup[...]."
+        elif function is not None and not takes(function, 1):
+            yield f"{name}={function!r} cannot be called with one tuple. Write {name}=lambda tup: tup[...]."
     if made.partitioner is not None and not callable(cast(object, made.partitioner)):
         yield f"partitioner must be a function (key, all partitions, available ones) -> partition, not {made.partitioner!r}."
+    elif made.partitioner is not None and not takes(made.partitioner, 3):
+        fix = "Write def choose(key, partitions, available)."
+        yield f"partitioner={made.partitioner!r} cannot be called with key, all partitions and available ones. {fix}"

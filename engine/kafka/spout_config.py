@@ -11,6 +11,7 @@ from engine.config.judged import judged, keep
 from engine.errors import UsageError
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
+from engine.topology.calls import takes
 from engine.topology.stream import OutputFields, declare_streams
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
@@ -200,6 +201,8 @@ def output_faults(made: Any) -> Iterator[str]:
         yield f"translator must be a function of a record, not {made.translator!r}."
     elif any(is_lazy(made.translator) for is_lazy in _LAZY):
         yield f"translator {made.translator!r} must return values. Write it with def, without await and yield; a bolt may await."
+    elif not takes(made.translator, 1):
+        yield f"translator {made.translator!r} cannot be called with one record. Write def translate(record): ..."
     try:
         declare_streams(made.fields)
     except UsageError as error:

@@ -1,6 +1,7 @@
 """From the text of `Config.state_provider` to a provider: by the scheme of its URL, or by the name of a user's class."""
 
 import importlib
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
@@ -26,14 +27,25 @@ def _sqlite(url: str) -> StateProvider:
     """`sqlite:///relative.db`, `sqlite:////absolute.db`."""
     from engine.state.sqlite.provider import SqliteProvider
 
-    parts = urlsplit(url)
-    path = unquote(parts.path).removeprefix("/")
-    if parts.netloc or not path or "\0" in path or parts.query or parts.fragment:
+    path = sqlite_path(url)
+    if path is None:
         raise StateError(
             f"state_provider={url!r} names no file",
             hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/lib/counts.db",
         )
-    return SqliteProvider(Path(path))
+    return SqliteProvider(path)
+
+
+def sqlite_path(url: str) -> Path | None:
+    """Return the path in a sqlite:/// URL; None where it names no file. Escapes that are no UTF-8 are bytes, as in names of files."""
+    try:
+        parts = urlsplit(url)
+        path = unquote(parts.path, errors="surrogateescape").removeprefix("/")
+        os.fsencode(path)
+    except ValueError:  # brackets without an address, or a text that no file can be called
+        return None
+    is_whole = url.startswith("sqlite://") and not (parts.netloc or parts.query or parts.fragment)
+    return Path(path) if is_whole and path and "\0" not in path else None
 
 
 def _redis(url: str) -> StateProvider:

@@ -45,9 +45,12 @@ def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Tell whether a function can be called with so many arguments; True where its signature cannot be read."""
+    """Tell whether a function can be called with so many arguments; True where its signature cannot be read.
+
+    A decorator may hand on other arguments than it takes: its own signature counts, not that of what it wraps.
+    """
     try:
-        inspect.signature(function).bind(*[None] * arguments)
+        inspect.signature(function, follow_wrapped=False).bind(*[None] * arguments)
     except ValueError:
         return True
     except TypeError:

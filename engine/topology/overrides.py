@@ -18,10 +18,22 @@ def override_faults(where: str, component: type[object]) -> Iterator[str]:
             continue
         seen.add(name)
         overridden = _overridden(component, name)
-        if isinstance(method, FunctionType) and overridden is not None and not takes(method, 1 + len(overridden)):
-            parameters = "self" + "".join(f", {parameter}" for parameter in overridden)
-            defined = f"{component.__name__}.{name}{_signature(method)}"
-            yield f"{where}: {defined} is called with ({', '.join(overridden)}). Write def {name}({parameters})."
+        if overridden is None:
+            continue
+        function, bound = _function_of(method)
+        parameters = "self" + "".join(f", {parameter}" for parameter in overridden)
+        called = f"is called with ({', '.join(overridden)}). Write def {name}({parameters})."
+        if function is not None and not takes(function, bound + len(overridden)):
+            yield f"{where}: {component.__name__}.{name}{_signature(function)} {called}"
+        elif method is None:
+            yield f"{where}: {component.__name__}.{name} is None, and {called}"
+
+
+def _function_of(method: object) -> tuple[FunctionType | None, int]:
+    """Return the function that a class has under a name, and how many arguments it is given before the engine's; None for what is none."""
+    bound = 0 if isinstance(method, staticmethod) else 1
+    function = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
+    return (function if isinstance(function, FunctionType) else None), bound
 
 
 def _overridden(component: type[object], name: str) -> list[str] | None:
@@ -36,4 +48,4 @@ def _overridden(component: type[object], name: str) -> list[str] | None:
 
 
 def _signature(method: FunctionType) -> str:
-    return f"({', '.join(inspect.signature(method).parameters)})"
+    return f"({', '.join(inspect.signature(method, follow_wrapped=False).parameters)})"

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM
-from engine.topology import Fields, Tuple, declare_streams
+from engine.topology import Fields, Tuple, declare_streams, takes
 from engine.transactional import BatchBolt
 from spark_bridge.committer.columns import Row
 from spark_bridge.handover import HandoverError
@@ -55,7 +55,7 @@ class SparkTransform:
 
     def _faults(self) -> Iterator[tuple[str, str]]:
         function: object = self.function
-        if not callable(function):
+        if not callable(function) or not takes(function, 1):
             yield f"function) is {function!r}", "Give a function of a DataFrame that returns one."
         config: object = self.config
         if not isinstance(config, SparkConfig):

@@ -152,9 +152,10 @@ def _fails(*_: object) -> None:
     raise ZeroDivisionError
 
 
-@pytest.mark.parametrize("target", ["no/folder/words.jsonl", "."])
+@pytest.mark.parametrize("target", ["no/folder/words.jsonl", ".", "loop", "x" * 300])
 def test_export_says_where_it_cannot_write(url: str, target: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
     err = printed(capsys, "export", url, "-o", target, status=2)[1]
     assert "Name another" in err
 

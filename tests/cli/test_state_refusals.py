@@ -42,6 +42,9 @@ def refused(capsys: pytest.CaptureFixture[str], command: str, url: str, *argumen
         ("sqlite:///stat.db", "Did you mean 'state.db'?"),
         ("sqlite:///no/state.db", "the folder 'no' is not there"),
         ("sqlite:///.", "is no file"),
+        ("sqlite:///loop.db", "it is a link in a circle"),
+        (f"sqlite:///{'x' * 300}.db", "File name too long"),
+        ("sqlite://[", "names no file"),
         ("sqlite:///text.db", "is damaged, or no SQLite file"),
         ("sqlite:///theirs.db", "a SQLite database of somebody else"),
         ("sqlite:///newer.db", "written by a newer version of the engine (format 99"),
@@ -61,6 +64,7 @@ def test_a_url_that_leads_to_no_state(
     Path("text.db").write_text("no database " * 500)
     _database("theirs.db", "CREATE TABLE t (a)")
     _database("newer.db", f"PRAGMA application_id = {APPLICATION_ID}", "PRAGMA user_version = 99", "CREATE TABLE t (a)")
+    Path("loop.db").symlink_to("loop.db")
     before = sorted(tmp_path.iterdir())
 
     assert why in refused(capsys, command, url)

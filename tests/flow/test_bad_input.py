@@ -240,6 +240,16 @@ def test_what_is_no_producer_is_refused(producer: Any) -> None:
         FlowControlSpout(Numbers(1), {"max_window": 3})  # type: ignore[arg-type]
 
 
+@pytest.mark.guarantee("GRP-5")
+def test_a_producer_whose_methods_cannot_be_called_as_they_are_is_refused() -> None:
+    class NoPosition(Numbers):
+        def records(self) -> Any:  # type: ignore[override]
+            yield 1, 1
+
+    with pytest.raises(UsageError, match=r"NoPosition.records\(self\) is called with \(after\). Write def records\(self, after\)."):
+        FlowControlSpout(NoPosition(1))
+
+
 def _faults(declare: Callable[[TopologyBuilder], object], config: Config | None = None) -> str:
     builder = TopologyBuilder("wrong", config)
     builder.set_spout("numbers", lambda: FlowControlSpout(Numbers(1)))

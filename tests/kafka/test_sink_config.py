@@ -22,6 +22,10 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"brokers": "nowhere"}, "broker 'nowhere' is no 'host:port'"),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]"),
         ({"partitioner": "murmur2"}, "partitioner must be a function"),
+        ({"partitioner": lambda key: 0}, "cannot be called with key, all partitions and available ones"),
+        ({"topic": lambda: "words"}, "cannot be called with one tuple. Write topic=lambda tup: tup[...]"),
+        *(({name: lambda: None}, f"cannot be called with one tuple. Write {name}=lambda tup: tup[...]")
+          for name in ("key", "value", "headers", "timestamp_ms", "partition")),
         ({"batch_bytes": 10, "max_record_bytes": 5}, "batch_bytes=10 must be at most max_record_bytes=5"),
         ({"client": {"acks": 0}}, "client option acks=0: the sink acks what the broker has acknowledged"),
         ({"client": {"acks": 1}}, "acks=1 needs enable_idempotence=False"),
@@ -34,7 +38,7 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"max_in_flight": 0}, "max_in_flight must be an integer of at least 1"),
         ({"liner_ms": 3}, "linger_ms"),
     ],
-)
+)  # fmt: skip
 def test_settings_that_cannot_be_meant_are_refused_with_their_fix(changes: dict[str, Any], text: str) -> None:
     with pytest.raises(ConfigError) as raised:
         KafkaSinkConfig(**(BASE | changes))

@@ -84,6 +84,10 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
         ({"client": "x"}, "client must be a mapping of options of aiokafka's client, not 'x'."),
         ({"client": {1: 2}}, "client must be a mapping of options of aiokafka's client, not {1: 2}."),
         ({"translator": 5}, "translator must be a function of a record, not 5."),
+        (
+            {"translator": list.append},
+            "translator <method 'append' of 'list' objects> cannot be called with one record. Write def translate(record): ...",
+        ),
         ({"start": "timestamp"}, "start='timestamp' needs start_timestamp_ms."),
         ({"start_timestamp_ms": 5}, "start_timestamp_ms is for start='timestamp', not 'uncommitted_earliest'."),
         ({"guarantee": "exactly_once"}, "guarantee must be 'at_least_once', 'at_most_once' or 'no_guarantee', not 'exactly_once'."),
@@ -107,6 +111,13 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
 )
 def test_each_fault_has_one_clear_text(values: dict[str, Any], fault: str) -> None:
     assert faults(config, **values) == (fault,)
+
+
+@pytest.mark.parametrize(
+    "broker", ["[::1", "[::1:9092", "::1]:9092", "[x]:9092", "\udcff:9092", "a\0b:9092", "..:9092", f"{'a' * 64}:9092", "a b:9092"]
+)
+def test_a_broker_whose_host_can_be_none_is_a_fault(broker: str) -> None:
+    assert faults(config, brokers=[broker]) == (f"broker {broker!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.",)
 
 
 @pytest.mark.parametrize("topics", [5, None, 1.5])

@@ -43,6 +43,7 @@ def test_the_scheme_chooses() -> None:
     assert path_of("sqlite:///counts.db") == Path("counts.db")
     assert path_of("sqlite:////var/lib/counts.db") == Path("/var/lib/counts.db")
     assert path_of("sqlite:///with%20space.db") == Path("with space.db")
+    assert path_of("sqlite:///%ff.db") == Path("\udcff.db")  # bytes that are no UTF-8, as file names have them
 
 
 @pytest.mark.guarantee("CP-8")
@@ -59,6 +60,9 @@ def test_a_provider_of_ones_own_is_named() -> None:
         ("sqlite:///", "names no file"),
         ("sqlite:///a.db?mode=ro", "names no file"),
         ("sqlite:///a%00b.db", "names no file"),
+        ("sqlite:///\ud800.db", "names no file"),
+        ("sqlite://[", "names no file"),
+        ("sqlite://[::1/a.db", "names no file"),
         ("sqlit:///a.db", "Did you mean 'sqlite'?"),
         ("counts.db", "no state provider of this kind"),
         ("no_such_package.x:f", "cannot be loaded"),
@@ -111,12 +115,23 @@ builder.set_bolt("count", count).fields_grouping("numbers", "number")
         ("sqlite:///a%00b.db", "names no file"),
         ("sqlit:///a.db", "Did you mean 'sqlite'?"),
         ("sqlite:///no/such/folder/a.db", "the folder 'no/such/folder' of the state is not there"),
+        ("sqlite:///folder", "'folder' is no file"),
+        ("sqlite:///loop.db", "the state in 'loop.db' cannot be opened: it is a link in a circle"),
+        ("sqlite:////dev/null", "'/dev/null' is no file"),
+        (f"sqlite:///{'x' * 300}.db", "cannot be opened: File name too long"),
+        (f"sqlite:///{'d/' * 3000}a.db", "cannot be opened: File name too long"),
         ("redis://host/x", "is no number of a database"),
+        ("zookeeper://[::1/path", "the zookeeper:// URL is no host and port"),
         (f"{HERE}:raises?secret", "making the provider raised KeyError: 'secret'"),
         (f"{HERE}:not_one", "which is no StateProvider"),
     ],
 )
-def test_a_run_with_a_wrong_state_provider_is_refused(url: str, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_with_a_wrong_state_provider_is_refused(
+    url: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("folder").mkdir()
+    Path("loop.db").symlink_to("loop.db")
     (tmp_path / "numbers.py").write_text(TOPOLOGY)
     assert run_command_line(["run", f"{tmp_path}/numbers.py", "-c", f"state_provider={url}"]) == 2
     err = capsys.readouterr().err

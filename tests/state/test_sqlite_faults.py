@@ -73,7 +73,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
-    assert "cannot be opened" in (await refusal(tmp_path / "state.db")).message
+    assert "is no file" in (await refusal(tmp_path / "state.db")).message
 
 
 async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Functions and methods that cannot be called as the engine calls them are found when the topology is built (GRP-5)."""
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -53,9 +54,26 @@ class NoRecord(FlowControlBolt):
     def process(self) -> None: ...  # type: ignore[override]
 
 
+class Static(Bolt):
+    @staticmethod
+    def execute() -> None: ...  # type: ignore[override]
+
+
+class OfClass(Bolt):
+    @classmethod
+    def execute(cls) -> None: ...  # type: ignore[override]
+
+
+class Missing(Bolt):
+    execute = None  # type: ignore[assignment]
+
+
 @pytest.mark.parametrize(
     ("bolt_class", "fault"),
     [
+        (Static, "Static.execute() is called with (tup). Write def execute(self, tup)."),
+        (OfClass, "OfClass.execute(cls) is called with (tup). Write def execute(self, tup)."),
+        (Missing, "Missing.execute is None, and is called with (tup). Write def execute(self, tup)."),
         (NoInput, "NoInput.execute(self) is called with (tup). Write def execute(self, tup)."),
         (TwoInputs, "TwoInputs.execute(self, tup, more) is called with (tup). Write def execute(self, tup)."),
         (NamedInput, "NamedInput.execute(self, tup) is called with (tup). Write def execute(self, tup)."),
@@ -119,7 +137,28 @@ class Inherits(Free):
     def execute(self, tup: Any, more: int = 1) -> None: ...
 
 
-@pytest.mark.parametrize("bolt_class", [Free, Assigned, Inherits])
+def unpacked(function: Any) -> Any:
+    """Call a function with the values of its input, as decorators of a user's own do."""
+
+    @functools.wraps(function)
+    def called(*arguments: Any) -> Any:
+        *rest, tup = arguments
+        return function(*rest, *tup.values)
+
+    return called
+
+
+class Unpacks(BasicBolt):
+    @unpacked
+    def execute(self, word: str, count: int) -> None: ...
+
+
+class StaticInput(Bolt):
+    @staticmethod
+    def execute(tup: Any) -> None: ...  # type: ignore[override]
+
+
+@pytest.mark.parametrize("bolt_class", [Free, Assigned, Inherits, Unpacks, StaticInput, bolt()(unpacked(lambda word, count: None))])
 def test_whatever_can_be_called_is_in_order(bolt_class: Any) -> None:
     assert faults_of(bolt_class) == ()
 

@@ -244,6 +244,8 @@ def test_a_format_that_gives_neither_is_told(tmp_path: Path) -> None:
         (("out", as_text, "jsonl"), "suffix"),
         (("out", as_text, ".tmp"), "suffix"),
         (("out", as_text, "/x"), "suffix"),
+        (("out", "json"), "format"),
+        (("out", lambda: ""), "format"),
     ],
 )
 def test_wrong_arguments_are_told(arguments: Any, text: str) -> None:

@@ -3,6 +3,7 @@
 One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer.
 """
 
+import errno
 import os
 import sqlite3
 import stat
@@ -55,10 +56,7 @@ class SqliteFile:
 
     async def open(self) -> None:
         """Open the file, making it where it is not there; raise StateError where it is none of ours, or made for something else."""
-        folder = self.path.parent
-        if not folder.is_dir():
-            text = f"the folder {str(folder)!r} of the {self._schema.holds} is not there"
-            raise StateProviderError(text, hint="Make it, or choose another sqlite:/// path.")
+        check_place(self.path, self._schema)
         try:
             await self._in_thread(self._open_writer)
             self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
@@ -174,6 +172,25 @@ def told(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
         raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: it has a text that is no UTF-8", hint=RESTORE) from error
     except sqlite3.Error as error:
         raise _meaning(error, path, schema.holds) from error
+
+
+def check_place(path: Path, schema: Schema = STATE) -> None:
+    """Raise StateProviderError where a path can be no file of ours: its folder is not there, or what it names is no file."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        if not path.parent.is_dir():
+            text = f"the folder {str(path.parent)!r} of the {schema.holds} is not there"
+            raise StateProviderError(text, hint="Make it, or choose another sqlite:/// path.") from None
+    except PermissionError:
+        return  # no fault of the path: whoever opens it says so
+    except OSError as error:
+        why = "it is a link in a circle" if error.errno == errno.ELOOP else error.strerror
+        text = f"the {schema.holds} in {str(path)!r} cannot be opened: {why}"
+        raise StateProviderError(text, hint="Choose another sqlite:/// path.") from None
+    else:
+        if not stat.S_ISREG(mode):
+            raise StateProviderError(f"{str(path)!r} is no file", hint="Name the file of the state: sqlite:///counts.db.")
 
 
 def check_file(path: Path, schema: Schema = STATE, *, writes: bool = False) -> None:

@@ -18,7 +18,7 @@ from engine.names import nearest
 from engine.state.api import Row, StagedDelta
 from engine.state.codec import MessagePack
 from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_whole, format_in, told
+from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_place, check_whole, format_in, told
 from engine.state.sqlite.file_lock import lock_of
 from engine.state.sqlite.provider import entries_in
 from engine.state.sqlite.tables import FORMAT, note_catalogue
@@ -46,7 +46,7 @@ class ReadOnlyFile:
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
         self._reader: sqlite3.Connection | None = None
         self._cursors: list[sqlite3.Cursor] = []
-        self._log = Path(f"{path.resolve()}-wal")
+        self._log = path  # its real name is known once it is opened
         self._unchanged: tuple[int, int] | None = None
         """Time and size of a file that nobody had open."""
         self.format = 0
@@ -63,6 +63,7 @@ class ReadOnlyFile:
     async def _open(self) -> None:
         try:
             self._check_path()
+            self._log = Path(f"{self.path.resolve()}-wal")
             await self.do(self._connect)
         except StateError as error:
             if self._lacks_index(error):
@@ -76,11 +77,11 @@ class ReadOnlyFile:
 
     def _check_path(self) -> None:
         path = self.path
+        if path.parent.is_dir():  # else it is told below
+            check_place(path)
         if path.is_file():
             check_file(path)
             return
-        if path.exists():
-            raise StateError(f"{str(path)!r} is no file", hint="Name the file of the state: sqlite:///counts.db.")
         if not path.parent.is_dir():
             raise StateError(f"there is no state in {str(path)!r}: the folder {str(path.parent)!r} is not there", hint="Check the path.")
         near = nearest(path.name, [entry.name for entry in path.parent.iterdir() if not entry.name.endswith((".lock", "-wal", "-shm"))])

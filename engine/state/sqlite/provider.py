@@ -16,7 +16,7 @@ from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvide
 from engine.state.checksum import opened, sealed
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.inventory import StateInventory
-from engine.state.sqlite.file import RESTORE, SqliteFile
+from engine.state.sqlite.file import RESTORE, SqliteFile, check_place
 from engine.state.sqlite.file_lock import FileLock, lock_of
 from engine.state.sqlite.tables import entry_sum, note_catalogue
 
@@ -196,6 +196,7 @@ class SqliteProvider(StateProvider):
         self._ledgers: dict[str, SqliteLedger] = {}
 
     async def open(self, topology_name: str) -> None:
+        check_place(self._file.path)
         try:
             if self._lock is None:
                 self._take_lock(topology_name)
@@ -206,6 +207,7 @@ class SqliteProvider(StateProvider):
             raise
 
     async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
+        check_place(self._file.path)
         lock = lock_of(self._file.path, topology_name)
         if lock is None:
             return

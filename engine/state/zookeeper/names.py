@@ -42,7 +42,10 @@ def address_of(url: str) -> ZooKeeperAddress:
     >>> address_of("zookeeper://me:secret@one,two:2182/team/streams")
     ZooKeeperAddress('zookeeper://one:2181,two:2182/team/streams')
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # which may show the password
+        raise StateError("state_provider: the zookeeper:// URL is no host and port", hint=EXAMPLE) from None
     user, _, hosts = parts.netloc.rpartition("@")
     username, has_password, password = user.partition(":")
     if user and not (username and has_password):

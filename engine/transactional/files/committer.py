@@ -11,7 +11,7 @@ from typing import Any, Final
 from engine.errors import FatalError, StateUnavailable, UsageError
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.topology import TaskContext, Tuple
+from engine.topology import TaskContext, Tuple, takes
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.files.output_names import OWNER, OutputName, name_of, superseded
@@ -55,6 +55,10 @@ class FileCommitter:
         folder: object = self.folder
         if not isinstance(folder, (str, os.PathLike)) or not os.fspath(folder):
             raise UsageError(f"FileCommitter(folder) is {folder!r}", hint="Name the folder to write to.")
+        line_of: object = self.format
+        if not (callable(line_of) and takes(line_of, 1)):
+            hint = "Write format=lambda tup: tup[...]."
+            raise UsageError(f"FileCommitter(format) is {line_of!r}, which cannot be called with one tuple", hint=hint)
         return FileWriter(OutputFolder(os.path.abspath(self.folder)), self.format, self.suffix)
 
 

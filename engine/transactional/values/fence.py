@@ -1,11 +1,16 @@
 """Which attempt may write to a map: its fence, the newest attempt that has (docs/decisions/0004, "Fencing")."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any, Final
 
-from engine.errors import UsageError
+from engine.errors import StateDamaged, UsageError
+from engine.topology.values import shorten
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.values import ValueKind, ValuesMismatch, older_transaction, overtaken
+
+RESTORE: Final = "Restore the database from a copy, or give the map a new name and begin anew."
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,8 +27,12 @@ class Fence:
     """Values of an older attempt of the same txid are still being put back."""
 
 
-def fence_of(kind: ValueKind, topology: str, component: str, txid: int, attempt_id: int) -> Fence:
-    """Return the fence that a row of these columns is."""
+def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: Any) -> Fence:
+    """Return the fence that a row of these columns is; raise StateDamaged for what can be none."""
+    numbers_fit = type(txid) is type(attempt_id) is int and min(txid, attempt_id) >= 0
+    if not numbers_fit or not all(type(text) is str for text in (kind, topology, component)):
+        written = f"kind {kind!r}, topology {topology!r}, component {component!r}, txid {txid!r}, attempt {attempt_id!r}"
+        raise StateDamaged(f"the fence of a map of values is damaged: {written}"[:400], hint=RESTORE)
     return Fence(kind, topology, component, TransactionAttempt(txid, attempt_id))
 
 
@@ -89,6 +98,17 @@ def _check_owner(writer: Writer, fence: Fence) -> None:
             f"{writer.where} keeps {fence.kind} values, and is to be given {writer.kind} ones",
             hint=f"Say kind={fence.kind!r}, or give the map another name. With an opaque spout values must be opaque.",
         )
+
+
+def damaged_rows(where: str, attempt: TransactionAttempt, txids: Sequence[Any], keys: Sequence[object]) -> StateDamaged | None:
+    """Return the error for the first key whose txid can be none of a map that has come to this attempt; None where all can."""
+    if not txids or (set(map(type, txids)) == {int} and min(txids) >= 0 and max(txids) <= attempt.txid):
+        return None
+    for txid, key in zip(txids, keys, strict=True):
+        if type(txid) is not int or not 0 <= txid <= attempt.txid:
+            found = f"it is of transaction {shorten(txid)}, and the map has come to {attempt}"
+            return StateDamaged(f"{where}: the value of {shorten(key)} is damaged: {found}", hint=RESTORE)
+    return None
 
 
 def vanished(where: str) -> ValuesMismatch:

@@ -9,7 +9,7 @@ from engine.errors import StateUnavailable
 from engine.state import Patience
 from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Step, Writer, next_step, updated_twice, vanished
+from engine.transactional.values.fence import Step, Writer, damaged_rows, next_step, updated_twice, vanished
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore
 from engine.transactional.values.values import ValueKind
 
@@ -137,6 +137,10 @@ class _Update(Generic[K, V, P]):
                 await self._create()
             elif step is Step.UNDO:
                 await store.undo(fence, self._attempt, self._writer)
+            elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
+                now = await store.fence()
+                if now is None or now.attempt.txid <= self._attempt.txid:  # else a later transaction has come between
+                    raise damage
             else:
                 values, changes = await self._combined(found)
                 if await store.write(fence, self._attempt, changes, self._writer):

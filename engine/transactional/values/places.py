@@ -6,10 +6,11 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import unquote, urlsplit
+from urllib.parse import urlsplit
 
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
+from engine.state.providers import sqlite_path
 from engine.topology import TaskContext
 from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
@@ -145,20 +146,20 @@ def values_at(url: str, name: str) -> ValueMap:
     >>> values_at("sqlite:///counts.db", "words")
     SqliteValues(path=PosixPath('counts.db'), name='words')
     """
-    parts = urlsplit(url)
+    scheme = url.partition(":")[0].lower()
     if url == "memory://":
         return MemoryValues(name)
-    if parts.scheme == "sqlite":
-        path = unquote(parts.path).removeprefix("/")
-        if "://" not in url or parts.netloc or not path or "\0" in path or parts.query or parts.fragment:
+    if scheme == "sqlite":
+        path = sqlite_path(url)
+        if path is None:
             raise StateError(f"{url!r} names no file", hint="Three slashes, then the path: sqlite:///counts.db or sqlite:////var/counts.db")
-        return SqliteValues(Path(path), name)
-    if parts.scheme in ("redis", "rediss"):
+        return SqliteValues(path, name)
+    if scheme in ("redis", "rediss"):
         return RedisValues(url, name)
-    if parts.scheme in ("postgresql", "postgres"):
+    if scheme in ("postgresql", "postgres"):
         return PostgresValues(url, name)
-    close = did_you_mean(parts.scheme, ["memory", "sqlite", "redis", "rediss", "postgresql"])
-    raise StateError(f"values cannot be kept at {parts.scheme}://", hint=f"{close} They can at {EXAMPLES}.".strip())
+    close = did_you_mean(scheme, ["memory", "sqlite", "redis", "rediss", "postgresql"])
+    raise StateError(f"values cannot be kept at {scheme}://", hint=f"{close} They can at {EXAMPLES}.".strip())
 
 
 def check_name(name: object) -> None:

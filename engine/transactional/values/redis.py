@@ -6,6 +6,7 @@ notes its keys in the same step, and whoever replays the txid first puts back wh
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from engine.errors import StateError
@@ -15,7 +16,7 @@ from engine.state.redis.names import values_root
 from engine.state.redis.scripts import SCAN, Arg
 from engine.state.redis.topology import check_server
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer
+from engine.transactional.values.fence import Fence, Writer, fence_of
 from engine.transactional.values.forms import TextForm
 from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, nothing
@@ -61,7 +62,12 @@ class RedisStore(ValueStore):
 
     def _fence_of(self, packed: bytes, *, is_undoing: bool) -> Fence | None:
         kind, topology, component, txid, attempt_id = self._unpacked(packed)
-        return Fence(kind, topology, component, TransactionAttempt(int(txid), int(attempt_id)), is_undoing) if kind else None
+        if not kind:
+            return None
+        try:
+            return replace(fence_of(kind, topology, component, int(txid), int(attempt_id)), is_undoing=is_undoing)
+        except ValueError as error:
+            raise self._unreadable(error) from None
 
     def _unpacked(self, packed: bytes) -> Any:
         try:

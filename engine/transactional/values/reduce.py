@@ -7,7 +7,7 @@ from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from engine.errors import FatalError, UsageError
-from engine.topology import TaskContext, Tuple, Values
+from engine.topology import TaskContext, Tuple, Values, takes
 from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.opened import OpenValues
@@ -142,6 +142,10 @@ class ReduceInto:
         """Return a new committer."""
         if self.value is None and self.reduce is not None:
             raise UsageError("ReduceInto(reduce=...) has nothing to reduce", hint='Name the field: value="amount".')
+        given: object = self.reduce
+        if given is not None and not (callable(given) and takes(given, 2)):
+            hint = "Write reduce=lambda stored, partial: stored + partial, with yours."
+            raise UsageError(f"ReduceInto(reduce) is {given!r}, which cannot be called with two values", hint=hint)
         made: _Reducing = _Counting() if self.value is None else _Reducing()
         made.values = self.values
         made.keyed_by = (self.key,) if isinstance(self.key, str) else self.key

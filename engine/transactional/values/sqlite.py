@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from engine.errors import StateError
 from engine.state import codec_named
-from engine.state.sqlite.file import Schema, SqliteFile
+from engine.state.sqlite.file import Schema, SqliteFile, check_place
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of, may_write
 from engine.transactional.values.forms import SqliteForm
@@ -199,6 +199,7 @@ class SharedFile(SqliteFile):
 
 async def sqlite_store(path: Path, name: str) -> SqliteStore:
     """Return the map of this name in a file, which is made where it is not there; raise StateError."""
+    check_place(path, VALUES)
     while not await (file := SharedFile.of(path)).take():
         pass  # the next one is another
     return SqliteStore(file, name)

@@ -248,6 +248,7 @@ async def test_tasks_and_tests_share_one_spark(spark_child: SparkChild) -> None:
     ("wrong", "says"),
     [
         ({"function": 3}, "function"),
+        ({"function": lambda: None}, "function"),
         ({"schema": "number longg"}, "longg"),
         ({"output_fields": {"default": "x"}}, "output_fields"),
         ({"config": "local"}, "SparkConfig"),

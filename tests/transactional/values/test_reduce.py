@@ -172,6 +172,12 @@ def test_a_reduce_without_a_field_is_refused() -> None:
         ReduceInto(MemoryValues(), key="word", reduce=max).create()
 
 
+@pytest.mark.parametrize("reduce", [7, lambda value: value, lambda: 0])
+def test_a_reduce_that_takes_no_two_values_is_refused(reduce: Any) -> None:
+    with pytest.raises(UsageError, match="cannot be called with two values"):
+        ReduceInto(MemoryValues(), key="word", value="count", reduce=reduce).create()
+
+
 def test_descriptions_are_equal_where_they_mean_the_same(new_map: NewMap) -> None:
     one, other = new_map("words"), new_map("words")
     assert one == other

@@ -11,7 +11,7 @@ import asyncpg
 import pytest
 
 from engine.config import Config
-from engine.errors import StateError, StateUnavailable, UsageError
+from engine.errors import StateDamaged, StateError, StateUnavailable, UsageError
 from engine.state import provider_of
 from engine.transactional.values import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValuesMismatch, values_at
 from tests.servers.process import HOST, free_port
@@ -45,7 +45,7 @@ def test_a_url_chooses_the_database() -> None:
     assert values_at("redis://host", "words") == RedisValues("redis://host", "words")
     assert values_at("postgres://host/db", "words") == PostgresValues("postgres://host/db", "words")
     assert isinstance(values_at("memory://", "words"), MemoryValues)
-    for url in ("sqlite:counts", "sqlite://host/x", "mysql://h", "", "words"):
+    for url in ("sqlite:counts", "sqlite://host/x", "sqlite://[", "mysql://[h", "mysql://h", "", "words"):
         with pytest.raises(StateError) as caught:
             values_at(url, "words")
         assert caught.value.hint
@@ -77,6 +77,9 @@ async def test_a_sqlite_file_of_somebody_else_is_left_alone(tmp_path: Path) -> N
     (tmp_path / "text.db").write_text("no database\n" * 1000)
     assert "no SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
     assert "is not there" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
+    (tmp_path / "loop.db").symlink_to("loop.db")
+    assert "it is a link in a circle" in (await refusal(SqliteValues(tmp_path / "loop.db", "words"))).message
+    assert "is no file" in (await refusal(SqliteValues(tmp_path, "words"))).message
 
 
 async def test_a_reader_makes_nothing(tmp_path: Path, new_database: str) -> None:
@@ -204,3 +207,30 @@ async def test_a_new_map_of_an_old_topology_is_warned_of(caplog: pytest.LogCaptu
     async with opened(MemoryValues("words")) as task:
         await task.update(attempt(57, 1), {"a": 1}, add)
     assert "is new, at 57 (attempt 0.1) of its topology: what came before is not in it" in caplog.text
+
+
+@pytest.mark.guarantee("TX-8")
+@pytest.mark.parametrize(
+    ("statement", "says"),
+    [
+        ("UPDATE words SET txid = 7 WHERE key = 'a'", "the value of 'a' is damaged: it is of transaction 7, and the map has come to 3"),
+        ("UPDATE words SET txid = 'x' WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction 'x'"),
+        ("UPDATE words SET txid = -1 WHERE key = 'b'", "the value of 'b' is damaged: it is of transaction -1"),
+        ("UPDATE stormcell_maps SET txid = 'x'", "the fence of a map of values is damaged: kind '.*', txid 'x', attempt 2"),
+        ("UPDATE stormcell_maps SET attempt = -5", "txid 2, attempt -5"),
+        ("UPDATE stormcell_maps SET topology = x'ff'", "the fence of a map of values is damaged"),
+        ("UPDATE stormcell_maps SET component = x'ff'", "the fence of a map of values is damaged"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["transactional", "opaque"])
+async def test_a_damaged_map_ends_the_run_and_skips_nothing(kind: Any, statement: str, says: str, tmp_path: Path) -> None:
+    """A row of a later transaction than the map's was skipped without a word, batch after batch."""
+    words = SqliteValues(tmp_path / "values.db", "words")
+    async with opened(words) as values:
+        await values.update(attempt(1, 1), {"a": 1, "b": 1}, add, kind=kind)
+        await values.update(attempt(2, 2), {"a": 1}, add, kind=kind)
+    with closing(sqlite3.connect(tmp_path / "values.db", isolation_level=None)) as connection:
+        connection.execute(statement)
+    async with opened(words) as values:
+        with pytest.raises(StateDamaged, match=says):
+            await values.update(attempt(3, 3), {"a": 1, "b": 1, "c": 1}, add, kind=kind)
