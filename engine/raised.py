@@ -1,16 +1,20 @@
-"""Errors of user code as text: the own text of an error, and the places in the user's files that it came from."""
+"""Errors of user code: the own text of one, the places in the user's files that it came from, and one that is no Exception."""
 
+import asyncio
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from engine.errors import EngineError, with_hint
+from engine.errors import EngineError, FatalError, with_hint
+
+_T = TypeVar("_T")
 
 ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
+PROGRAMS_END_HINT: Final = "Components raise Exceptions; BaseException is for what ends a program. FatalError ends the run."
 
 Frames: TypeAlias = Sequence[traceback.FrameSummary]
 _ROOT: Final = Path(__file__).resolve().parents[1].as_posix()
@@ -35,6 +39,16 @@ def raised_text(error: BaseException) -> str:
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)
     return f"{text} ({', from '.join(places)})" if places else text
+
+
+async def without_exits(work: Awaitable[_T]) -> _T:
+    """Await a component's work in an aio_task of its own. Raise FatalError for what is no Exception: it ends the run, not the program."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise FatalError(f"raised {raised_text(error)}, which is not an Exception", hint=PROGRAMS_END_HINT) from error
 
 
 def is_of_user_code(error: BaseException) -> bool:

@@ -13,9 +13,10 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.executor.bolt_collector import CURRENT_CALL, Call
-from engine.executor.ending import end_all, is_cancelled_from_outside, without_exits
+from engine.executor.ending import end_all, is_cancelled_from_outside
 from engine.kernel import StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.raised import without_exits
 from engine.topology import BasicBolt, ComponentSettings, call_kind
 
 if TYPE_CHECKING:
