@@ -14,6 +14,8 @@ _T = TypeVar("_T")
 ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
+MOST_MEMBERS: Final = 3
+"""Errors of one group that are told."""
 PROGRAMS_END_HINT: Final = "Components raise Exceptions; BaseException is for what ends a program. FatalError ends the run."
 
 Frames: TypeAlias = Sequence[traceback.FrameSummary]
@@ -24,13 +26,38 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 
 
 def own_text(error: BaseException) -> str:
-    """Return the text of an error, also where its own `__str__` raises."""
+    """Return the text of an error, with the texts that a group holds; also where its own `__str__` raises."""
     try:
-        return str(error)
+        text = str(error)
     except KeyboardInterrupt:
         raise
     except BaseException as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
-        return f"its text cannot be shown, {type(second).__name__}"
+        text = f"its text cannot be shown, {type(second).__name__}"
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{text}: {_members_text(error)}"
+    return text
+
+
+def _members_text(group: BaseExceptionGroup[BaseException]) -> str:
+    shown, more = members_of(group)
+    texts = [f"{type(each).__name__}: {own_text(each)}".rstrip(": ") for each in shown]
+    return "; ".join((*texts, f"and {more:,} more") if more else texts)
+
+
+def members_of(error: BaseException) -> tuple[list[BaseException], int]:
+    """Return the first errors that a group holds, those of groups in it included, and how many more there are; none of another error."""
+    left = list(reversed(error.exceptions)) if isinstance(error, BaseExceptionGroup) else []
+    found: list[BaseException] = []
+    count = 0
+    while left:
+        member = left.pop()
+        if isinstance(member, BaseExceptionGroup):
+            left.extend(reversed(member.exceptions))
+        else:
+            count += 1
+            if len(found) < MOST_MEMBERS:
+                found.append(member)
+    return found, count - len(found)
 
 
 def raised_text(error: BaseException) -> str:

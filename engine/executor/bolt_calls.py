@@ -178,7 +178,8 @@ class BoltCalls:
         tup = self._tasks.pop(aio_task, None)
         if tup is None:  # its instance died in the same turn, and `end` has dealt with it
             return
-        error = asyncio.CancelledError() if aio_task.cancelled() else aio_task.exception()  # not by `end`: the component's own
+        own = "the call cancelled the asyncio task that runs it"  # not by `end`: the component's own
+        error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
             self._failures.append((error, tup))
         self._came_back()
