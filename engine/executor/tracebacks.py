@@ -21,8 +21,8 @@ def user_traceback(error: BaseException, *, full: bool = False, causes: int = MO
         return text
     text += _members(error, full=full, causes=causes)
     cause, link = error.__cause__, "the cause of"
-    if cause is None and not error.__suppress_context__:
-        cause, link = error.__context__, "while that was handled"
+    if cause is None:
+        cause, link = _handled(error), "while that was handled"
     if cause is None or cause.__traceback__ is None:
         return text
     return f"{user_traceback(cause, full=full, causes=causes - 1)}{_headline(cause)}\n{link}:\n{text}"
@@ -36,6 +36,13 @@ def _members(error: BaseException, *, full: bool, causes: int) -> str:
         lines = f"{user_traceback(member, full=full, causes=causes // 2)}{_headline(member)}".splitlines()
         told.append(f"  sub-exception {number} of {len(members) + more:,}:\n" + "".join(f"    {line}\n" for line in lines))
     return "".join(told) + (f"  and {more:,} more sub-exceptions\n" if more else "")
+
+
+def _handled(error: BaseException) -> BaseException | None:
+    """Return what was being handled by other code than the engine's, which calls a component while it handles an earlier error, too."""
+    handled = None if error.__suppress_context__ else error.__context__
+    frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
+    return handled if frames and owners_of(frames)[0] != ENGINE else None  # its first frame is the one that caught it
 
 
 def _headline(error: BaseException) -> str:

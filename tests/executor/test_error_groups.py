@@ -109,6 +109,26 @@ def test_what_was_being_handled_is_told_unless_the_user_said_from_none(full: boo
     assert '{}["usd"]' not in user_traceback(caught(hides), full=full)
 
 
+def test_an_error_that_the_engine_handles_is_no_context_of_the_next_one() -> None:
+    class Fragile(BasicBolt):
+        on_error = "restart"
+        made = 0
+
+        def prepare(self) -> None:
+            Fragile.made += 1
+            if Fragile.made == 2:
+                raise OSError("no connection")
+
+        def execute(self, tup: Tuple) -> None:
+            if Fragile.made == 1:
+                raise ValueError("first")
+
+    run = play_run(chain(lambda: Numbers(2), Fragile))
+    first, second = run.snapshot().errors
+    assert (first.text, second.text) == ("ValueError: first", "OSError: no connection")
+    assert "first" not in second.traceback
+
+
 def test_notes_are_part_of_the_text() -> None:
     error = ValueError("bad row")
     error.add_note("in line 7 of orders.csv")
