@@ -38,9 +38,14 @@ def own_text(error: BaseException) -> str:
     return text
 
 
+def headline(error: BaseException) -> str:
+    """Return `KeyError: 'usd'`, or `TimeoutError` of an error that says nothing."""
+    return f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
+
+
 def _members_text(group: BaseExceptionGroup[BaseException]) -> str:
     shown, more = members_of(group)
-    texts = [f"{type(each).__name__}: {own_text(each)}".rstrip(": ") for each in shown]
+    texts = [headline(each) for each in shown]
     return "; ".join((*texts, f"and {more:,} more") if more else texts)
 
 

@@ -10,7 +10,7 @@ from engine.clock import Clock
 from engine.errors import EngineError, UsageError, with_hint
 from engine.executor.tracebacks import user_traceback
 from engine.log import TaskLogger
-from engine.raised import members_of, own_text
+from engine.raised import headline, members_of, own_text
 
 LOGGER: Final = logging.getLogger("engine.executor")
 MOST_REPORTS: Final = 5
@@ -147,7 +147,7 @@ def error_text(error: BaseException) -> str:
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
     notes = getattr(error, "__notes__", ())
-    text = f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
+    text = headline(error)
     return shorten("\n".join((text, *(note for note in notes if isinstance(note, str)))) if isinstance(notes, list) else text, 2000)
 
 

@@ -6,7 +6,7 @@ from itertools import groupby
 from typing import Final
 
 from engine.errors import EngineBug, EngineError
-from engine.raised import ENGINE, Frames, members_of, own_text, owners_of
+from engine.raised import ENGINE, Frames, headline, members_of, owners_of
 
 MOST_CAUSES: Final = 10
 
@@ -25,7 +25,7 @@ def user_traceback(error: BaseException, *, full: bool = False, causes: int = MO
         cause, link = _handled(error), "while that was handled"
     if cause is None or cause.__traceback__ is None:
         return text
-    return f"{user_traceback(cause, full=full, causes=causes - 1)}{_headline(cause)}\n{link}:\n{text}"
+    return f"{user_traceback(cause, full=full, causes=causes - 1)}{headline(cause)}\n{link}:\n{text}"
 
 
 def _members(error: BaseException, *, full: bool, causes: int) -> str:
@@ -33,7 +33,7 @@ def _members(error: BaseException, *, full: bool, causes: int) -> str:
     members, more = members_of(error)
     told = []
     for number, member in enumerate(members, 1):
-        lines = f"{user_traceback(member, full=full, causes=causes // 2)}{_headline(member)}".splitlines()
+        lines = f"{user_traceback(member, full=full, causes=causes // 2)}{headline(member)}".splitlines()
         told.append(f"  sub-exception {number} of {len(members) + more:,}:\n" + "".join(f"    {line}\n" for line in lines))
     return "".join(told) + (f"  and {more:,} more sub-exceptions\n" if more else "")
 
@@ -43,10 +43,6 @@ def _handled(error: BaseException) -> BaseException | None:
     handled = None if error.__suppress_context__ else error.__context__
     frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
     return handled if frames and owners_of(frames)[0] != ENGINE else None  # its first frame is the one that caught it
-
-
-def _headline(error: BaseException) -> str:
-    return f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
 
 
 def _is_refusal(error: BaseException) -> bool:
