@@ -347,7 +347,8 @@ class Supervisor:
 
     def _why_ended(self, state: RunState) -> Failure:
         if self.error is not None:
-            return Failure(TASK_DIED, self.error.component_id, self.error.task_id, self.error.message)
+            failure = Failure(TASK_DIED, self.error.component_id, self.error.task_id)
+            return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names the place itself
         return Failure(TASK_DIED, None, None, f"the run ended ({state})")
 
 
