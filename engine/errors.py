@@ -147,10 +147,15 @@ class ComponentError(EngineError):
         self, component_id: str, task_id: int | None, error: BaseException | None, *, message: str | None = None, hint: str | None = None
     ) -> None:
         what = message or ("failed for good" if error is None else f"failed for good: {type(error).__name__}: {error}")
-        super().__init__(f"{component_id!r}{'' if task_id is None else f' (task {task_id})'}: {what}", hint=hint)
         self.component_id = component_id
         self.task_id = task_id
+        super().__init__(f"{self.place}: {what}", hint=hint)
         self.__cause__ = error
+
+    @property
+    def place(self) -> str:
+        """The component and its task, as the message begins with them: `'count' (task 7)`."""
+        return f"{self.component_id!r}" if self.task_id is None else f"{self.component_id!r} (task {self.task_id})"
 
     @property
     def error(self) -> BaseException | None:

@@ -1,16 +1,22 @@
-"""Errors of user code as text: the own text of an error, and the places in the user's files that it came from."""
+"""Errors of user code: the own text of one, the places in the user's files that it came from, and one that is no Exception."""
 
+import asyncio
 import os
 import traceback
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from pathlib import Path
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, TypeVar
 
-from engine.errors import EngineError, with_hint
+from engine.errors import EngineError, FatalError, with_hint
+
+_T = TypeVar("_T")
 
 ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
+MOST_MEMBERS: Final = 3
+"""Errors of one group that are told."""
+PROGRAMS_END_HINT: Final = "Components raise Exceptions; BaseException is for what ends a program. FatalError ends the run."
 
 Frames: TypeAlias = Sequence[traceback.FrameSummary]
 _ROOT: Final = Path(__file__).resolve().parents[1].as_posix()
@@ -20,13 +26,43 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 
 
 def own_text(error: BaseException) -> str:
-    """Return the text of an error, also where its own `__str__` raises."""
+    """Return the text of an error, with the texts that a group holds; also where its own `__str__` raises."""
     try:
-        return str(error)
+        text = str(error)
     except KeyboardInterrupt:
         raise
     except BaseException as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
-        return f"its text cannot be shown, {type(second).__name__}"
+        text = f"its text cannot be shown, {type(second).__name__}"
+    if isinstance(error, BaseExceptionGroup):
+        text = f"{text}: {_members_text(error)}"
+    return text
+
+
+def headline(error: BaseException) -> str:
+    """Return `KeyError: 'usd'`, or `TimeoutError` of an error that says nothing."""
+    return f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
+
+
+def _members_text(group: BaseExceptionGroup[BaseException]) -> str:
+    shown, more = members_of(group)
+    texts = [headline(each) for each in shown]
+    return "; ".join((*texts, f"and {more:,} more") if more else texts)
+
+
+def members_of(error: BaseException) -> tuple[list[BaseException], int]:
+    """Return the first errors that a group holds, those of groups in it included, and how many more there are; none of another error."""
+    left = list(reversed(error.exceptions)) if isinstance(error, BaseExceptionGroup) else []
+    found: list[BaseException] = []
+    count = 0
+    while left:
+        member = left.pop()
+        if isinstance(member, BaseExceptionGroup):
+            left.extend(reversed(member.exceptions))
+        else:
+            count += 1
+            if len(found) < MOST_MEMBERS:
+                found.append(member)
+    return found, count - len(found)
 
 
 def raised_text(error: BaseException) -> str:
@@ -35,6 +71,16 @@ def raised_text(error: BaseException) -> str:
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)
     return f"{text} ({', from '.join(places)})" if places else text
+
+
+async def without_exits(work: Awaitable[_T]) -> _T:
+    """Await a component's work in an aio_task of its own. Raise FatalError for what is no Exception: it ends the run, not the program."""
+    try:
+        return await work
+    except (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
+        raise
+    except BaseException as error:
+        raise FatalError(f"raised {raised_text(error)}, which is not an Exception", hint=PROGRAMS_END_HINT) from error
 
 
 def is_of_user_code(error: BaseException) -> bool:

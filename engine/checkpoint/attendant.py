@@ -11,7 +11,7 @@ from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
-from engine.raised import raised_text
+from engine.raised import own_text, raised_text
 from engine.state import LayeredState, StatePlace
 from engine.topology import TaskContext, Tuple
 from engine.topology.task_port import BoltAttendant, BoltPort
@@ -156,7 +156,7 @@ class StateKeeper(BarrierForwarder):
         try:
             await self._checkpoints.patiently(state.write_frozen)
         except Exception as error:  # noqa: BLE001 - raised by `on_control`, since background work may raise without a death
-            told = with_hint(error.message, error.hint) if isinstance(error, StateError) else str(error)
+            told = with_hint(error.message, error.hint) if isinstance(error, StateError) else own_text(error)
             failure = self._failure(ERROR, told)
             self._checkpoints.note_cause(failure)
             self._unwritten = error

@@ -29,7 +29,7 @@ from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
 from engine.state import Ledger, provider_of
-from engine.topology import InletHandle, RunPreparation, Topology, config_of_run, validate_run
+from engine.topology import CallKind, InletHandle, RunPreparation, Topology, call_kind, config_of_run, takes, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.cluster")
@@ -104,9 +104,9 @@ class Run:
         return self
 
     async def _begin_prepared(self, preparation: RunPreparation, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
-        running = await preparation.open()
-        self._preparation = preparation
         try:
+            running = await preparation.open()
+            self._preparation = preparation
             await self._begin(running, random, loop)
         except BaseException:
             await preparation.close()
@@ -173,8 +173,11 @@ class Run:
         """Have callback called once, on the loop's thread, when the run ends; at once where it has ended.
 
         It gets the ComponentError of a run that fails, before its components are closed; None when a run has completed, drained or
-        stopped. May be called before the run is entered. An exception of the callback is logged.
+        stopped. May be called before the run is entered. An exception of the callback is logged. UsageError for what is no plain function.
         """
+        if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
+            hint = "Write def ended(error): ...; a coroutine it may start by asyncio.create_task()."
+            raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
         if self._supervisor is None:
             self._on_end.append(callback)
         else:

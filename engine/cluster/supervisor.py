@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import inspect
 import logging
 from collections import Counter
 from collections.abc import Callable
@@ -216,9 +217,14 @@ class Supervisor:
 
     def _call_back(self, callback: Callable[[ComponentError | None], None]) -> None:
         try:
-            callback(self.error)
+            returned: object = callback(self.error)  # type: ignore[func-returns-value]
         except Exception as error:
+            _forget_context(error, self.error)
             LOGGER.error("a callback of on_end raised", exc_info=error)
+        else:
+            if inspect.iscoroutine(returned):
+                returned.close()
+                LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits: start it by asyncio.create_task()")
 
     @property
     def is_abandoned(self) -> bool:
@@ -341,5 +347,14 @@ class Supervisor:
 
     def _why_ended(self, state: RunState) -> Failure:
         if self.error is not None:
-            return Failure(TASK_DIED, self.error.component_id, self.error.task_id, self.error.message)
+            failure = Failure(TASK_DIED, self.error.component_id, self.error.task_id)
+            return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names the place itself
         return Failure(TASK_DIED, None, None, f"the run ended ({state})")
+
+
+def _forget_context(error: BaseException, context: BaseException | None) -> None:
+    """Let go of an error that was only being handled while a callback was called: it is told elsewhere, and is no cause."""
+    inner = error
+    while inner.__context__ is not None and inner.__context__ is not context:
+        inner = inner.__context__
+    inner.__context__ = None

@@ -13,9 +13,10 @@ from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
 from engine.executor.bolt_collector import CURRENT_CALL, Call
-from engine.executor.ending import end_all, is_cancelled_from_outside, without_exits
+from engine.executor.ending import end_all, is_cancelled_from_outside
 from engine.kernel import StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
+from engine.raised import without_exits
 from engine.topology import BasicBolt, ComponentSettings, call_kind
 
 if TYPE_CHECKING:
@@ -177,7 +178,8 @@ class BoltCalls:
         tup = self._tasks.pop(aio_task, None)
         if tup is None:  # its instance died in the same turn, and `end` has dealt with it
             return
-        error = asyncio.CancelledError() if aio_task.cancelled() else aio_task.exception()  # not by `end`: the component's own
+        own = "the call cancelled the asyncio task that runs it"  # not by `end`: the component's own
+        error = asyncio.CancelledError(own) if aio_task.cancelled() else aio_task.exception()
         if error is not None:
             self._failures.append((error, tup))
         self._came_back()

@@ -27,6 +27,10 @@ class ExecutorBoltPort:
     def run(self) -> RunPort:
         return self._executor.around.port
 
+    @property
+    def is_ending(self) -> bool:
+        return self._executor.is_ending
+
     def hold(self, source_task: int) -> None:
         self._executor.core.hold(source_task)
 

@@ -1,18 +1,14 @@
 """Ending what a component has running: within a bound, and with every error told."""
 
 import asyncio
-from collections.abc import Awaitable, Coroutine, Iterable
+from collections.abc import Coroutine, Iterable
 from contextlib import suppress
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from engine.errors import FatalError
-from engine.raised import raised_text
+from engine.raised import without_exits
 
-_T = TypeVar("_T")
 CLOSE_TIMEOUT_SECS: Final = 30.0
 """What `close`, `cleanup` and cancelled work of a component get to end."""
-
-PROGRAMS_END_HINT: Final = "Components raise Exceptions; BaseException is for what ends a program. FatalError ends the run."
 
 _SECOND_CANCEL_SECS: Final = 1.0
 
@@ -52,16 +48,6 @@ async def end_in_time(coroutine: Coroutine[Any, Any, None], secs: float) -> bool
     if not aio_task.cancelled() and (error := aio_task.exception()) is not None:
         raise error
     raise TimeoutError
-
-
-async def without_exits(work: Awaitable[_T]) -> _T:
-    """Await a component's work in an aio_task of its own. Raise FatalError for what is no Exception: it ends the run, not the program."""
-    try:
-        return await work
-    except (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
-        raise
-    except BaseException as error:
-        raise FatalError(f"raised {raised_text(error)}, which is not an Exception", hint=PROGRAMS_END_HINT) from error
 
 
 def is_cancelled_from_outside() -> bool:

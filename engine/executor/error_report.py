@@ -10,7 +10,7 @@ from engine.clock import Clock
 from engine.errors import EngineError, UsageError, with_hint
 from engine.executor.tracebacks import user_traceback
 from engine.log import TaskLogger
-from engine.raised import own_text
+from engine.raised import headline, members_of, own_text
 
 LOGGER: Final = logging.getLogger("engine.executor")
 MOST_REPORTS: Final = 5
@@ -138,14 +138,17 @@ def _kind_of(error: BaseException, next_step: str) -> _Kind:
         return type(error), error_text(error), 0, next_step
     while last.tb_next is not None:
         last = last.tb_next
-    return type(error), last.tb_frame.f_code.co_filename, last.tb_lineno, next_step
+    members = [_kind_of(member, "")[:3] for member in members_of(error)[0]]  # a TaskGroup raises at one line, whatever it holds
+    return type(error), last.tb_frame.f_code.co_filename + (str(members) if members else ""), last.tb_lineno, next_step
 
 
 def error_text(error: BaseException) -> str:
-    """Return `KeyError: 'word'`, with the hint of an error of the engine."""
+    """Return `KeyError: 'word'`, with its notes, or with the hint of an error of the engine."""
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
-    return shorten(f"{type(error).__name__}: {own_text(error)}".rstrip(": "), 2000)
+    notes = getattr(error, "__notes__", ())
+    text = headline(error)
+    return shorten("\n".join((text, *(note for note in notes if isinstance(note, str)))) if isinstance(notes, list) else text, 2000)
 
 
 def failure_text(error: BaseException) -> str | None:

@@ -10,7 +10,6 @@ from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError,
 from engine.executor.doorbell import Doorbell
 from engine.executor.ending import (
     CLOSE_TIMEOUT_SECS,
-    PROGRAMS_END_HINT,
     cancellations_of_task,
     end_all,
     end_in_time,
@@ -24,7 +23,7 @@ from engine.executor.slow_calls import SlowCalls
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.executor.task_context import BackgroundTasks, ExecutorContext
 from engine.kernel import TaskCore, Tuple
-from engine.raised import raised_text
+from engine.raised import PROGRAMS_END_HINT, raised_text
 from engine.topology import ComponentSpec
 
 ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
@@ -191,6 +190,11 @@ class Executor(ABC):
     def _serves(self) -> bool:
         """True while the instance is to go on."""
         return not self.core.closing and self._killed is None and self._ailing is None
+
+    @property
+    def is_ending(self) -> bool:
+        """True while the instance is being taken out of service."""
+        return self.core.closing or self._is_retiring or self.around.is_abandoned()
 
     @abstractmethod
     async def _serve(self) -> None:

@@ -7,10 +7,11 @@ from typing import Any, cast
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
-from engine.executor.ending import end_all, without_exits
+from engine.executor.ending import end_all
 from engine.executor.surroundings import RunSurroundings, TaskPlace
 from engine.metrics import TaskLabels
 from engine.names import DEFAULT_STREAM, did_you_mean
+from engine.raised import without_exits
 from engine.topology import ComponentSpec
 from engine.topology.context import UserCounter, UserGauge, UserHistogram
 

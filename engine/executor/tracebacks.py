@@ -6,22 +6,43 @@ from itertools import groupby
 from typing import Final
 
 from engine.errors import EngineBug, EngineError
-from engine.raised import ENGINE, Frames, owners_of
+from engine.raised import ENGINE, Frames, headline, members_of, owners_of
 
 MOST_CAUSES: Final = 10
 
 
 def user_traceback(error: BaseException, *, full: bool = False, causes: int = MOST_CAUSES) -> str:
-    """Return the traceback of an error and of its causes, empty where there is none.
+    """Return the traceback of an error, of what it holds, and of its causes; empty where there is none.
 
     Leaves out the engine's frames at its top, and, where the engine refused a call, those below that call. full: fold no frame.
     """
     text = _listed(list(traceback.extract_tb(error.__traceback__)), full=full, refused=_is_refusal(error))
-    cause = error.__cause__
-    if causes and cause is not None and cause.__traceback__ is not None and not isinstance(error, EngineError):
-        told = "".join(traceback.format_exception_only(type(cause), cause)).rstrip()
-        text = f"{user_traceback(cause, full=full, causes=causes - 1)}{told}\nthe cause of:\n{text}"
-    return text
+    if not causes or isinstance(error, EngineError):
+        return text
+    text += _members(error, full=full, causes=causes)
+    cause, link = error.__cause__, "the cause of"
+    if cause is None:
+        cause, link = _handled(error), "while that was handled"
+    if cause is None or cause.__traceback__ is None:
+        return text
+    return f"{user_traceback(cause, full=full, causes=causes - 1)}{headline(cause)}\n{link}:\n{text}"
+
+
+def _members(error: BaseException, *, full: bool, causes: int) -> str:
+    """Return what a group of exceptions holds: the frames there are the user's, and the cause."""
+    members, more = members_of(error)
+    told = []
+    for number, member in enumerate(members, 1):
+        lines = f"{user_traceback(member, full=full, causes=causes // 2)}{headline(member)}".splitlines()
+        told.append(f"  sub-exception {number} of {len(members) + more:,}:\n" + "".join(f"    {line}\n" for line in lines))
+    return "".join(told) + (f"  and {more:,} more sub-exceptions\n" if more else "")
+
+
+def _handled(error: BaseException) -> BaseException | None:
+    """Return what was being handled by other code than the engine's, which calls a component while it handles an earlier error, too."""
+    handled = None if error.__suppress_context__ else error.__context__
+    frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
+    return handled if frames and owners_of(frames)[0] != ENGINE else None  # its first frame is the one that caught it
 
 
 def _is_refusal(error: BaseException) -> bool:

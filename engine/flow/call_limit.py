@@ -13,6 +13,7 @@ from engine.errors import FatalError
 from engine.flow.pack import Records
 from engine.kernel import StepTimer
 from engine.log import TaskLogger
+from engine.raised import without_exits
 from engine.topology import TaskContext
 
 LOOKS: Final = 8
@@ -104,7 +105,7 @@ class CallLimit:
             )
 
     async def _steps(self, work: Coroutine[Any, Any, None]) -> None:
-        await self._timed(work)
+        await self._timed(without_exits(work))
 
     async def _finish(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> None:
         slice_secs = None if math.isinf(self.secs) else self.secs / LOOKS
@@ -121,6 +122,8 @@ class CallLimit:
             if not await self._end(call, working, cancels=cancels):
                 self._logger.warning("%s: a call of process() runs on though its instance has ended.", self._where)
             raise
+        if working.cancelled():
+            raise asyncio.CancelledError("process() cancelled the asyncio task that runs it")
         working.result()
 
     async def _overdue(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> TimeoutError:

@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
 from engine.kernel import DonePrefix
+from engine.raised import headline
 from engine.state import Ledger, Patience
 from engine.topology import TaskContext
 
@@ -113,7 +114,7 @@ class PositionKeeper:
             ) from error
         except Exception as error:  # under on_error="fail" the run would wait for ever for a position that nobody writes any more
             raise FatalError(
-                f"{self._where}: its position {position!r} cannot be kept: {type(error).__name__}: {error}",
+                f"{self._where}: its position {position!r} cannot be kept: {headline(error)}",
                 hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
             ) from error
         self.position, self.recorded = position, done

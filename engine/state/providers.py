@@ -9,7 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from engine.errors import EngineError, StateError, StateProviderError
 from engine.names import did_you_mean
-from engine.raised import raised_text, user_places
+from engine.raised import headline, raised_text, user_places
 from engine.state.api import StateProvider
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeeper://host:2181/path, or yours: package.module:function?url"
@@ -117,7 +117,7 @@ def _own(text: str) -> StateProvider:
     try:
         made = getattr(importlib.import_module(module_name), name)
     except Exception as error:  # the user's module may raise anything
-        raise StateError(f"state_provider={text!r} cannot be loaded: {type(error).__name__}: {error}", hint=how) from error
+        raise StateError(f"state_provider={text!r} cannot be loaded: {headline(error)}", hint=how) from error
     if not callable(made):
         raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint=how)
     try:

@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
+from engine.raised import headline
 from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments, takes
 from engine.topology.fields import Fields
 from engine.topology.settings import check_count
@@ -113,7 +114,7 @@ class _FromGenerator(Spout, Generic[Source]):
             self.ack(message_id)
             self.collector.report_error(error)
             if self._options.on_give_up is not None:
-                self._give_up(row, Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}"))
+                self._give_up(row, Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
 
     def ack(self, message_id: object) -> None:
         """Forget a tree that is done."""
@@ -158,10 +159,10 @@ class _FromGenerator(Spout, Generic[Source]):
             return
         self._ended = True
         hint = "Catch the error inside the generator, or declare it @spout(..., restartable=True) if it may start from its beginning."
-        text = str(error)
+        text = headline(error)
         if isinstance(error, UsageError):
-            text, hint = error.message, error.hint or hint
-        raise GeneratorBroken(f"spout function {self._name}() cannot go on: {type(error).__name__}: {text}", hint=hint) from error
+            text, hint = f"{type(error).__name__}: {error.message}", error.hint or hint
+        raise GeneratorBroken(f"spout function {self._name}() cannot go on: {text}", hint=hint) from error
 
 
 class GeneratorSpout(_FromGenerator[Iterable[Values]]):

@@ -5,6 +5,7 @@ from collections import deque
 from typing import Final, cast
 
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
+from engine.raised import headline
 from engine.topology.fields import Fields
 from engine.topology.settings import check_count
 from engine.topology.spout import Spout, SpoutExhausted
@@ -188,7 +189,7 @@ class Inlet(Spout):
         except UsageError as error:
             send.settle(error)
         except BaseException as error:
-            failure = Failure(ERROR, self.context.component_id, self.context.task_id, f"{type(error).__name__}: {error}")
+            failure = Failure(ERROR, self.context.component_id, self.context.task_id, headline(error))
             send.settle(TupleFailed(failure))
             raise
         else:

@@ -92,6 +92,10 @@ class BoltPort(Protocol):
     def run(self) -> RunPort:
         """The run's port."""
 
+    @property
+    def is_ending(self) -> bool:
+        """True while the instance is being taken out of service: the engine cancels what it has running."""
+
     def hold(self, source_task: int) -> None:
         """Put aside, in order and outside the bound, what that task sends; that task alone is stopped."""
 

@@ -89,7 +89,9 @@ class BatchHost(Host):
             result = instance.cleanup()
             if result is not None:
                 await result
-        except Exception as error:  # noqa: BLE001 - the user's own, and its batch is over
+        except BaseException as error:  # the user's own, and its batch is over: SystemExit, too, is to end no program
+            if isinstance(error, KeyboardInterrupt) or _is_cancelled():
+                raise
             self.port.report(error, "nothing: the attempt is over")
 
     # Calls that wait
@@ -136,7 +138,9 @@ class BatchHost(Host):
                         await asyncio.sleep(0)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
+                if self.port.is_ending or self._runners.get(hosted) is not asyncio.current_task():
+                    raise  # `_end_instance`, or the end of this task, has cancelled it
+                error = asyncio.CancelledError(f"{type(hosted.instance).__name__} cancelled the asyncio task that runs it")
             self._runners.pop(hosted, None)
             if hosted.attempt in self._hosted:
                 self._fail_by(hosted, error)

@@ -10,9 +10,8 @@ from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.topology import Bolt, ComponentSpec, Tuple
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.batches import Order
-from engine.transactional.host import EmitterCollector, call_timeout, failure_text, wrong_emit
+from engine.transactional.host import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit
 from engine.transactional.kinds import ShareEmitter, emitter_of, share_emitter
 from engine.transactional.spouts import AnySpout
 
@@ -90,9 +89,9 @@ class EmitterHost(Bolt, BoltPortUser):
             await result
 
     def _failure_by(self, error: BaseException, attempt: TransactionAttempt) -> Failure:
-        if not isinstance(error, FailedBatch) or error.report:
+        if not isinstance(error, REFUSALS) or error.report:
             self.port.report(error, f"batch {attempt} fails, and is tried again")
-        reason: Any = FAILED if isinstance(error, FailedBatch) else ERROR
+        reason: Any = FAILED if isinstance(error, REFUSALS) else ERROR
         return Failure(reason, self.context.component_id, self.context.task_id, failure_text(error))
 
     async def cleanup(self) -> None:

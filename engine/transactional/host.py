@@ -12,13 +12,15 @@ from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalE
 from engine.kernel import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter
 from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.raised import own_text
-from engine.topology import Bolt, ComponentSpec, Fields, Tuple, wrong_values
+from engine.topology import Bolt, ComponentSpec, FailTuple, Fields, Tuple, wrong_values
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
 
 REPORT_FIELDS: Final = Fields("attempt", "counts")
 ATTEMPT_FIELD: Final = "attempt"
+REFUSALS: Final = (FailedBatch, FailTuple)
+"""Raised on purpose: they fail the batch without an error report, unless they ask for one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,11 +210,10 @@ class Host(Bolt, BoltPortUser):
             raise error
         if hosted.failure is not None:  # of a call that was under way when another one failed
             return
-        quiet = isinstance(error, FailedBatch) and not error.report
-        if not quiet:
+        if not isinstance(error, REFUSALS) or error.report:
             self.port.report(error, f"batch {hosted.attempt} fails, and is tried again", tup)
-        if isinstance(error, FailedBatch):
-            self._fail(hosted, self._failure(FAILED, str(error) or None))
+        if isinstance(error, REFUSALS):
+            self._fail(hosted, self._failure(FAILED, own_text(error) or None))
         else:
             self._fail(hosted, self._failure(ERROR, failure_text(error)))
 

@@ -3,6 +3,7 @@
 import asyncio
 from typing import Any
 
+from engine.raised import without_exits
 from engine.topology import TaskContext
 
 
@@ -26,7 +27,7 @@ class OpenResources:
 
     async def _open(self, resource: Any) -> Any:
         try:
-            return await resource.open(self._context)
+            return await without_exits(resource.open(self._context))
         except BaseException:
             self._opened.pop(resource, None)
             raise

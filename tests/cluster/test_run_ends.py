@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
+import traceback
 from typing import Any
 
 import pytest
 
 import engine
-from engine import Bolt, ComponentError, Tuple
+from engine import Bolt, ComponentError, Tuple, UsageError
 from tests.cluster.ends import CLOSING_SECS, Raises, RaisesOwn, breaks, entered, fatal_topology
 from tests.executor.stage import Endless, LogLines, Numbers, Sink, chain, failing, loop, play, running
 
@@ -174,6 +175,59 @@ def test_a_callback_that_raises_is_logged_and_disturbs_nobody() -> None:
     lines = [record for record in log.records if record.levelno == logging.ERROR and "on_end" in record.getMessage()]
     assert len(lines) == 2
     assert all(record.exc_info and isinstance(record.exc_info[1], KeyError) for record in lines)
+
+
+def test_a_callback_that_raises_is_logged_without_the_error_that_ended_the_run() -> None:
+    def raises(error: ComponentError | None) -> None:
+        try:
+            {}["mail"]
+        except KeyError:
+            raise OSError("no mail server")  # noqa: B904 - forgotten by many
+
+    async def main() -> None:
+        async with failing(entered(fatal_topology())) as run:
+            run.on_end(raises)
+            await run.completed()
+
+    with LogLines() as log:
+        play(main)
+    [line] = [record for record in log.records if "on_end" in record.getMessage()]
+    assert line.exc_info
+    text = "".join(traceback.format_exception(line.exc_info[1]))
+    assert "'mail'" in text
+    assert "the licence has expired" not in text
+
+
+async def told_later(error: ComponentError | None) -> None:
+    raise AssertionError("nobody awaits it")
+
+
+@pytest.mark.parametrize("callback", [None, 5, told_later, lambda: None], ids=["None", "5", "async", "no parameter"])
+@pytest.mark.parametrize("when", ["before", "running"])
+def test_a_callback_that_cannot_be_called_is_refused(callback: Any, when: str) -> None:
+    async def main() -> None:
+        run = engine.run(chain(lambda: Numbers(1), Sink))
+        if when == "before":
+            with pytest.raises(UsageError, match=r"on_end\(\) takes a plain function of one argument"):
+                run.on_end(callback)
+        else:
+            async with run:
+                with pytest.raises(UsageError, match=r"on_end\(\) takes a plain function of one argument"):
+                    run.on_end(callback)
+
+    play(main)
+
+
+def test_a_callback_that_returns_a_coroutine_is_logged() -> None:
+    async def main() -> None:
+        async with failing(entered(fatal_topology())) as run:
+            run.on_end(lambda error: told_later(error))
+            await run.completed()
+
+    with LogLines() as log:
+        play(main)
+    [line] = [record.getMessage() for record in log.records if "on_end" in record.getMessage()]
+    assert "returned a coroutine, which nobody awaits" in line
 
 
 @pytest.mark.parametrize("ending", ["complete", "drain", "stop", "leave"])

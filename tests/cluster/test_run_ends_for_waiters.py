@@ -173,3 +173,18 @@ def test_a_send_from_a_callback_of_the_end_raises_run_ended() -> None:
         assert first.exception() is not None
 
     play(main)
+
+
+def test_a_sender_is_told_the_place_once() -> None:
+    class Ends(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            raise engine.FatalError("the licence has expired")
+
+    async def main() -> None:
+        async with failing(entered(chain(lambda: Inlet("number"), Ends))) as run:
+            with pytest.raises(RunEnded) as caught:
+                await run.inlet("source").send((1,))
+            assert caught.value.message == "the run of this inlet has ended: 'bolt1' (task 2) died: the licence has expired"
+            assert (caught.value.failure.component_id, caught.value.failure.task_id) == ("bolt1", 2)
+
+    play(main)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import Config, Run
-from engine.errors import ComponentError, StateError
+from engine.errors import ComponentError, StateError, TopologyError
 from engine.transactional import FailedBatch
 from engine.transactional.batches import Record
 from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
@@ -39,6 +39,25 @@ def test_a_run_that_was_complete_is_not_repeated_and_goes_on_with_what_is_new(tm
     assert store.txids == [1, 2, 3, 4, 5]
     assert again.initialized == [4, 5]
     assert [attempt.epoch for attempt, _ in store.commits] == [1, 1, 1, 2, 2]
+
+
+@pytest.mark.guarantee("RUN-5")
+def test_a_start_that_is_refused_lets_go_of_the_store(tmp_path: Path) -> None:
+    class Flaky(Batches):
+        made = 0
+
+        def emitter(self) -> Any:
+            self.made += 1
+            if self.made == 1:
+                raise OSError("no such file")
+            return super().emitter()
+
+    store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
+    topology = summing(Flaky(FIVE), store)
+    with pytest.raises(TopologyError, match="no such file"):
+        play(topology, config=config)
+    play(topology, config=config)
+    assert store.txids == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.guarantee("TX-9", "TX-7")
