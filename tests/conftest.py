@@ -1,5 +1,9 @@
 """What all tests share: the profiles of hypothesis, and the fixtures of the servers, one of each for the whole session."""
 
+import sys
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = [
@@ -12,3 +16,11 @@ pytest_plugins = [
 # No deadline: the machines that run this are slow and shared. The blob replays a failure that CI found.
 settings.register_profile("default", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("default")
+
+
+@pytest.fixture(autouse=True)
+def _same_path() -> Iterator[None]:
+    """Leave no folder of a test's topology file on sys.path: its modules would hide others from every process that is started later."""
+    folders = list(sys.path)
+    yield
+    sys.path[:] = folders

@@ -6,11 +6,14 @@ import signal
 import socket
 import sys
 import threading
+import traceback
 from typing import Any, Final
 
+from engine.raised import raised_text
 from spark_bridge.session.child.calling import Call
 from spark_bridge.session.child.link import Link
 from spark_bridge.session.child.opened import Opened, Refused, open_session
+from spark_bridge.session.wire import Refusal
 
 JVM_SECS: Final = 5.0
 """How long the JVM has to end by itself."""
@@ -45,6 +48,11 @@ class Server:
             opened = open_session(settings, self._folder)
         except Refused as refused:
             self._link.send("refused", 0, refused.refusal)
+            os._exit(1)
+        except BaseException as error:  # noqa: BLE001 - without an answer the engine's process would wait until its time is over
+            traceback.print_exc()
+            hint = "Its traceback is in the log."
+            self._link.send("refused", 0, Refusal(False, f"its session could not be opened: {raised_text(error)}", hint, shows_log=True))
             os._exit(1)
         self._opened = opened
         threading.Thread(target=self._watch, args=(opened,), daemon=True).start()

@@ -1,8 +1,10 @@
 """A session by the kind of its master, and why there is none."""
 
 import os
+import traceback
 from typing import Any, Protocol
 
+from engine.raised import raised_text
 from spark_bridge.session import wire
 
 
@@ -40,8 +42,13 @@ def open_session(settings: dict[str, Any], folder: str) -> Opened:
     """Return a session; raise Refused."""
     try:
         import pyspark  # noqa: F401 - here, where its absence can be told
-    except ImportError as error:
+    except ModuleNotFoundError as error:
         raise Refused(wire.Refusal(False, f"pyspark cannot be imported: {error}", "pip install 'stormcell[spark]'")) from error
+    except Exception as error:  # it is there, and something in it does not load
+        traceback.print_exc()
+        hint = "Its traceback is in the log. Look for a broken installation, or for a module of yours that hides another one."
+        text = f"pyspark is there, and cannot be imported: {raised_text(error)}"
+        raise Refused(wire.Refusal(False, text, hint, shows_log=True)) from error
     for path in (*settings["jars"], *settings["py_files"]):
         if "://" not in path and not os.path.exists(path):
             raise Refused(wire.Refusal(False, f"there is no file {path!r}", "Correct jars= or py_files= of SparkConfig."))

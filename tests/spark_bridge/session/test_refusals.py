@@ -39,6 +39,17 @@ async def test_no_pyspark() -> None:
     assert "stormcell[spark]" in str(error)
 
 
+async def test_a_module_of_the_users_that_hides_one_of_pythons(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "numbers.py").write_text("from decimal import Decimal\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    error = await refusal(SparkConfig())
+    assert isinstance(error, SparkMissing)
+    assert "pyspark is there, and cannot be imported: " in str(error)
+    assert f'File "{tmp_path}/numbers.py", line 1' in str(error)
+    assert "a module of yours that hides another one" in str(error)
+    assert "pip install" not in str(error)
+
+
 async def test_no_java(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
