@@ -1,14 +1,15 @@
 """When the offsets of a spout's partitions are committed, and what of a commit that fails (KS-1, KS-2)."""
 
 import asyncio
+from collections.abc import Collection, Iterable
 from typing import Final
 
 from aiokafka import errors
 
 from engine.kafka import client_errors
 from engine.kafka.consumer_link import Batches, ConsumerLink
-from engine.kafka.offset_manager import Commit, PartitionId
-from engine.kafka.partitions import Partitions
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.partitions import Partitions, commits_of
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble, Patience, Report
 from engine.topology import TaskContext
@@ -55,12 +56,22 @@ class Committing:
             self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint=hint))
         link.resume([manager.partition for manager in self._partitions.to_resume()])
 
+    async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """Have the broker know where these begin, before any record of them is emitted; raises what a commit raises."""
+        async with self._lock:
+            for commit in (await self._commit_of(managers, link)).values():
+                commit.manager.note_committed(commit)
+
     async def _commit(self, link: ConsumerLink) -> None:
+        self._partitions.note_committed(await self._commit_of(self._partitions, link))
+
+    async def _commit_of(self, managers: Iterable[OffsetManager], link: ConsumerLink) -> dict[PartitionId, Commit]:
+        """Commit what there is to commit of these, and return it."""
         carries_set = self._config.carries_acked_set
         while True:
-            commits: dict[PartitionId, Commit] = self._partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
+            commits = commits_of(managers, self._topology, self._metadata_bytes, carries_set=carries_set)
             if not commits:
-                return
+                return {}
             try:
                 await link.commit(commits, self._partitions.membership)
             except errors.OffsetMetadataTooLargeError:
@@ -68,9 +79,8 @@ class Committing:
                     raise
                 self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > _LEAST_METADATA_BYTES else 0
                 continue
-            self._partitions.note_committed(commits)
             self._left_out.add(sum(one.left_out for one in commits.values()))
-            return
+            return commits
 
     async def commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
         """At most once: have the broker know that these are read, before any of them is emitted; return what may be.
