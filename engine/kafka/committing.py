@@ -1,7 +1,7 @@
 """When the offsets of a spout's partitions are committed, and what of a commit that fails (KS-1, KS-2)."""
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from aiokafka import errors
@@ -14,6 +14,8 @@ from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble, Patience, Report
 from engine.topology import TaskContext
 
+MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
+"""A broker keeps what one request commits as one batch, which may have 1 MB unless its message.max.bytes says otherwise."""
 _LEAST_METADATA_BYTES: Final = 128
 
 
@@ -72,8 +74,10 @@ class Committing:
             commits = commits_of(managers, self._topology, self._metadata_bytes, carries_set=carries_set)
             if not commits:
                 return {}
+            membership = self._partitions.membership
             try:
-                await link.commit(commits, self._partitions.membership)
+                for some in _requests(commits):
+                    await link.commit(some, membership)
             except errors.OffsetMetadataTooLargeError:
                 if self._metadata_bytes == 0:
                     raise
@@ -104,3 +108,15 @@ class Committing:
                 await patience.bear(error, "a commit")
         link.reread({at: owned[at].position for at in batches if at in owned})
         return {}
+
+
+def _requests(commits: Mapping[PartitionId, Commit]) -> Iterator[dict[PartitionId, Commit]]:
+    """Yield commits in requests that a broker can keep."""
+    some, size = dict[PartitionId, Commit](), 0
+    for partition, commit in commits.items():
+        if some and size + len(commit.metadata) > MOST_METADATA_BYTES_PER_REQUEST:
+            yield some
+            some, size = {}, 0
+        some[partition] = commit
+        size += len(commit.metadata)
+    yield some
