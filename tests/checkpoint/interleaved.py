@@ -155,6 +155,8 @@ class Play:
         self.late: list[Callable[[], Awaitable[Any]]] = []
         self.arrived = 0
         self._idle = 0
+        self._unanswered: list[Call] = []
+        """Those of dead processes: who waits for them is kept until the end of the play."""
 
     async def live(self, runs: "list[tuple[Process, Coroutine[Any, Any, None]]]", most_turns: int) -> None:
         """Have processes live, at once, for so many turns at most: then they are dead, and what they have asked for may arrive later."""
@@ -168,6 +170,7 @@ class Play:
             process.is_dead = True
         if self._arrives_late:
             self.late += [call.make for call in self.calls if self._draws.random() < 0.7]
+        self._unanswered += self.calls
         self.calls.clear()
         for task in tasks:
             if task.done():
