@@ -1,18 +1,21 @@
 """When the offsets of a spout's partitions are committed, and what of a commit that fails (KS-1, KS-2)."""
 
 import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Final
 
 from aiokafka import errors
 
 from engine.kafka import client_errors
 from engine.kafka.consumer_link import Batches, ConsumerLink
-from engine.kafka.offset_manager import Commit, PartitionId
-from engine.kafka.partitions import Partitions
+from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.partitions import Partitions, commits_of
 from engine.kafka.spout_config import KafkaSpoutConfig
 from engine.kafka.trouble import KafkaTrouble, Patience, Report
 from engine.topology import TaskContext
 
+MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
+"""A broker keeps what one request commits as one batch, which may have 1 MB unless its message.max.bytes says otherwise."""
 _LEAST_METADATA_BYTES: Final = 128
 
 
@@ -55,22 +58,33 @@ class Committing:
             self._report(KafkaTrouble(f"a commit failed: {client_errors.describe(error)}", hint=hint))
         link.resume([manager.partition for manager in self._partitions.to_resume()])
 
+    async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """Have the broker know where these begin, before any record of them is emitted; raises what a commit raises."""
+        async with self._lock:
+            for commit in (await self._commit_of(managers, link)).values():
+                commit.manager.note_committed(commit)
+
     async def _commit(self, link: ConsumerLink) -> None:
+        self._partitions.note_committed(await self._commit_of(self._partitions, link))
+
+    async def _commit_of(self, managers: Iterable[OffsetManager], link: ConsumerLink) -> dict[PartitionId, Commit]:
+        """Commit what there is to commit of these, and return it."""
         carries_set = self._config.carries_acked_set
         while True:
-            commits: dict[PartitionId, Commit] = self._partitions.commits(self._topology, self._metadata_bytes, carries_set=carries_set)
+            commits = commits_of(managers, self._topology, self._metadata_bytes, carries_set=carries_set)
             if not commits:
-                return
+                return {}
+            membership = self._partitions.membership
             try:
-                await link.commit(commits, self._partitions.membership)
+                for some in _requests(commits):
+                    await link.commit(some, membership)
             except errors.OffsetMetadataTooLargeError:
                 if self._metadata_bytes == 0:
                     raise
                 self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > _LEAST_METADATA_BYTES else 0
                 continue
-            self._partitions.note_committed(commits)
             self._left_out.add(sum(one.left_out for one in commits.values()))
-            return
+            return commits
 
     async def commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
         """At most once: have the broker know that these are read, before any of them is emitted; return what may be.
@@ -94,3 +108,15 @@ class Committing:
                 await patience.bear(error, "a commit")
         link.reread({at: owned[at].position for at in batches if at in owned})
         return {}
+
+
+def _requests(commits: Mapping[PartitionId, Commit]) -> Iterator[dict[PartitionId, Commit]]:
+    """Yield commits in requests that a broker can keep."""
+    some, size = dict[PartitionId, Commit](), 0
+    for partition, commit in commits.items():
+        if some and size + len(commit.metadata) > MOST_METADATA_BYTES_PER_REQUEST:
+            yield some
+            some, size = {}, 0
+        some[partition] = commit
+        size += len(commit.metadata)
+    yield some

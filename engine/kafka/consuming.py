@@ -210,6 +210,10 @@ class Consuming:
             try:
                 added = set(partitions) - (self._at_first or frozenset())
                 found = await start_positions.find(link, self._config, self._topology, partitions, unread, added)
+                if assignment != self._assignments or link is not self._link:
+                    return
+                managers = {partition: self._manager(partition, start) for partition, start in found.items()}
+                await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
                 break
             except Exception as error:  # noqa: BLE001 - borne or raised
                 await patience.bear(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
@@ -218,10 +222,22 @@ class Consuming:
         for partition, start in found.items():
             if link.is_assigned(partition):
                 self._note_start(partition, start)
-                self._begin_at(link, partition, start)
+                link.seek(partition, start.offset)
+                self.partitions.open(managers[partition])
         self._host.wake()
 
-    def _begin_at(self, link: ConsumerLink, partition: PartitionId, start: StartPosition) -> None:
+    async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """At least once: commit places that a later start would not find, or what was emitted since would be lost with this process."""
+        if self._config.guarantee != "at_least_once":
+            return
+        try:
+            await self.committing.commit_starts(link, managers)
+        except errors.CommitFailedError:
+            if self._config.membership == "group":
+                raise
+            # Others are members of the group that this spout only commits for: each commit is refused then, and told of.
+
+    def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
         limit = self._config.max_uncommitted_offsets
         most_waiting = self._config.max_poll_records if self._config.on_failure == "stop_partition" else None
         manager = OffsetManager(
@@ -229,8 +245,7 @@ class Consuming:
         )
         manager.metadata = start.metadata
         manager.stop_at = start.last if self._config.stop_at_end else None
-        link.seek(partition, start.offset)
-        self.partitions.open(manager)
+        return manager
 
     def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
         """Count and tell what a person should know of where a partition begins; raise where it may not begin there."""

@@ -1,6 +1,6 @@
 """The partitions of one spout task: which it keeps through a rebalance, which one emits next (KS-6). Decides; does nothing."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
@@ -21,6 +21,12 @@ class Membership(NamedTuple):
     def follows(self, before: "Membership | None") -> bool:
         """True where no generation passed between the two without us."""
         return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)
+
+
+def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
+    """Return what there is to commit of these, by partition."""
+    found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in managers)
+    return {partition: commit for partition, commit in found if commit is not None}
 
 
 class Partitions(Rotation):
@@ -107,8 +113,7 @@ class Partitions(Rotation):
 
     def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
         """Return what there is to commit, by partition."""
-        found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in self.owned.values())
-        return {partition: commit for partition, commit in found if commit is not None}
+        return commits_of(self.owned.values(), topology, most_bytes, carries_set=carries_set)
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
         """Note that the broker has these; what was opened anew meanwhile has committed nothing."""

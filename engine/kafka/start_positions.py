@@ -33,6 +33,8 @@ class StartPosition:
     first: int = 0
     last: int = 0
     """What the broker has: from this offset, to before that one."""
+    is_passing: bool = False
+    """True where it is the place of this moment: unless it is committed, a later start would begin elsewhere."""
 
     def within(
         self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
@@ -48,7 +50,7 @@ class StartPosition:
             return replace(self, first=first, last=last)
         offset = last if out_of_range == "latest" else first
         moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
-        return replace(moved, missing=self.offset, first=first, last=last)
+        return replace(moved, missing=self.offset, first=first, last=last, is_passing=out_of_range != "fail")
 
 
 async def find(
@@ -79,7 +81,8 @@ async def find(
         elif start is None:
             beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
             note = acked_set.decode(metadata)
-            start = StartPosition(beginning, dropped=acked_set.count(note.runs) if note else 0, unsure=_unsure(note, topology))
+            dropped = acked_set.count(note.runs) if note else 0
+            start = StartPosition(beginning, dropped=dropped, unsure=_unsure(note, topology), is_passing=late)
         stable = config.isolation_level == "read_committed" and partition not in unread
         found[partition] = start.within(first[partition], last[partition], config.out_of_range, last_is_stable=stable)
     return found

@@ -2,11 +2,12 @@
 
 import logging
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 from redis.crc import key_slot
 
-from engine.errors import StateFenced
+from engine.errors import StateFenced, StateUnavailable
 from engine.state import Row, StagedDelta, StatePlace, provider_of
 from engine.state.redis.provider import BYTES_PER_STEP, ROWS_PER_STEP, RedisProvider
 from tests.integration.redis_states import PLACE, TOPOLOGY, Run, each, loaded, named, opened, patient, rows, store_of, stored
@@ -87,6 +88,30 @@ async def test_drop_drops_what_is_newer(server: RedisServer) -> None:
             await store.stage(txid, 1, each(b"x"))
         await store.drop(1)
         assert named(await store.deltas()) == [(0, 1), (1, 1)]
+
+
+async def test_a_drop_that_comes_late_while_deltas_are_read_is_no_damage(server: RedisServer) -> None:
+    """Given the last step of a fold was given up, and the deltas are asked for again, then it may be done between the index and a delta."""
+    async with opened(server.address()) as provider:
+        store = await store_of(provider)
+        await store.stage(1, 1, each(b"x"))
+        await store.stage(2, 2, each(b"y"))
+        link: Any = store._topology.link
+        command, run, late = link.command, link.run, list[Any]()
+
+        async def given_up(*what: Any) -> None:
+            late.append(what)
+            raise StateUnavailable("no answer")
+
+        async def command_after_the_late_one(*what: Any) -> Any:
+            if what[0] == "LRANGE" and late:
+                await run(*late.pop())
+            return await command(*what)
+
+        link.run, link.command = given_up, command_after_the_late_one
+        with pytest.raises(StateUnavailable):
+            await store.fold(each(), 1)
+        assert named(await store.deltas()) == [(2, 2)]
 
 
 async def test_rows_belong_to_slots_and_deltas_to_tasks(server: RedisServer) -> None:

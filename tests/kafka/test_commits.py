@@ -8,10 +8,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from engine.errors import ConfigError
-from engine.kafka import KafkaSpoutConfig
+from engine.kafka import KafkaSpoutConfig, committing
 from engine.kafka.acked_set import CommitNote, count, decode, encode
 from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, heard, playing, produce, settings, until_committed
-from tests.servers.kafka_fixtures import NewTopic
+from tests.servers.kafka_admin import create_topic
+from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-2")
 
@@ -183,3 +184,24 @@ async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kaf
         assert note.runs[0] == 3
         assert 10_000 < count(note.runs) < acked
         assert counted(run, "kafka_acked_set_left_out") == acked - 2 - count(note.runs)
+
+
+@pytest.mark.guarantee("KS-7")
+async def test_acked_sets_of_many_partitions_are_committed_in_parts(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker keeps what one request commits as one batch: where that were too large, no commit would ever get through."""
+    monkeypatch.setattr(committing, "MOST_METADATA_BYTES_PER_REQUEST", 3000)
+    broker = new_broker(settings={"message.max.bytes": 8000}).bootstrap
+    topic = await create_topic(broker, "lines", partitions=12)
+    for partition in range(12):
+        await produce(broker, topic, range(700), partition=partition, max_batch_size=4000)
+    config, notes = settings(broker, topic), Notes()
+    notes.hold = lambda value: value % 2 == 0
+    async with playing(config, notes) as run:
+        texts = heard(run)
+        await notes.until(lambda: run.snapshot().components["kafka"].acked == 12 * 350 and len(notes.tuples) == 12 * 700)
+        await run.deactivate()
+        assert not texts
+        for partition in range(12):
+            note = decode((await committed(broker, config.group or "", topic, partition)).metadata)
+            assert note is not None
+            assert count(note.runs) == 350

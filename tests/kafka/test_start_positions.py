@@ -64,7 +64,8 @@ async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> S
 )
 async def test_a_start_applies_where_there_is_no_commit_or_none_of_this_topology(start: str, without: int, of_others: int) -> None:
     settings = config(start=start)
-    assert await begin(settings, None) == StartPosition(without, first=FIRST, last=LAST)
+    is_passing = start in ("latest", "uncommitted_latest", "timestamp")
+    assert await begin(settings, None) == StartPosition(without, first=FIRST, last=LAST, is_passing=is_passing)
     assert (await begin(settings, (50, MINE))).offset == 50
     assert (await begin(settings, (50, BARE))).offset == 50
     for metadata in (OTHERS, UNKNOWN, ""):
@@ -137,7 +138,9 @@ async def test_any_other_set_is_dropped_and_counted(settings: dict[str, Any], co
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("start", "offset"), [("earliest", FIRST), ("latest", LAST)])
 async def test_where_a_start_is_applied_the_set_is_dropped_and_counted(start: str, offset: int) -> None:
-    assert await begin(config(start=start), (50, OTHERS)) == StartPosition(offset, dropped=3, first=FIRST, last=LAST)
+    assert await begin(config(start=start), (50, OTHERS)) == StartPosition(
+        offset, dropped=3, first=FIRST, last=LAST, is_passing=start == "latest"
+    )
 
 
 @pytest.mark.guarantee("KS-5")
@@ -157,7 +160,8 @@ async def test_a_commit_that_is_not_among_the_records_is_left_and_its_set_droppe
 ) -> None:
     metadata = acked_set.encode("words", committed, [committed + 5, committed + 9], 4096)[0]
     position = await begin(config(out_of_range=out_of_range), (committed, metadata))
-    assert position == StartPosition(offset, dropped=4, missing=committed, first=FIRST, last=LAST)
+    is_passing = out_of_range != "fail"
+    assert position == StartPosition(offset, dropped=4, missing=committed, first=FIRST, last=LAST, is_passing=is_passing)
 
 
 @pytest.mark.guarantee("KS-7")
@@ -183,4 +187,4 @@ async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed
 async def test_where_the_next_offset_is_not_there_the_commit_is_not_asked_for() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
     found = await find(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
-    assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST)
+    assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, is_passing=True)

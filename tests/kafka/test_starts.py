@@ -119,6 +119,7 @@ async def test_offsets_that_are_not_there_can_end_the_run(kafka: str, new_topic:
     await commit(kafka, group, topic, 50)
     with pytest.raises(ComponentError, match=f"{topic}-0: offset 50 is not there; the broker has 0 to 10"):
         await all_of(settings(kafka, topic, group=group, out_of_range="fail"))
+    assert (await committed(kafka, group, topic)).offset == 50
 
 
 async def test_a_commit_beyond_the_end_goes_on_at_the_earliest(kafka: str, new_topic: NewTopic) -> None:
@@ -160,6 +161,38 @@ async def test_topics_by_pattern(kafka: str, new_topic: NewTopic) -> None:
     await produce(kafka, second, range(5, 10))
     config = settings(kafka, "", pattern=f"({first}|{second})$")
     assert sorted(await all_of(config)) == list(range(10))
+
+
+@pytest.mark.guarantee("KS-2")
+@pytest.mark.parametrize("start", ["latest", "uncommitted_latest", "timestamp"])
+async def test_a_beginning_at_the_end_is_committed_before_a_record_is_emitted(kafka: str, new_topic: NewTopic, start: Any) -> None:
+    """Else a process that dies before its first commit loses what it has emitted: the next one begins at a later end."""
+    topic = await new_topic(partitions=1)
+    await produce(kafka, topic, range(10))
+    timestamp_ms = 1_900_000_000_000 if start == "timestamp" else None
+    config, notes = settings(kafka, topic, start=start, start_timestamp_ms=timestamp_ms), Notes()
+    notes.hold = lambda value: True
+    async with playing(config, notes) as run:
+        await notes.until(lambda: gauges(run, "kafka_position") == {"0": 10})
+        await produce(kafka, topic, [10])
+        await notes.until(lambda: notes.got)
+        assert (await committed(kafka, config.group or "", topic)).offset == 10
+        dead = settings(kafka, topic, start=start, start_timestamp_ms=timestamp_ms, group=config.group, membership="assign")
+        assert await all_of(dead) == [10], "another process would begin behind it"
+
+
+@pytest.mark.guarantee("KS-2")
+async def test_a_place_that_reading_was_moved_to_at_the_end_is_committed_as_well(kafka: str, new_topic: NewTopic) -> None:
+    topic, group = await new_topic(partitions=1), fresh_name("group")
+    await produce(kafka, topic, range(10))
+    await commit(kafka, group, topic, 50)
+    notes = Notes()
+    notes.hold = lambda value: True
+    async with playing(settings(kafka, topic, group=group, out_of_range="latest"), notes) as run:
+        await notes.until(lambda: gauges(run, "kafka_position") == {"0": 10})
+        await produce(kafka, topic, [10])
+        await notes.until(lambda: notes.got)
+        assert (await committed(kafka, group, topic)).offset == 10
 
 
 async def delete_before(kafka: str, topic: str, offset: int) -> None:

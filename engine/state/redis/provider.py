@@ -106,8 +106,17 @@ class RedisStore(ResidentStore):
         await self._topology.step(self._folding, FOLD, [self._slot_key(slot) for slot in by_slot], [packed])
 
     async def deltas(self) -> list[StagedDelta]:
+        while True:
+            index = await self._indexed()
+            try:
+                return await self._deltas_in(*index)
+            except StateDamaged:
+                if await self._indexed() == index:
+                    raise
+                # A drop was done meanwhile: one that had been given up, or of a process that has taken the topology over.
+
+    async def _deltas_in(self, indexed: dict[tuple[int, int], int | None], folded: int) -> list[StagedDelta]:
         found = []
-        indexed, folded = await self._indexed()
         for (txid, round_), count in indexed.items():
             if count is not None and txid > folded:
                 found.append(StagedDelta(txid, round_, tuple([blob async for blob in self._blobs(txid, round_, count)])))
