@@ -9,7 +9,6 @@ import threading
 import traceback
 from typing import Any, Final
 
-from engine.raised import raised_text
 from spark_bridge.session.child.calling import Call
 from spark_bridge.session.child.link import Link
 from spark_bridge.session.child.opened import Opened, Refused, open_session
@@ -51,8 +50,8 @@ class Server:
             os._exit(1)
         except BaseException as error:  # noqa: BLE001 - without an answer the engine's process would wait until its time is over
             traceback.print_exc()
-            hint = "Its traceback is in the log."
-            self._link.send("refused", 0, Refusal(False, f"its session could not be opened: {raised_text(error)}", hint, shows_log=True))
+            text = f"its session could not be opened: {type(error).__name__}: {error}"
+            self._link.send("refused", 0, Refusal(False, text, "Its traceback is in the log.", shows_log=True))
             os._exit(1)
         self._opened = opened
         threading.Thread(target=self._watch, args=(opened,), daemon=True).start()

@@ -4,7 +4,6 @@ import os
 import traceback
 from typing import Any, Protocol
 
-from engine.raised import raised_text
 from spark_bridge.session import wire
 
 
@@ -47,7 +46,7 @@ def open_session(settings: dict[str, Any], folder: str) -> Opened:
     except Exception as error:  # it is there, and something in it does not load
         traceback.print_exc()
         hint = "Its traceback is in the log. Look for a broken installation, or for a module of yours that hides another one."
-        text = f"pyspark is there, and cannot be imported: {raised_text(error)}"
+        text = f"pyspark is there, and cannot be imported: {type(error).__name__}: {error}"
         raise Refused(wire.Refusal(False, text, hint, shows_log=True)) from error
     for path in (*settings["jars"], *settings["py_files"]):
         if "://" not in path and not os.path.exists(path):
