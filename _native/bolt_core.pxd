@@ -51,7 +51,6 @@ cdef class BoltCore(BoltDispatch):
     cdef int keep_call(self) except -1
     cdef int call_basic(self, Tuple tup, object result) except -1
     cdef int ack_tuple(self, Tuple tup) except -1
-    cdef int defer_foreign(self, Tuple tup) except -1
     cdef int ack_rare(self, Tuple tup) except -1
     cdef int fail_tuple(self, Tuple tup, object reason) except -1
     cdef int count_failure(self, object reason) except -1

@@ -263,7 +263,8 @@ cdef class BoltCore(BoltDispatch):
     cdef int ack_rare(self, Tuple tup) except -1:
         """An ack with several roots, a trace, a report or a deferral."""
         cdef Roots* many
-        cdef Py_ssize_t i
+        cdef Py_ssize_t i, roots = 1
+        cdef bint foreign
         if self.rare & TRACES and tup.root != 0:
             self.trace("acked", tup.roots, self.task_id)
         if tup.flags & REPORTS_SETTLE:
@@ -272,30 +273,18 @@ cdef class BoltCore(BoltDispatch):
             return 0
         if not self.rare & DEFERS:
             return self.signal_roots(tup, ACK, None)
-        if self.state is not None and is_foreign(self.state):
-            return self.defer_foreign(tup)
-        if not tup.flags & MANY_ROOTS:
-            return signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
-        many = <Roots*><size_t>tup.root
-        for i in range(many.count):
-            signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
-        return 0
-
-    cdef int defer_foreign(self, Tuple tup) except -1:
-        """Defer an ack that is not of the call that is awaited: it stays where that call raises."""
-        cdef Roots* many
-        cdef Py_ssize_t i, roots = 1
+        foreign = self.state is not None and is_foreign(self.state)
         if tup.flags & MANY_ROOTS:
             many = <Roots*><size_t>tup.root
             roots = many.count
-        for i in range(roots):
-            if tup.flags & MANY_ROOTS:
+            for i in range(roots):
                 signal(self.kept.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
-            else:
-                signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
-            self.kept.set_before(self.kept_before)
-            self.kept_before += 1
-        self.acked_before += 1
+        else:
+            signal(self.kept.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
+        if foreign:     # not of the call that is awaited: it stays where that raises
+            self.kept.put_before(self.kept_before, roots)
+            self.kept_before += roots
+            self.acked_before += 1
         return 0
 
     cdef void take_sample(self, Tuple tup, double at) noexcept:     # exact until the next sample, then by the tuple's ms

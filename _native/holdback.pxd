@@ -19,6 +19,6 @@ cdef class KeptAcks:
     cdef readonly uint64_t released  # roots whose acks were sent, since the task began
 
     cdef Py_ssize_t count_deferred(self) noexcept
-    cdef int set_before(self, Py_ssize_t count) noexcept
+    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept
     cdef int take_back(self, Py_ssize_t count, object reason) except -1
     cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1

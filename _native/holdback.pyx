@@ -109,11 +109,13 @@ cdef class KeptAcks:
     cdef Py_ssize_t count_deferred(self) noexcept:
         return self.deferred.tail - self.deferred.head
 
-    cdef int set_before(self, Py_ssize_t count) noexcept:
-        """Put the newest deferred ack behind the first count: `take_back(count + 1)` leaves it. Their order means nothing."""
+    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept:
+        """Put the newest deferred acks behind the first count: `take_back(count + newest)` leaves them. Their order means nothing."""
         cdef SignalRing ring = self.deferred
-        cdef Py_ssize_t there = (ring.head + count) & ring.mask, newest = (ring.tail - 1) & ring.mask
-        ring.ring[there], ring.ring[newest] = ring.ring[newest], ring.ring[there]
+        cdef Py_ssize_t i, there, here
+        for i in range(newest):
+            there, here = (ring.head + count + i) & ring.mask, (ring.tail - newest + i) & ring.mask
+            ring.ring[there], ring.ring[here] = ring.ring[here], ring.ring[there]
         return 0
 
     cdef int take_back(self, Py_ssize_t count, object reason) except -1:
