@@ -17,7 +17,7 @@ NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 DAY      = $(if $(LINES),--lines $(LINES)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help run run-pipeline run-pipeline-cluster test test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
+.PHONY: help run run-pipeline run-pipeline-cluster test test-all test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -34,9 +34,13 @@ run-pipeline-cluster: dev ## the same from a Kafka broker, on a Spark cluster of
 	@scripts/install-system-packages kafka spark
 	@$(BIN)/python -m tests.examples.on_cluster $(DAY)
 
-test: dev ## all tests (ARGS=... goes to pytest, WORKERS=n)
-	@scripts/install-system-packages tests
-	@scripts/run-tests $(BIN)/python "$(WORKERS)" $(ARGS)
+test: dev ## the tests, in minutes (ARGS=... goes to pytest, WORKERS=n)
+	@scripts/install-system-packages tests || [ "$${CI:-}" != true ]
+	@scripts/run-tests test $(BIN)/python "$(WORKERS)" $(ARGS)
+
+test-all: dev ## the same and the deep ones: every kill, every outage, long campaigns
+	@scripts/install-system-packages tests || [ "$${CI:-}" != true ]
+	@scripts/run-tests test-all $(BIN)/python "$(WORKERS)" $(ARGS)
 
 check: dev ## ruff, mypy --strict, layers, face, guarantees, docs, examples
 	@scripts/check $(BIN)/python

@@ -1,6 +1,7 @@
 """Which test proves which promise: `python -m tests.guarantees` prints the table of docs/SEMANTICS.md's items and tests.
 
-With `--check` it fails when an item of a group that is built has no test, or a test names an item that does not exist.
+With `--check` it fails when an item of a group that is built has no test that `make test` runs, or a test names an item that does not
+exist.
 """
 
 import argparse
@@ -36,6 +37,8 @@ class Collected:
 
     def __init__(self) -> None:
         self.tests: dict[str, list[str]] = defaultdict(list)
+        self.in_make_test: set[str] = set()
+        """The items that a test of `make test` names; the others are proven by `make test-all` alone."""
 
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Note each test under the items that it names; parameters of one test count as one."""
@@ -44,12 +47,14 @@ class Collected:
                 continue
             name = re.sub(r"\[.*", "", item.nodeid, flags=re.DOTALL)
             for mark in item.iter_markers("guarantee"):
+                if item.get_closest_marker("deep") is None and item.get_closest_marker("alone") is None:
+                    self.in_make_test.update(mark.args)
                 for promise in mark.args:
                     if name not in self.tests[promise]:
                         self.tests[promise].append(name)
 
 
-def collect() -> Mapping[str, list[str]]:
+def collect() -> Collected:
     """Collect the tests of each item; ends the process with pytest's output where a test file does not import."""
     collected = Collected()
     output = io.StringIO()
@@ -58,7 +63,7 @@ def collect() -> Mapping[str, list[str]]:
     if status != pytest.ExitCode.OK:
         print(output.getvalue())
         raise SystemExit(1)
-    return collected.tests
+    return collected
 
 
 def table(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str]) -> str:
@@ -71,12 +76,15 @@ def table(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str])
     return "\n".join(lines)
 
 
-def faults(items: Iterable[str], tests: Mapping[str, list[str]], built: set[str]) -> list[str]:
+def faults(items: Iterable[str], collected: Collected, built: set[str]) -> list[str]:
     """What `--check` complains of."""
-    items = list(items)
-    unproven = [f"{item}: no test is marked with it" for item in items if item.split("-")[0] in built and not tests.get(item)]
+    items, tests = list(items), collected.tests
+    due = [item for item in items if item.split("-")[0] in built]
+    unproven = [f"{item}: no test is marked with it" for item in due if not tests.get(item)]
+    deep_only = tests.keys() - collected.in_make_test
+    too_deep = [f"{item}: all of its tests are deep, and `make test` must prove each item" for item in due if item in deep_only]
     unknown = [f"{item}: not in docs/SEMANTICS.md, named by {names[0]}" for item, names in tests.items() if item not in items]
-    return unproven + unknown
+    return unproven + too_deep + unknown
 
 
 def main() -> int:
@@ -85,12 +93,12 @@ def main() -> int:
     parser.add_argument("--check", action="store_true", help="print only what is wrong, and fail on it")
     arguments = parser.parse_args()
     text = SEMANTICS.read_text(encoding="utf-8")
-    items, built, tests = promises(text), built_groups(text), collect()
+    items, built, collected = promises(text), built_groups(text), collect()
     if not arguments.check:
-        print(table(items, tests, built))
+        print(table(items, collected.tests, built))
         return 0
-    found = faults(items, tests, built)
-    print("\n".join(found) or f"{len([item for item in items if tests.get(item)])} items are proven by tests")
+    found = faults(items, collected, built)
+    print("\n".join(found) or f"{len([item for item in items if collected.tests.get(item)])} items are proven by tests")
     return 1 if found else 0
 
 

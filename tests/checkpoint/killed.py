@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engine.state import LayeredState, SealedStores, StatePlace, StateProvider, codec_named
-from tests.checkpoint.killing import lines_of
+from tests.checkpoint.killing import TOPOLOGY, lines_of
 
-TOPOLOGY, COMPONENTS = "killed", ("first", "second")
+COMPONENTS = ("first", "second")
 
 
 async def stored_counts(provider: StateProvider, component_id: str, topology: str = TOPOLOGY) -> Counter[int]:

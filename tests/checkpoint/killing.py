@@ -1,34 +1,46 @@
-"""A topology that is run as a process of its own, and dies by kill -9 at a named step of a checkpoint.
+"""One life of a topology with state, which dies by kill -9 at a named step of a checkpoint: python -m tests.checkpoint.killing TOLD
 
-    python -m tests.checkpoint.killing FOLDER MESSAGES STATE_URL [STEP NUMBER]
-
-Its source remembers on disk what it has emitted and what was acked, as a broker would; its bolt counts every message.
+Its source remembers on disk what it has emitted and what was acked, as a broker would. Its bolts count every message.
 """
 
 import asyncio
 import os
 import signal
-import sys
 from collections.abc import AsyncIterable, AsyncIterator, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import engine
 from engine import Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, bolt
 from engine.state import Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore, provider_of
 from engine.state.api import StagingStore
 from engine.topology import FieldsGrouping
+from tests.kills import lives
 
+TOPOLOGY: Final = "killed"
+FOLD_STEPS = ("before fold", "within fold", "after fold")
+"""Steps that a short run takes once, when it is complete."""
 STEPS = (
     *(
         f"{when} {what}"
-        for what in ("stage", "preparing", "committing", "committed", "fold", "pre_prepare", "pre_commit")
+        for what in ("stage", "preparing", "committing", "committed", "pre_prepare", "pre_commit")
         for when in ("before", "after")
     ),
     "within stage",
-    "within fold",
+    *FOLD_STEPS,
 )
-"""Where the process may die: around each write of a store or of the ledger, within the longer ones, and around the hooks."""
+"""Places to die at: around each write of a store or of the ledger, within the longer ones, and around the hooks."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """Files, size and store of one topology, which all of its processes share."""
+
+    folder: str
+    messages: int
+    state: str
+    """URL of the store."""
 
 
 class Death:
@@ -37,6 +49,9 @@ class Death:
     def __init__(self, step: str | None, number: int) -> None:
         self.step, self.number = step, number
         self._left = number
+
+    def arm(self, number: int, flight_secs: float) -> None:
+        """Do nothing: the topology and its provider are made with their deaths."""
 
     def at(self, step: str) -> None:
         if step == self.step:
@@ -210,7 +225,7 @@ class CountNumbers(StatefulBasicBolt):
 
 def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int = 2) -> engine.Topology:
     """source → pass on → count → count: two states, one behind the other."""
-    builder = TopologyBuilder("killed")
+    builder = TopologyBuilder(TOPOLOGY)
     builder.set_spout("numbers", lambda: DurableSource(folder, messages), max_spout_pending=64)
     builder.set_bolt("pass", pass_on, parallelism=2).shuffle_grouping("numbers")
     builder.set_bolt("first", lambda: CountNumbers(death), parallelism=tasks).fields_grouping("pass", "number")
@@ -220,15 +235,17 @@ def counting_topology(folder: Path, messages: int, death: Death, *, tasks: int =
     return topology
 
 
-async def main(folder: Path, messages: int, url: str, death: Death) -> None:
+async def main() -> None:
     """Run to the end, or to the death."""
+    places, told, _ = lives.heard(Places, lives.Death)
+    death = Death(told.step, told.at)
     config = Config(
-        state_provider=f"tests.checkpoint.killing:deadly_provider?{death.step}|{death.number}|{url}", state_checkpoint_interval_ms=100
+        state_provider=f"tests.checkpoint.killing:deadly_provider?{death.step}|{death.number}|{places.state}",
+        state_checkpoint_interval_ms=100,
     )
-    async with engine.run(counting_topology(folder, messages, death), config) as run:
-        await run.completed()
+    topology = counting_topology(Path(places.folder), places.messages, death)
+    await lives.live(topology, config, told, dict.fromkeys(STEPS, death))
 
 
 if __name__ == "__main__":
-    _, where, count, state_url, *rest = sys.argv
-    asyncio.run(main(Path(where), int(count), state_url, Death(rest[0], int(rest[1])) if rest else Death(None, 0)))
+    asyncio.run(main())

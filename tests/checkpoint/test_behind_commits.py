@@ -37,7 +37,7 @@ class Count(StatefulBolt):
         self.collector.ack(tup)
 
 
-def play(bolt: Any, config: dict[str, Any], secs: float = 30.0) -> Finished:
+def run_counts(bolt: Any, config: dict[str, Any], secs: float = 30.0) -> Finished:
     builder = TopologyBuilder("counting")
     builder.set_spout("numbers", Numbers)
     builder.set_bolt("count", bolt).global_grouping("numbers")
@@ -56,7 +56,7 @@ def test_a_pre_commit_that_raises_for_ever_costs_no_commit_and_no_task(is_async:
             await asyncio.sleep(0)
             raise ValueError("not now")
 
-    finished = play(Later if is_async else Plain, {"on_error": on_error})
+    finished = run_counts(Later if is_async else Plain, {"on_error": on_error})
     checkpoints = finished.snapshot.checkpoint
     assert checkpoints is not None
     assert checkpoints.committed >= 28
@@ -71,7 +71,7 @@ def test_a_fatal_error_of_pre_commit_ends_the_run() -> None:
             raise FatalError("for good")
 
     with pytest.raises(ComponentError, match="for good"):
-        play(Ends, {})
+        run_counts(Ends, {})
 
 
 @pytest.mark.parametrize("hook", ["pre_prepare", "pre_commit"])
@@ -85,7 +85,7 @@ def test_a_hook_that_never_returns_is_cancelled(hook: str) -> None:
 
     hangs.__name__ = hook
     bolt = type("Hangs", (Count,), {hook: hangs})
-    finished = play(bolt, {"checkpoint_timeout_secs": 5})
+    finished = run_counts(bolt, {"checkpoint_timeout_secs": 5})
     checkpoints = finished.snapshot.checkpoint
     assert checkpoints is not None
     assert checkpoints.committed >= 20
@@ -127,7 +127,7 @@ class BadLedger(MemoryProvider):
 def test_a_provider_that_raises_what_it_should_not_ends_the_run(provider: str, on_error: OnError) -> None:
     config = {"on_error": on_error, "state_provider": f"tests.checkpoint.test_behind_commits:{provider}"}
     with pytest.raises(ComponentError, match="ValueError: a provider's own mistake"):
-        play(Count, config)
+        run_counts(Count, config)
 
 
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
@@ -138,7 +138,7 @@ def test_a_value_that_cannot_be_written_fails_its_checkpoint_at_once(on_error: O
             if tup["number"] == 250:
                 self.counts.put(0, object())
 
-    finished = play(Puts, {"on_error": on_error})
+    finished = run_counts(Puts, {"on_error": on_error})
     checkpoints = finished.snapshot.checkpoint
     assert checkpoints is not None
     assert checkpoints.committed >= 27

@@ -16,8 +16,9 @@ from engine.state.sqlite.provider import SqliteProvider
 from tests.checkpoint.interleaved import NAME, Play, Process
 from tests.servers.redis_server import RedisServer, why_not
 from tests.servers.required import required
+from tests.tiers import cases
 
-ORDERS = {"redis": 12, "sqlite": 15}
+ORDERS = {"redis": cases(12), "sqlite": cases(15)}
 LIVES = 6
 pytestmark = pytest.mark.guarantee("CP-3", "CP-7", "CP-9")
 

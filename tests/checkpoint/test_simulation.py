@@ -3,9 +3,10 @@
 import pytest
 
 from tests.checkpoint.simulate import simulate
+from tests.tiers import cases
 
-CALM_RUNS = 40
-FAULTY_RUNS = 160
+CALM_RUNS = cases(40)
+FAULTY_RUNS = cases(160)
 
 
 @pytest.mark.guarantee("CP-1", "CP-2", "CP-5")

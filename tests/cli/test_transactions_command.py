@@ -13,7 +13,7 @@ from engine.state import provider_of
 from engine.transactional.batches import WHOLE, Record, Share
 from engine.transactional.transactional_state import TransactionalState
 from tests.checkpoint.stored_states import write_words
-from tests.transactional.play import Batches, Partitions, Store, play, summing
+from tests.transactional.play import Batches, Partitions, Store, run_batches, summing
 from tests.transactional.test_restarts import FIVE, dies_after
 
 pytestmark = pytest.mark.guarantee("TX-9")
@@ -51,7 +51,7 @@ async def save(url: str, topology: str, *records: Record, partitioned: bool = Tr
 
 
 def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
-    play(summing(Batches(FIVE), Store()), config={"state_provider": url})
+    run_batches(summing(Batches(FIVE), Store()), config={"state_provider": url})
     headline, row, *metadata = table(printed(capsys, url)[0])
     assert headline == ["topology", "runs", "committed", "in doubt", "epoch", "partitions", "written"]
     assert [cell.strip() for cell in row[:6]] == ["summing", "no process", "5", "–", "1", "–"]
@@ -62,7 +62,7 @@ def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
 def test_what_a_death_leaves_in_doubt(url: str, capsys: Captured) -> None:
     store = Store()
     with pytest.raises(ComponentError):
-        play(summing(Partitions({"a": [1] * 5, "b": [2] * 3}), store, stores=dies_after(store, 2)), config={"state_provider": url})
+        run_batches(summing(Partitions({"a": [1] * 5, "b": [2] * 3}), store, stores=dies_after(store, 2)), config={"state_provider": url})
     *_, header, a, b = printed(capsys, url)[0].splitlines()
     assert header == "partition  after 1, committed  of 2, in doubt"
     assert (a.split(maxsplit=1)[1], b.split(maxsplit=1)[1]) == ("[0, 2]              [2, 4]", "[0, 2]              [2, 3]")

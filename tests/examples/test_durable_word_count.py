@@ -83,6 +83,7 @@ def check_is_exact(folder: Path, shown: str) -> None:
 
 
 @pytest.mark.guarantee("CP-7", "CP-10")
+@pytest.mark.deep
 def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
     killed = []
     for step in NAMED_STEPS:
@@ -100,6 +101,7 @@ def test_killed_at_named_steps_the_result_is_exact(folder: Path) -> None:
 
 
 @pytest.mark.guarantee("CP-7", "CP-10")
+@pytest.mark.deep
 def test_killed_at_random_words_the_result_is_exact(folder: Path) -> None:
     seed = random.randrange(2**32)
     print(f"seed {seed}")
@@ -123,6 +125,7 @@ def test_a_finished_job_started_again_says_so(folder: Path) -> None:
 
 
 @pytest.mark.guarantee("RUN-3")
+@pytest.mark.deep
 def test_an_interrupted_job_goes_on(folder: Path) -> None:
     interrupted = run_with(INTERRUPTED, 1, folder)
     assert interrupted.returncode == 0, interrupted.stderr

@@ -53,6 +53,7 @@ def lines_by_task(shown: str) -> list[int]:
 
 
 @pytest.mark.guarantee("FC-6")
+@pytest.mark.deep
 def test_killed_again_and_again_its_sums_are_right(tmp_path: Path) -> None:
     draws, command = random.Random(4), (SCRIPT, str(tmp_path), "--lines", str(LINES))
     for step in (PULLED, PULLED, PULLED, WRITTEN):

@@ -60,6 +60,7 @@ async def read_counts(environment: dict[str, str], told: dict[str, int], is_enou
 
 
 @pytest.mark.guarantee("KS-2", "KS-10")
+@pytest.mark.deep
 async def test_killed_and_started_again_the_counts_are_exact(environment: dict[str, str], tmp_path: Path) -> None:
     text = tmp_path / "text.txt"
     text.write_text("\n".join(LINES), encoding="utf-8")

@@ -15,7 +15,7 @@ from tests.project.sources import ROOT
 from tests.servers import spark_programs
 from tests.servers.required import required
 
-pytestmark = pytest.mark.timeout(300)  # Spark starts: half a minute on a quiet machine, minutes beside others
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]  # Spark starts: half a minute on a quiet machine, minutes beside others
 
 
 @pytest.fixture(scope="module")

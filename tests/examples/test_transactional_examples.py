@@ -97,6 +97,7 @@ def test_the_database_has_what_a_plain_count_gives(file_word_count: ModuleType, 
 
 
 @pytest.mark.guarantee("TX-8", "TX-9")
+@pytest.mark.deep
 def test_killed_again_and_again_it_counts_each_word_once(tmp_path: Path) -> None:
     logs, rng = tmp_path / "logs", random.Random(11)
     logs.mkdir()

@@ -24,7 +24,7 @@ class Splits(Bolt):
         self.collector.ack(tup)
 
 
-def played(feeder: Feeder, *bolts: Any, script: Script | None = None, parallelism: int = 1, **settings: Any) -> Finished:
+def run_chain(feeder: Feeder, *bolts: Any, script: Script | None = None, parallelism: int = 1, **settings: Any) -> Finished:
     """Run the feeder and a chain of bolts behind it."""
     builder, before = TopologyBuilder("acking"), "feed"
     builder.set_spout("feed", feeder)
@@ -66,7 +66,7 @@ def test_a_message_id_may_be_any_object_but_none_and_comes_back_itself() -> None
     feeder = Ids("number")
     feeder.feed_all((number,) for number in range(len(ids)))
     feeder.close()
-    played(feeder, Capture())
+    run_chain(feeder, Capture())
     assert [id(one) for one in acked] == [id(one) for one in ids]
 
 
@@ -86,7 +86,7 @@ def test_a_fail_fails_the_tree_now_and_what_comes_later_has_no_effect(ackers: in
         await asyncio.sleep(100)
         feeder.close()
 
-    played(feeder, Splits, leaves, script=script, acker_executors=ackers)
+    run_chain(feeder, Splits, leaves, script=script, acker_executors=ackers)
     [(message_id, failure)] = feeder.failed
     assert (message_id, failure.reason, failure.component_id, failure.task_id, feeder.acked) == (1, "failed", "bolt2", 3, [])
 
@@ -102,7 +102,7 @@ def test_a_fail_in_the_same_turn_as_the_last_ack_wins() -> None:
 
     feeder = fed(5)
     feeder.close()
-    played(feeder, FailsTheInputOfItsChild, Capture())
+    run_chain(feeder, FailsTheInputOfItsChild, Capture())
     assert sorted(str(message_id) for message_id, _ in feeder.failed) == ["1", "2", "3", "4", "5"]
     assert feeder.acked == []
 
@@ -125,7 +125,7 @@ def test_a_bolt_may_settle_later_and_in_any_order() -> None:
 
     feeder = fed(5)
     feeder.close()
-    played(feeder, Later)
+    run_chain(feeder, Later)
     assert feeder.acked == [1, 5, 2, 4, 3]
 
 
@@ -150,7 +150,7 @@ class Settles(Bolt):
 def test_the_first_settle_counts_and_the_second_is_counted(first: str, second: str, ackers: int) -> None:
     feeder = fed(4)
     feeder.close()
-    finished = played(feeder, lambda: Settles(first, second, second), acker_executors=ackers)
+    finished = run_chain(feeder, lambda: Settles(first, second, second), acker_executors=ackers)
     assert (len(feeder.acked), len(feeder.failed)) == ((4, 0) if first == "ack" else (0, 4))
     bolt = finished.snapshot.components["bolt1"]
     assert (bolt.settled_twice, bolt.acked + bolt.failed) == (8, 4)
@@ -171,7 +171,7 @@ def test_a_double_ack_does_not_stand_for_the_ack_of_a_sibling() -> None:
         await feeder.settled()
         feeder.close()
 
-    played(feeder, Splits, leaves, script=script)
+    run_chain(feeder, Splits, leaves, script=script)
     assert feeder.acked == [1]
 
 
@@ -180,7 +180,7 @@ def test_a_double_settle_is_warned_of_once_for_each_task(caplog: pytest.LogCaptu
     feeder = fed(40)
     feeder.close()
     with caplog.at_level(logging.WARNING):
-        played(feeder, lambda: Settles("ack", "ack"), parallelism=3)
+        run_chain(feeder, lambda: Settles("ack", "ack"), parallelism=3)
     warnings = [record.getMessage() for record in caplog.records if "settled a tuple twice" in record.getMessage()]
     assert len(warnings) == 3
     assert "bolt 'bolt1' settled a tuple twice; the second ack or fail was ignored" in warnings[0]
@@ -259,7 +259,7 @@ def test_a_basic_bolt_fails_its_input_by_raising_and_acks_it_otherwise() -> None
 
     feeder, sink = fed(4), Capture()
     feeder.close()
-    finished = played(feeder, Picky, sink)
+    finished = run_chain(feeder, Picky, sink)
     assert feeder.acked == [1, 4]
     why = [(message_id, failure.reason, failure.error) for message_id, failure in feeder.failed]
     assert why == [(2, "failed", "odd"), (3, "failed", "even")]

@@ -54,7 +54,7 @@ def chain(feeder: Feeder, *bolts: Any) -> Topology:
     return builder.build()
 
 
-def play(feeder: Feeder, topology: Topology, script: Callable[[Run], Awaitable[object]], ackers: int = 1) -> None:
+def run_script(feeder: Feeder, topology: Topology, script: Callable[[Run], Awaitable[object]], ackers: int = 1) -> None:
     run_topology(topology, Config(acker_executors=ackers), during=script)
     assert feeder.open == []
 
@@ -79,7 +79,7 @@ def test_a_tree_is_done_when_its_last_leaf_is_whatever_the_order(ackers: int, or
         feeder.close()
         await feeder.settled()
 
-    play(feeder, chain(feeder, lambda: Splits(3), leaves), script, ackers)
+    run_script(feeder, chain(feeder, lambda: Splits(3), leaves), script, ackers)
     assert feeder.acked == [1]
 
 
@@ -111,7 +111,7 @@ def test_a_tuple_with_several_anchors_holds_all_their_trees(ackers: int, in_a: t
         await feeder.settled()
         feeder.close()
 
-    play(feeder, chain(feeder, lambda: Joins(5, in_a=in_a), sink), script, ackers)
+    run_script(feeder, chain(feeder, lambda: Joins(5, in_a=in_a), sink), script, ackers)
     assert sorted(map(str, feeder.acked)) == sorted(map(str, ids))
 
 
@@ -127,7 +127,7 @@ def test_one_failure_fails_every_tree_of_a_joined_tuple_and_no_other(ackers: int
         await feeder.settled()
         feeder.close()
 
-    play(feeder, chain(feeder, lambda: Joins(3), sink), script, ackers)
+    run_script(feeder, chain(feeder, lambda: Joins(3), sink), script, ackers)
     assert {message_id for message_id, _ in feeder.failed} == set(ids[:3])
     assert set(feeder.acked) == set(ids[3:])
     assert {(failure.reason, failure.component_id) for _, failure in feeder.failed} == {("failed", "bolt2")}
@@ -159,7 +159,7 @@ def test_anchors_that_have_several_roots_make_a_dag_of_them(ackers: int) -> None
         feeder.close()
 
     bolts = (lambda: Joins(2), lambda: Joins(2, emits=2), lambda: Splits(3), lambda: Joins(12))
-    play(feeder, chain(feeder, *bolts, sink), script, ackers)
+    run_script(feeder, chain(feeder, *bolts, sink), script, ackers)
     assert set(feeder.acked) == set(ids)
     assert feeder.failed == []
 
@@ -188,7 +188,7 @@ def test_a_diamond_is_done_when_both_ways_are(ackers: int, failing: int | None) 
         await feeder.settled()
         feeder.close()
 
-    play(feeder, builder.build(), script, ackers)
+    run_script(feeder, builder.build(), script, ackers)
     assert (feeder.acked, [message_id for message_id, _ in feeder.failed]) == (([1], []) if failing is None else ([], [1]))
 
 
@@ -212,7 +212,7 @@ def test_what_is_emitted_without_anchors_belongs_to_no_tree() -> None:
             sink.fail(tup)
         feeder.close()
 
-    play(feeder, chain(feeder, lambda: Detaches(0), sink), script)
+    run_script(feeder, chain(feeder, lambda: Detaches(0), sink), script)
     assert (feeder.acked, feeder.failed) == ([1], [])
 
 

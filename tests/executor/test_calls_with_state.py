@@ -15,6 +15,7 @@ from engine.state import LayeredState
 from tests.executor.stage import Numbers, chain, play_run
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowResidentStore
 from tests.state.states import checkpoint, state_on
+from tests.tiers import cases
 
 pytestmark = pytest.mark.guarantee("SV-2")
 
@@ -123,7 +124,7 @@ def same(state: Any, model: dict[Any, Any]) -> None:
 # The state by itself
 
 
-@settings(max_examples=200)
+@settings(max_examples=cases(200))
 @given(calls=st.lists(calls_drawn(), max_size=12), store_kind=st.sampled_from([SlowLookupStore, SlowResidentStore]))
 def test_a_state_is_what_the_calls_that_returned_made_it(calls: list[Call], store_kind: type[AnySlowStore]) -> None:
     """Any calls, with steps of checkpoints in between, on both kinds of store; a small cache, so that rows are read again."""
@@ -300,7 +301,7 @@ def expected(calls: list[Call]) -> tuple[dict[Any, Any], set[int], set[int]]:
     return model, set(range(len(calls) + 1)) - failed, failed
 
 
-@settings(max_examples=100)
+@settings(max_examples=cases(100))
 @given(calls=st.lists(calls_of_run(), max_size=15), kind=st.sampled_from([Programmed, AsyncProgrammed]), burst=st.sampled_from([1, 3, 256]))
 def test_a_run_keeps_what_the_calls_that_returned_changed_and_acked(calls: list[Call], kind: type[Programmed], burst: int) -> None:
     end: dict[Any, Any] = {}

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guarantee("ACK-8")
 Script = Callable[[Run], Awaitable[object]]
 
 
-def played(feeder: Feeder, bolt: Any, script: Script, *, parallelism: int = 1, **settings: Any) -> Finished:
+def run_feeder(feeder: Feeder, bolt: Any, script: Script, *, parallelism: int = 1, **settings: Any) -> Finished:
     builder = TopologyBuilder("timeouts")
     builder.set_spout("feed", feeder)
     builder.set_bolt("work", bolt, parallelism=parallelism).shuffle_grouping("feed")
@@ -42,7 +42,7 @@ def test_a_tuple_that_is_taken_up_and_not_settled_times_out(timeout_secs: float,
             feeder.feed((number,))
         feeder.close()
 
-    played(feeder, keeps, script, parallelism=2, message_timeout_secs=timeout_secs, acker_executors=ackers, timeout_from=timeout_from)
+    run_feeder(feeder, keeps, script, parallelism=2, message_timeout_secs=timeout_secs, acker_executors=ackers, timeout_from=timeout_from)
     times = died_at(feeder)
     assert len(times) == len(keeps.arrivals) == 40
     for arrival in keeps.arrivals:
@@ -94,7 +94,7 @@ def test_a_tuple_whose_clock_is_reset_again_and_again_lives_on() -> None:
             keeps.reset_timeout(keeps.tuples[0])
         keeps.ack(keeps.tuples[0])
 
-    played(feeder, keeps, script, message_timeout_secs=10)
+    run_feeder(feeder, keeps, script, message_timeout_secs=10)
     assert feeder.acked == [1]
 
 
@@ -108,7 +108,7 @@ def test_timeouts_may_be_off() -> None:
         assert feeder.verdicts == []
         keeps.ack(keeps.tuples[0])
 
-    played(feeder, keeps, script, message_timeout_secs=1, enable_message_timeouts=False)
+    run_feeder(feeder, keeps, script, message_timeout_secs=1, enable_message_timeouts=False)
     assert feeder.acked == [1]
 
 
@@ -132,7 +132,7 @@ def test_what_waits_in_a_mailbox_does_not_time_out_however_long(mailbox: int) ->
     feeder = Feeder("number")
     feeder.feed_all([(number,) for number in range(30)])
     feeder.close()
-    finished = played(feeder, lambda: OneByOne(8), nothing, message_timeout_secs=10, executor_receive_buffer_size=mailbox)
+    finished = run_feeder(feeder, lambda: OneByOne(8), nothing, message_timeout_secs=10, executor_receive_buffer_size=mailbox)
     assert finished.secs >= 240
     assert (len(feeder.acked), feeder.failed) == (30, [])
 
@@ -145,7 +145,7 @@ def test_a_wait_is_no_excuse_where_the_time_counts_from_the_emit() -> None:
     feeder = Feeder("number")
     feeder.feed_all([(number,) for number in range(5)])
     feeder.close()
-    played(feeder, lambda: OneByOne(8), nothing, message_timeout_secs=10, timeout_from="emit")
+    run_feeder(feeder, lambda: OneByOne(8), nothing, message_timeout_secs=10, timeout_from="emit")
     assert feeder.acked == [1]
     assert all(10 <= verdict.secs <= 12.6 for verdict in feeder.verdicts if verdict.failure)
     failures = dict(feeder.failed)
@@ -180,7 +180,7 @@ def test_a_tuple_that_has_waited_has_its_whole_time_from_when_it_is_taken_up(wai
     feeder, taken_at = Feeder("number"), list[float]()
     feeder.feed_all([(0,), (1,)])
     feeder.close()
-    played(feeder, lambda: SlowThenKeeps(waited, taken_at), nothing, message_timeout_secs=10)
+    run_feeder(feeder, lambda: SlowThenKeeps(waited, taken_at), nothing, message_timeout_secs=10)
     [failed] = [verdict for verdict in feeder.verdicts if verdict.failure]
     assert 10 <= failed.secs - taken_at[1] <= 12.6
 
@@ -198,7 +198,7 @@ def test_a_loop_that_stood_still_lets_no_tree_die_early() -> None:
         loop().advance(4)
         feeder.close()
 
-    played(feeder, keeps, script, message_timeout_secs=10)
+    run_feeder(feeder, keeps, script, message_timeout_secs=10)
     assert 10 <= died_at(feeder)[1] - keeps.arrivals[0].secs <= 12.6 + 4
 
 
@@ -219,7 +219,7 @@ def test_what_comes_after_the_timeout_has_no_effect_and_is_forgotten(late: str) 
         ledger.append(run.snapshot().components["__acker"].pending)
         feeder.close()
 
-    played(feeder, keeps, script, message_timeout_secs=10)
+    run_feeder(feeder, keeps, script, message_timeout_secs=10)
     assert list(died_at(feeder)) == [1]
     assert ledger == [1, 0]
 

@@ -59,7 +59,7 @@ def topology(
     return builder.build()
 
 
-def play(
+def run_flow(
     producer: Callable[[], FlowProducer],
     bolt: Callable[[], Any],
     *,

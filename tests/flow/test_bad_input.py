@@ -22,7 +22,7 @@ from engine import (
     UsageError,
 )
 from engine.testing import run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
+from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 class Yields(FlowProducer):
@@ -56,7 +56,7 @@ class Nothing(FlowControlBolt):
 )
 def test_what_is_no_record_with_a_position_is_refused(items: list[Any], text: str) -> None:
     with pytest.raises(ComponentError) as raised:
-        play(lambda: Yields((1, 1), *items), Nothing, config=Config(on_error="restart"))
+        run_flow(lambda: Yields((1, 1), *items), Nothing, config=Config(on_error="restart"))
     assert text in str(raised.value.error)
 
 
@@ -66,7 +66,7 @@ def test_records_that_is_a_coroutine_function_is_refused() -> None:
             return None
 
     with pytest.raises(ComponentError, match="yields nothing"):
-        play(Wrong, Nothing)
+        run_flow(Wrong, Nothing)
 
 
 def test_a_producer_that_two_tasks_share_is_refused() -> None:
@@ -90,13 +90,15 @@ def test_a_bound_of_the_spout_counts_the_packs_of_all_tasks(pending: int) -> Non
 
     at_once: list[int] = []
     most: list[int] = []
-    play(lambda: Numbers(100), lambda: Notes([]), tasks=5, config=Config(max_spout_pending=pending), settings=FlowSettings(pack_records=1))
+    run_flow(
+        lambda: Numbers(100), lambda: Notes([]), tasks=5, config=Config(max_spout_pending=pending), settings=FlowSettings(pack_records=1)
+    )
     assert max(most) == pending
 
 
 def test_a_position_that_cannot_be_kept_ends_the_run_and_says_what_can() -> None:
     with pytest.raises(ComponentError) as raised:
-        play(lambda: Yields((object(), 1)), Nothing)
+        run_flow(lambda: Yields((object(), 1)), Nothing)
     assert "its position <object" in str(raised.value)
     assert "bool, int, float, str" in str(raised.value.hint)
     assert "pickle" not in str(raised.value), "which a ledger never is"
@@ -132,7 +134,7 @@ def test_a_producer_that_raises_goes_on_behind_what_it_has_yielded(kind: type[Nu
     begun: list[Any] = []
     broken_at: set[int] = set()
     done: list[tuple[int, int]] = []
-    finished = play(Breaks, lambda: Work(done), config=Config.from_mapping({"on_error": on_error}))
+    finished = run_flow(Breaks, lambda: Work(done), config=Config.from_mapping({"on_error": on_error}))
     assert finished.state == "complete"
     assert broken_at == {300, 600, 900}
     assert set(records(done)) == set(range(1, 1001))
@@ -160,11 +162,11 @@ def test_a_producer_that_always_raises_ends_the_run_with_its_error() -> None:
             return map(missing, [1])
 
     with pytest.raises(ComponentError, match="no such folder"):
-        play(Raises, Nothing, config=Config(on_error="restart"))
+        run_flow(Raises, Nothing, config=Config(on_error="restart"))
 
 
 def test_a_source_without_records_is_complete_at_once() -> None:
-    finished = play(Yields, Nothing)
+    finished = run_flow(Yields, Nothing)
     assert finished.state == "complete"
     assert finished.snapshot.flow[0].position is None
 
@@ -185,7 +187,7 @@ def test_a_producer_that_has_nothing_for_long_holds_nothing_up(is_async: bool) -
             yield 2, 2
 
     done: list[tuple[int, int]] = []
-    finished = play(AsyncLate if is_async else Late, lambda: Work(done))
+    finished = run_flow(AsyncLate if is_async else Late, lambda: Work(done))
     assert records(done) == [1, 2]
     assert finished.state == "complete"
     assert finished.errors == ()
@@ -195,7 +197,7 @@ def test_a_producer_that_has_nothing_for_long_holds_nothing_up(is_async: bool) -
 @pytest.mark.guarantee("FC-6")
 def test_positions_that_go_back_are_told_of_once_and_count_in_their_order() -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Yields((5, 1), (3, 2), (9, 3), (1, 4)), lambda: Work(done))
+    finished = run_flow(lambda: Yields((5, 1), (3, 2), (9, 3), (1, 4)), lambda: Work(done))
     assert records(done) == [1, 2, 3, 4]
     assert finished.snapshot.flow[0].position == "1", "the last that was yielded"
     [report] = finished.errors
@@ -204,7 +206,7 @@ def test_positions_that_go_back_are_told_of_once_and_count_in_their_order() -> N
 
 def test_positions_that_cannot_be_compared_are_taken_as_they_come() -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Yields((5, 1), ("a", 2), ((1, "b"), 3), ({"x": 1}, 4)), lambda: Work(done))
+    finished = run_flow(lambda: Yields((5, 1), ("a", 2), ((1, "b"), 3), ({"x": 1}, 4)), lambda: Work(done))
     assert finished.errors == ()
     assert finished.snapshot.flow[0].position == "{'x': 1}"
 
@@ -326,7 +328,7 @@ def test_what_is_no_pack_all_the_same_is_named() -> None:
 
     finished = run_topology(_behind_another_bolt(Loose).build(), Config(on_error="fail"), until=1.0)
     assert "got a tuple of 'other', which is no pack of records" in finished.errors[0].text
-    finished = play(lambda: Numbers(10_000), lambda: Ticks([]), config=Config(on_error="fail"), until=1.0)
+    finished = run_flow(lambda: Numbers(10_000), lambda: Ticks([]), config=Config(on_error="fail"), until=1.0)
     assert "got a tick" in finished.errors[0].text
 
 
@@ -345,7 +347,7 @@ def test_process_that_returns_what_is_no_tuple_says_so() -> None:
         def process(self, record: int) -> Any:
             return [record]
 
-    finished = play(lambda: Numbers(1), Returns, config=Config(on_error="fail"), until=1.0)
+    finished = run_flow(lambda: Numbers(1), Returns, config=Config(on_error="fail"), until=1.0)
     assert "process() returned [1] (list)" in finished.errors[0].text
 
 
@@ -354,6 +356,6 @@ def test_give_up_that_is_not_overridden_reports_the_record() -> None:
         def process(self, record: int) -> None:
             raise ValueError("bad record")
 
-    finished = play(lambda: Yields(("line 7", 1)), Poisoned, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
+    finished = run_flow(lambda: Yields(("line 7", 1)), Poisoned, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
     assert finished.state == "complete"
     assert any("the record at 'line 7' was given up" in report.text for report in finished.errors)

@@ -11,7 +11,7 @@ from engine.errors import ERROR, FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
 from engine.flow.pack import Records
 from engine.kernel import Sending
-from tests.flow.play import Numbers, Work, play, records
+from tests.flow.play import Numbers, Work, records, run_flow
 from tests.flow.test_consumer import ack, consumer
 
 
@@ -50,7 +50,7 @@ def test_where_many_records_are_bad_the_others_flow_on(percent: int, tasks: int,
         made.append(Numbers(count))
         return made[-1]
 
-    finished = play(producer, lambda: Of(done, lambda task, record: 0.002), tasks=tasks, settings=FlowSettings(max_retries=1))
+    finished = run_flow(producer, lambda: Of(done, lambda task, record: 0.002), tasks=tasks, settings=FlowSettings(max_retries=1))
     bad = {record for record in range(1, count + 1) if is_bad(record, percent)}
     assert {record for _, record, _ in made[0].given_up} == bad
     assert set(records(done)) == set(range(1, count + 1)) - bad
@@ -67,7 +67,7 @@ def test_bad_records_that_are_tried_for_ever_do_not_keep_the_others_from_their_t
     class Many(Some):
         percent = 40
 
-    play(lambda: Numbers(2000), lambda: Many(done), tasks=tasks, until=60.0)
+    run_flow(lambda: Numbers(2000), lambda: Many(done), tasks=tasks, until=60.0)
     assert set(records(done)) == {record for record in range(1, 2001) if not is_bad(record, 40)}
 
 
@@ -78,7 +78,7 @@ def test_a_bad_record_is_no_death_of_its_task() -> None:
         def prepare(self) -> None:
             prepared.append(self.context.task_id)
 
-    finished = play(lambda: Numbers(300), lambda: Prepared([]), settings=FlowSettings(max_retries=0))
+    finished = run_flow(lambda: Numbers(300), lambda: Prepared([]), settings=FlowSettings(max_retries=0))
     assert finished.state == "complete"
     assert len(prepared) == 3
     assert finished.errors[0].text == "ValueError: bad record 5"
@@ -126,7 +126,7 @@ def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) 
         def execute(self, tup: Tuple) -> None:
             return None
 
-    finished = play(lambda: Numbers(200), kind, tasks=2, settings=FlowSettings(max_retries=3))
+    finished = run_flow(lambda: Numbers(200), kind, tasks=2, settings=FlowSettings(max_retries=3))
     assert finished.state == "complete"
     times = {record: seen.count(record) for record in set(seen)}
     assert sorted(times) == list(range(1, 201))
@@ -155,7 +155,7 @@ def _yields_misfit(self: Any, record: int) -> Iterator[tuple[int, ...]]:
 def test_it_is_known_which_record_was_cancelled_or_gave_what_cannot_be_emitted(process: Any) -> None:
     kind: Any = type("Fails", (InTwo,), {"process": process})
     settings = FlowSettings(max_retries=1, pack_records=100)
-    finished = play(lambda: Numbers(2000), kind, tasks=2, settings=settings)
+    finished = run_flow(lambda: Numbers(2000), kind, tasks=2, settings=settings)
     assert finished.state == "complete"
     assert sum(task.settled for task in finished.snapshot.flow[0].tasks) < 50, "none came one by one"
 
@@ -170,7 +170,7 @@ def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> Non
             if 37 in tup["records"]:
                 raise FailTuple
 
-    play(lambda: Numbers(200), Own, tasks=1, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
+    run_flow(lambda: Numbers(200), Own, tasks=1, settings=FlowSettings(max_retries=1), config=Config(on_error="fail"))
     of_it, *_ = [pack for pack in Own.packs if 37 in pack]
     assert len(of_it) > 1
     assert {(record,) for record in of_it} <= set(Own.packs)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import FailTuple, FlowSettings
-from tests.flow.play import Numbers, Work, play, records
+from tests.flow.play import Numbers, Work, records, run_flow
 
 
 class Paced(Numbers):
@@ -45,7 +45,7 @@ def test_tasks_that_fail_everything_do_not_clear_each_other(choice: Any, tasks: 
         made.append(Since(2000))
         return made[-1]
 
-    play(producer, lambda: Broken(done), tasks=tasks, settings=FlowSettings(choice=choice))
+    run_flow(producer, lambda: Broken(done), tasks=tasks, settings=FlowSettings(choice=choice))
     assert set(records(done)) == set(range(1, 2001))
     print(len(tries), "tries")
     assert len(tries) <= most_tries, "of the 1,300 records of that time"

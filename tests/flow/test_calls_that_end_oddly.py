@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, FlowControlBolt
-from tests.flow.play import Numbers, play
+from tests.flow.play import Numbers, run_flow
 
 pytestmark = pytest.mark.guarantee("ACK-12", "FC-9")
 
@@ -40,7 +40,7 @@ def test_a_process_that_exits_ends_the_run_not_the_program(bolt_of: Any, error: 
         raise error("on purpose")
 
     with pytest.raises(ComponentError, match=f"raised {error.__name__}: on purpose"):
-        play(lambda: Numbers(3), bolt_of(exits))
+        run_flow(lambda: Numbers(3), bolt_of(exits))
 
 
 @pytest.mark.parametrize("bolt_of", [coroutine_of, generator_of])
@@ -54,7 +54,7 @@ def test_a_process_that_cancels_itself_fails_alone_and_is_named(bolt_of: Any) ->
             cancelled.append(record)
             aio_task.cancel()
 
-    finished = play(lambda: Numbers(3), bolt_of(cancels))
+    finished = run_flow(lambda: Numbers(3), bolt_of(cancels))
     assert finished.state == "complete"
     [report] = finished.errors
     assert "process() cancelled the asyncio task that runs it" in report.text

@@ -24,14 +24,14 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.testing import Capture, KillTask, run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, play, records
+from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-1")
 @pytest.mark.parametrize("producer", [Numbers, AsyncNumbers])
 def test_each_record_is_done_once_by_one_task(producer: type[Numbers]) -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: producer(500), lambda: Work(done))
+    finished = run_flow(lambda: producer(500), lambda: Work(done))
     assert finished.state == "complete"
     assert records(done) == list(range(1, 501))
     assert {task for task, _ in done} == {0, 1, 2}
@@ -42,7 +42,7 @@ def test_each_record_is_done_once_by_one_task(producer: type[Numbers]) -> None:
 @pytest.mark.guarantee("FC-1")
 def test_several_records_travel_in_one_tuple_as_many_as_fit_the_time() -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(3000), lambda: Work(done, lambda task, record: 0.02 if task == 0 else 0.0005))
+    finished = run_flow(lambda: Numbers(3000), lambda: Work(done, lambda task, record: 0.02 if task == 0 else 0.0005))
     packs = {task.task_id: task for task in finished.snapshot.flow[0].tasks}
     counts = Counter(task for task, _ in done)
     assert counts[0] / packs[2].settled == 1, "a slow task gets single records"
@@ -65,7 +65,7 @@ def test_unlike_tasks_together_do_nearly_what_they_can() -> None:
             done[task] += 1
 
     random, busy, done = Random(8), [0.0] * 12, [0] * 12
-    finished = play(lambda: Numbers(10**9), Unlike, tasks=12, until=65.0)
+    finished = run_flow(lambda: Numbers(10**9), Unlike, tasks=12, until=65.0)
     can = sum(done[task] / busy[task] * (finished.secs - (10 if task == 7 else 0)) for task in range(12))
     assert sum(done) >= 0.95 * can
 
@@ -79,7 +79,7 @@ def test_what_a_task_fails_goes_to_another_one() -> None:
             await super().process(record)
 
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(2000), lambda: FailsOnTask0(done))
+    finished = run_flow(lambda: Numbers(2000), lambda: FailsOnTask0(done))
     assert records(done) == list(range(1, 2001))
     first = finished.snapshot.flow[0].tasks[0]
     assert (first.state, first.window, first.settled) == ("BUSY", 1, 0)
@@ -130,7 +130,7 @@ def test_a_slow_bolt_downstream_makes_no_task_slow() -> None:
 @pytest.mark.guarantee("FC-2")
 def test_a_task_that_works_on_several_at_once_is_given_several() -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(400), lambda: Work(done, lambda task, record: 0.1), tasks=2, concurrency=8)
+    finished = run_flow(lambda: Numbers(400), lambda: Work(done, lambda task, record: 0.1), tasks=2, concurrency=8)
     assert records(done) == list(range(1, 401))
     assert finished.secs < 1.1 * 400 * 0.1 / 16 + 0.2
 
@@ -145,7 +145,9 @@ def test_where_nothing_waits_the_faster_task_is_chosen_or_the_next_in_turn(choic
                 yield number, number
 
     done: list[tuple[int, int]] = []
-    play(lambda: Paced(100), lambda: Work(done, lambda task, record: (0.01, 0.001)[task]), tasks=2, settings=FlowSettings(choice=choice))
+    run_flow(
+        lambda: Paced(100), lambda: Work(done, lambda task, record: (0.01, 0.001)[task]), tasks=2, settings=FlowSettings(choice=choice)
+    )
     assert sum(task == 0 for task, _ in done) == of_the_slow_one
 
 
@@ -167,7 +169,7 @@ def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retri
         made.append(Numbers(300))
         return made[-1]
 
-    finished = play(producer, lambda: Poisoned(done), settings=FlowSettings(max_retries=2))
+    finished = run_flow(producer, lambda: Poisoned(done), settings=FlowSettings(max_retries=2))
     assert set(records(done)) == set(range(1, 301)) - {77}
     assert [(position, record, failure.reason) for position, record, failure in made[0].given_up] == [(77, 77, "failed")]
     assert finished.snapshot.flow[0].position == "300"
@@ -177,7 +179,7 @@ def test_a_poison_record_is_alone_at_its_second_try_and_given_up_after_its_retri
 def test_the_position_never_passes_a_record_that_is_not_done() -> None:
     done: list[tuple[int, int]] = []
     settings = FlowSettings(max_pending_records=500, pack_records=100)
-    finished = play(lambda: Numbers(5000), lambda: Poisoned(done), settings=settings, until=30.0)
+    finished = run_flow(lambda: Numbers(5000), lambda: Poisoned(done), settings=settings, until=30.0)
     [flow] = finished.snapshot.flow
     assert (flow.position, flow.pending_records) == ("76", 500)
     assert flow.holds == "500 records wait for the one behind position 76"
@@ -192,7 +194,7 @@ def test_a_task_that_hangs_for_ever_loses_nothing() -> None:
             await super().process(record)
 
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(2000), lambda: Hangs(done), config=Config(message_timeout_secs=5), until=60.0)
+    finished = run_flow(lambda: Numbers(2000), lambda: Hangs(done), config=Config(message_timeout_secs=5), until=60.0)
     assert set(records(done)) == set(range(1, 2001))
     [flow] = finished.snapshot.flow
     assert flow.position == "2000"
@@ -207,7 +209,7 @@ def test_all_busy_is_seen_and_nothing_spins() -> None:
             type(self).calls += 1
             raise FailTuple
 
-    finished = play(lambda: Numbers(50), FailsAll, until=20.0)
+    finished = run_flow(lambda: Numbers(50), FailsAll, until=20.0)
     [flow] = finished.snapshot.flow
     assert flow.holds == "every task is BUSY"
     assert flow.position is None
@@ -222,7 +224,7 @@ def test_a_bolt_that_raises_for_everything_ends_the_run_where_it_is_to_be_replac
             raise ValueError("no")
 
     with pytest.raises(ComponentError, match="ValueError: no"):
-        play(lambda: Numbers(50), Raises)
+        run_flow(lambda: Numbers(50), Raises)
 
 
 @pytest.mark.guarantee("FC-1")
@@ -276,7 +278,7 @@ def test_any_bolt_may_take_the_records_of_a_tuple() -> None:
             self.collector.ack(tup)
 
     seen: list[int] = []
-    play(lambda: Numbers(100), Plain, tasks=2)
+    run_flow(lambda: Numbers(100), Plain, tasks=2)
     assert sorted(seen) == list(range(1, 101))
 
 
@@ -284,7 +286,7 @@ def test_any_bolt_may_take_the_records_of_a_tuple() -> None:
 def test_a_restart_goes_on_behind_the_recorded_position(tmp_path: Path) -> None:
     done: list[tuple[int, int]] = []
     config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
-    first = play(lambda: Numbers(10**6), lambda: Work(done), config=config, until=2.0)
+    first = run_flow(lambda: Numbers(10**6), lambda: Work(done), config=config, until=2.0)
     assert first.state == "stopped"
     [flow] = first.snapshot.flow
     recorded = int(flow.position or 0)
@@ -292,12 +294,12 @@ def test_a_restart_goes_on_behind_the_recorded_position(tmp_path: Path) -> None:
     begun: list[Any] = []
     before = set(records(done))
     again: list[tuple[int, int]] = []
-    second = play(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
+    second = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert second.state == "complete"
     assert begun[0] >= recorded, "what was done when it was stopped was recorded too"
     assert set(range(1, begun[0] + 1)) <= before, "never beyond what is done"
     assert records(again) == list(range(begun[0] + 1, 8001))
-    third = play(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
+    third = run_flow(lambda: Numbers(8000, begun), lambda: Work(again), config=config)
     assert (begun[-1], third.state, len(again)) == (8000, "complete", 8000 - begun[0])
 
 
@@ -331,7 +333,7 @@ def test_a_record_waits_for_its_pack_no_longer_than_its_age() -> None:
             await asyncio.sleep(0.0004)
 
     late: list[float] = []
-    play(lambda: Trickles(100), Measures, tasks=1, settings=FlowSettings(pack_age_ms=20))
+    run_flow(lambda: Trickles(100), Measures, tasks=1, settings=FlowSettings(pack_age_ms=20))
     assert len(late) == 100
     assert max(late) < 0.05
 
@@ -347,10 +349,10 @@ def test_bytes_bound_a_pack() -> None:
             self.collector.ack(tup)
 
     sizes: list[int] = []
-    play(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=1000))
+    run_flow(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=1000))
     assert set(sizes) == {1, 2}
     sizes.clear()
-    play(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=10))
+    run_flow(lambda: Long(1000), Notes, tasks=1, settings=FlowSettings(pack_bytes=10))
     assert set(sizes) == {1}, "one that is more by itself goes alone"
     assert sum(sizes) == 1000
 
@@ -359,7 +361,7 @@ def test_bytes_bound_a_pack() -> None:
 def test_a_spout_that_dies_goes_on_behind_what_it_had_done() -> None:
     done: list[tuple[int, int]] = []
     begun: list[Any] = []
-    finished = play(lambda: Numbers(3000, begun), lambda: Work(done), faults=[KillTask("numbers", at_secs=0.5)])
+    finished = run_flow(lambda: Numbers(3000, begun), lambda: Work(done), faults=[KillTask("numbers", at_secs=0.5)])
     assert finished.state == "complete"
     assert set(records(done)) == set(range(1, 3001))
     assert begun[0] is None
@@ -369,7 +371,7 @@ def test_a_spout_that_dies_goes_on_behind_what_it_had_done() -> None:
 
 def test_a_bolt_task_that_dies_loses_nothing() -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(3000), lambda: Work(done), faults=[KillTask("work", at_secs=0.5), KillTask("work", at_secs=0.7)])
+    finished = run_flow(lambda: Numbers(3000), lambda: Work(done), faults=[KillTask("work", at_secs=0.5), KillTask("work", at_secs=0.7)])
     assert finished.state == "complete"
     assert set(records(done)) == set(range(1, 3001))
 
@@ -381,7 +383,7 @@ def test_a_drain_records_all_that_is_done() -> None:
         await asyncio.sleep(1)
         await run.drain()
 
-    finished = play(lambda: Numbers(10**6), lambda: Work(done), during=drains)
+    finished = run_flow(lambda: Numbers(10**6), lambda: Work(done), during=drains)
     [flow] = finished.snapshot.flow
     assert finished.state == "drained"
     assert (flow.records_since_checkpoint, flow.position) == (0, str(len(done)))
@@ -389,7 +391,7 @@ def test_a_drain_records_all_that_is_done() -> None:
 
 @pytest.mark.guarantee("FC-3", "FC-7")
 def test_the_service_time_that_is_shown_is_what_a_record_takes() -> None:
-    finished = play(lambda: Numbers(300), lambda: Work([], lambda task, record: 0.01 * (task + 1)))
+    finished = run_flow(lambda: Numbers(300), lambda: Work([], lambda task, record: 0.01 * (task + 1)))
     for task, shown in enumerate(finished.snapshot.flow[0].tasks):
         assert shown.service_ms == pytest.approx(10.0 * (task + 1), rel=0.1)
         assert shown.service_p99_ms == pytest.approx(10.0 * (task + 1), rel=0.15)

@@ -14,7 +14,7 @@ import pytest
 
 from engine import ComponentError, Config, FlowControlBolt, FlowSettings, UsageError
 from engine.testing import run_topology_async
-from tests.flow.play import Numbers, Work, play, records, topology
+from tests.flow.play import Numbers, Work, records, run_flow, topology
 
 pytestmark = [
     pytest.mark.guarantee("FC-9"),
@@ -77,7 +77,7 @@ def test_each_task_hangs_once_and_the_run_goes_on(hangs: Any, concurrency: int, 
     bolt = hanging(done, hung, hangs=hangs, every=range(1, 10**6))
     bolt.on_error = on_error
     config = Config(max_task_restarts=1000)
-    finished = play(lambda: Numbers(300), bolt, concurrency=concurrency, config=config, limit_secs=3000, real_limit_secs=20)
+    finished = run_flow(lambda: Numbers(300), bolt, concurrency=concurrency, config=config, limit_secs=3000, real_limit_secs=20)
     assert finished.state == "complete"
     assert set(records(done)) == set(range(1, 301))
     assert len(hung) >= 3
@@ -92,7 +92,7 @@ def test_an_overdue_record_comes_again_by_itself_and_those_before_it_as_packs() 
     hung: list[tuple[int, int]] = []
     bolt = hanging(done, hung, hangs=for_ever, every=[150])
     bolt.call_timeout_secs = 2
-    finished = play(lambda: Numbers(300), bolt, tasks=2, limit_secs=100)
+    finished = run_flow(lambda: Numbers(300), bolt, tasks=2, limit_secs=100)
     assert len(hung) == 2 or [record for _, record in hung] == [150]
     assert set(records(done)) == set(range(1, 301))
     assert 2 <= finished.secs <= 2 * (2 + 0.25) + 1
@@ -114,7 +114,7 @@ def test_a_record_that_always_hangs_is_given_up() -> None:
         made.append(Numbers(100))
         return made[-1]
 
-    play(producer, lambda: Hangs(done), settings=FlowSettings(max_retries=2), limit_secs=100)
+    run_flow(producer, lambda: Hangs(done), settings=FlowSettings(max_retries=2), limit_secs=100)
     [(position, record, failure)] = made[0].given_up
     assert (position, record, failure.reason) == (7, 7, "error")
     assert "process() did not return within 1 s (call_timeout_secs), and was cancelled. Record: 7" in failure.describe()
@@ -143,7 +143,7 @@ def test_what_an_abandoned_call_still_emits_has_no_effect() -> None:
             await super().process(record)
             return (record,)
 
-    play(lambda: Numbers(5000), lambda: Hangs(done, lambda task, record: 0.005), limit_secs=200)
+    run_flow(lambda: Numbers(5000), lambda: Hangs(done, lambda task, record: 0.005), limit_secs=200)
     assert [type(error).__name__ for error in late] == ["UsageError"]
     assert set(records(done)) == set(range(1, 5001))
 
@@ -161,7 +161,7 @@ def test_yields_are_signs_of_life() -> None:
                 yield (record,)
             done.append(record)
 
-    finished = play(lambda: Numbers(6), Yields, limit_secs=200)
+    finished = run_flow(lambda: Numbers(6), Yields, limit_secs=200)
     assert (sorted(done), finished.errors) == ([1, 2, 3, 4, 5, 6], ())
 
 
@@ -182,7 +182,7 @@ def test_an_async_generator_that_hangs_is_closed() -> None:
             finally:
                 closed.append(record)
 
-    finished = play(lambda: Numbers(6), Hangs, limit_secs=200)
+    finished = run_flow(lambda: Numbers(6), Hangs, limit_secs=200)
     assert sorted(set(closed)) == [1, 2, 3, 4, 5, 6]
     assert len(finished.errors) == 1
 
@@ -195,13 +195,13 @@ def test_too_many_calls_that_run_on_end_the_run() -> None:
             await swallowing()
 
     with pytest.raises(ComponentError, match=r"16 calls of process\(\) of one task run on behind their limit of 1 s"):
-        play(lambda: Numbers(1000), Hangs, tasks=1, limit_secs=3000, real_limit_secs=20)
+        run_flow(lambda: Numbers(1000), Hangs, tasks=1, limit_secs=3000, real_limit_secs=20)
 
 
 @pytest.mark.parametrize("config", [Config(enable_message_timeouts=False), Config(call_timeout_secs=1000)])
 def test_the_limit_may_be_off_or_longer(config: Config) -> None:
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(3), lambda: Work(done, lambda task, record: 25.0), config=config, limit_secs=4000)
+    finished = run_flow(lambda: Numbers(3), lambda: Work(done, lambda task, record: 25.0), config=config, limit_secs=4000)
     assert (records(done), finished.errors) == ([1, 2, 3], ())
 
 
@@ -211,7 +211,9 @@ def test_the_bolts_own_limit_goes_before_the_configs() -> None:
     class Slow(Work):
         call_timeout_secs = math.inf
 
-    finished = play(lambda: Numbers(3), lambda: Slow(done, lambda task, record: 5.0), config=Config(call_timeout_secs=1), limit_secs=400)
+    finished = run_flow(
+        lambda: Numbers(3), lambda: Slow(done, lambda task, record: 5.0), config=Config(call_timeout_secs=1), limit_secs=400
+    )
     assert (records(done), finished.errors) == ([1, 2, 3], ())
 
 

@@ -26,7 +26,7 @@ from engine import (
 from engine.cluster.local_cluster import Run
 from engine.flow.controller import FlowController
 from engine.flow.source import source_of
-from tests.flow.play import AsyncNumbers, Numbers, Work, play, records, topology
+from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow, topology
 
 POISON = 7
 
@@ -66,10 +66,10 @@ class OneListAsync(OneList):
 def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded(producer: type[OneList], tmp_path: Path) -> None:
     config = Config(state_provider=f"sqlite:///{tmp_path}/flow.db")
     for _ in range(2):
-        finished = play(producer, lambda: Poisoned([]), config=config, until=2.0)
+        finished = run_flow(producer, lambda: Poisoned([]), config=config, until=2.0)
         assert finished.snapshot.flow[0].position == f"[[{POISON - 1}]]"
     done: list[tuple[int, int]] = []
-    finished = play(producer, lambda: Work(done), config=config)
+    finished = run_flow(producer, lambda: Work(done), config=config)
     assert records(done) == list(range(POISON, 1001))
     assert finished.snapshot.flow[0].position == "[[1000]]"
 
@@ -95,7 +95,7 @@ class SaysExhaustedAsync(FlowProducer):
 @pytest.mark.parametrize("producer", [SaysExhausted, SaysExhaustedAsync])
 def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_before_is_done(producer: type[FlowProducer]) -> None:
     done: list[tuple[int, int]] = []
-    finished = play(producer, lambda: Work(done))
+    finished = run_flow(producer, lambda: Work(done))
     assert (finished.state, finished.errors) == ("complete", ())
     assert records(done) == list(range(1, 501))
     assert finished.snapshot.flow[0].position == "500"
@@ -121,7 +121,7 @@ class UnmeasuredAsync(AsyncNumbers):
 def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Numbers]) -> None:
     done: list[tuple[int, int]] = []
     config = Config(on_error="fail")
-    finished = play(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
+    finished = run_flow(lambda: producer(1000), lambda: Work(done, lambda task, record: 0.0001), config=config, until=2.0)
     assert finished.state == "stopped", "it is not complete, since the rest was not done"
     assert records(done) == list(range(1, 300))
     assert finished.snapshot.flow[0].position == "299"
@@ -160,7 +160,7 @@ def test_no_more_is_read_ahead_than_the_bytes_of_a_pack(producer: type[Large]) -
 
     read: list[int] = []
     ahead: list[int] = []
-    finished = play(lambda: producer(read), Notes, tasks=1)
+    finished = run_flow(lambda: producer(read), Notes, tasks=1)
     assert finished.state == "complete"
     assert len(ahead) == 2000
     assert max(ahead) < 32, "a fast task takes a thousand records, and these would be a thousand megabytes"
@@ -177,7 +177,7 @@ def test_an_async_producer_that_has_nothing_and_never_waits_holds_nothing_up() -
 
     asked: list[int] = []
     done: list[tuple[int, int]] = []
-    finished = play(Polls, lambda: Work(done))
+    finished = run_flow(Polls, lambda: Work(done))
     assert (finished.state, records(done)) == ("complete", [1, 2])
     assert len(asked) < 1200, "asked again after a pause, as a generator is"
 
@@ -189,7 +189,7 @@ def test_records_that_returns_nothing_to_iterate_over_says_so(found: Any) -> Non
             return AsyncNumbers(1).records(after) if found == "async generator" else found
 
     with pytest.raises(ComponentError, match=r"Wrong\.records\(\) returned .* which cannot be iterated"):
-        play(Wrong, lambda: Work([]), config=Config(on_error="restart"))
+        run_flow(Wrong, lambda: Work([]), config=Config(on_error="restart"))
 
 
 @pytest.mark.guarantee("FC-6")
@@ -233,7 +233,7 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
         await run.stop()
         assert said[-1] == "closed"
 
-    play(lambda: producer(10**6, said), lambda: Work([]), during=stops)
+    run_flow(lambda: producer(10**6, said), lambda: Work([]), during=stops)
     assert said.count("closed") == 1
 
 
@@ -265,7 +265,7 @@ def test_what_an_async_producer_is_ahead_of_the_tasks_is_shown_and_bounded() -> 
                 yield number, number
 
     yielded: list[int] = []
-    finished = play(Ahead, lambda: Work([], lambda task, record: 0.05), until=3.0)
+    finished = run_flow(Ahead, lambda: Work([], lambda task, record: 0.05), until=3.0)
     [flow] = finished.snapshot.flow
     assert flow.buffered_records == len(yielded) - flow.pending_records - flow.done_records
     assert 2048 <= flow.buffered_records <= 4096 + 1000, "half of it before more is read, and what a pack has room for"
@@ -321,7 +321,7 @@ def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypa
     monkeypatch.setattr("engine.flow.source.PULL_SECS", -1.0)  # each pull is over with its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
-    finished = play(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)
+    finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)
     assert records(done) == list(range(1, 1001))
     [task] = finished.snapshot.flow[0].tasks
     assert task.settled < 50, "packs of a hundred, as their task takes them"

@@ -11,7 +11,7 @@ from engine.cluster.local_cluster import Run
 from engine.errors import FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
 from engine.testing import ACKER
-from tests.flow.play import Numbers, Work, play, records
+from tests.flow.play import Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-3", "FC-6")
@@ -29,7 +29,7 @@ def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is
 
     done: list[tuple[int, int]] = []
     failed: set[int] = set()
-    finished = play(lambda: Numbers(2000), lambda: Hangs(done), tasks=2, config=Config(message_timeout_secs=5), until=60.0)
+    finished = run_flow(lambda: Numbers(2000), lambda: Hangs(done), tasks=2, config=Config(message_timeout_secs=5), until=60.0)
     assert failed
     assert set(records(done)) == set(range(1, 2001))
     assert finished.snapshot.flow[0].position == "2000"
@@ -91,7 +91,7 @@ def test_records_beside_one_that_has_their_task_die_are_not_given_up_for_it() ->
         return made[-1]
 
     config = Config(max_task_restarts=100_000)
-    finished = play(producer, lambda: Poisoned(done), settings=FlowSettings(max_retries=1), config=config, concurrency=8)
+    finished = run_flow(producer, lambda: Poisoned(done), settings=FlowSettings(max_retries=1), config=config, concurrency=8)
     assert finished.state == "complete"
     given_up = {record for _, record, _ in made[0].given_up}
     assert given_up == set(range(10, 301, 10))
@@ -110,7 +110,7 @@ def test_the_death_of_an_acker_makes_no_task_busy() -> None:
             await asyncio.sleep(0.001)
 
     done: list[tuple[int, int]] = []
-    finished = play(lambda: Numbers(1000), lambda: Work(done), during=kills)
+    finished = run_flow(lambda: Numbers(1000), lambda: Work(done), during=kills)
     assert set(records(done)) == set(range(1, 1001))
     assert len(done) > 1000, "what was open is done again"
     assert "BUSY" not in states
@@ -209,7 +209,7 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
         return made[-1]
 
     config, settings = Config(message_timeout_secs=2), FlowSettings(max_retries=1, pack_records=1)
-    finished = play(producer, lambda: Hangs(done), config=config, settings=settings, concurrency=concurrency, until=30.0)
+    finished = run_flow(producer, lambda: Hangs(done), config=config, settings=settings, concurrency=concurrency, until=30.0)
     assert [(record, failure.reason) for _, record, failure in made[0].given_up] == [(5, "timeout")]
     assert len(hung) == 2, "once more, and no further task is lost to it"
     assert set(records(done)) == set(range(1, 301)) - {5}
@@ -220,7 +220,7 @@ def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrenc
 def test_where_timeouts_are_off_a_task_that_takes_long_is_waited_for() -> None:
     done: list[tuple[int, int]] = []
     config = Config(enable_message_timeouts=False, message_timeout_secs=5)
-    finished = play(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)
+    finished = run_flow(lambda: Numbers(100), lambda: Work(done, lambda task, record: 60 if record == 1 else 0.001), config=config)
     assert records(done) == list(range(1, 101)), "each once"
     assert finished.secs >= 60
     assert sum(task.resends for task in finished.snapshot.flow[0].tasks) == 0

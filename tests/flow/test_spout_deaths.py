@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from engine import ComponentError, Config, FailTuple, Failure, FatalError, FlowControlBolt, FlowSettings
-from tests.flow.play import Numbers, Work, play, records
+from tests.flow.play import Numbers, Work, records, run_flow
 
 
 class Refuses(Work):
@@ -34,7 +34,9 @@ def test_a_give_up_that_raises_for_ever_costs_no_spout(error: BaseException, on_
     done: list[tuple[int, int]] = []
     begun: list[Any] = []
     config = Config(on_error=on_error)
-    finished = play(lambda: Raises(100, begun), lambda: Refuses(done), settings=FlowSettings(max_retries=1), config=config, limit_secs=60)
+    finished = run_flow(
+        lambda: Raises(100, begun), lambda: Refuses(done), settings=FlowSettings(max_retries=1), config=config, limit_secs=60
+    )
     assert finished.state == "complete"
     assert sorted(kept) == list(range(7, 101, 7))
     assert begun == [None]
@@ -48,7 +50,7 @@ def test_a_fatal_error_of_give_up_ends_the_run() -> None:
             raise FatalError("no room for good")
 
     with pytest.raises(ComponentError, match="no room for good"):
-        play(lambda: Ends(100), lambda: Refuses([]), settings=FlowSettings(max_retries=1), limit_secs=60)
+        run_flow(lambda: Ends(100), lambda: Refuses([]), settings=FlowSettings(max_retries=1), limit_secs=60)
 
 
 @pytest.mark.guarantee("ACK-12")
@@ -71,7 +73,7 @@ def test_a_spout_that_dies_behind_acks_but_gets_no_further_ends_the_run() -> Non
             self.opened = self.context.clock.now()
 
     with pytest.raises(ComponentError, match="the source broke"):
-        play(lambda: Breaks(0, begun), FirstNeverEnds, config=Config(message_timeout_secs=2000, on_error="restart"), limit_secs=600)
+        run_flow(lambda: Breaks(0, begun), FirstNeverEnds, config=Config(message_timeout_secs=2000, on_error="restart"), limit_secs=600)
     assert len(begun) == 6
 
 
@@ -92,7 +94,7 @@ def test_a_spout_that_dies_behind_each_record_is_replaced_after_growing_pauses()
             raise OSError("one record is enough")
 
     done: list[tuple[int, int]] = []
-    play(lambda: Breaks(12), lambda: Work(done), config=Config(on_error="restart"), limit_secs=600)
+    run_flow(lambda: Breaks(12), lambda: Work(done), config=Config(on_error="restart"), limit_secs=600)
     assert records(done) == list(range(1, 13))
     pauses = [after - before for before, after in itertools.pairwise(begun)]
     assert pauses[:6] == pytest.approx([0.05, 1.05, 2.05, 4.05, 8.05, 16.05], abs=0.1)

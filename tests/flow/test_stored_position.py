@@ -14,7 +14,7 @@ from engine.errors import StateFenced, StateUnavailable
 from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
 from engine.state import Ledger, provider_of
 from engine.state.memory import MemoryProvider
-from tests.flow.play import Numbers, Work, play
+from tests.flow.play import Numbers, Work, run_flow
 from tests.flow.test_bad_input import Nothing
 
 
@@ -41,7 +41,7 @@ def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: P
     config = _store(tmp_path, {"flow": entry})
     for _ in range(2):
         with pytest.raises(ComponentError) as raised:
-            play(lambda: Numbers(10), Nothing, config=config)
+            run_flow(lambda: Numbers(10), Nothing, config=config)
         assert "its stored position cannot be read" in str(raised.value)
         assert "give the spout another id" in str(raised.value.hint)
 
@@ -50,7 +50,7 @@ def test_a_damaged_entry_is_refused_and_left_as_it_is(entry: object, tmp_path: P
 def test_the_position_of_a_spout_with_other_tasks_is_refused(tmp_path: Path) -> None:
     config = _store(tmp_path, {"flow": [FORMAT, 2, 5, 5]})
     with pytest.raises(ComponentError, match="stored by a spout of 2 tasks, and it has 1 now"):
-        play(lambda: Numbers(10), Nothing, config=config)
+        run_flow(lambda: Numbers(10), Nothing, config=config)
 
 
 def test_a_stored_position_is_read_as_it_was() -> None:
@@ -68,7 +68,7 @@ def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> N
 
     config = _store(tmp_path, {"flow": [FORMAT, 1, "gone", 5]})
     with pytest.raises(ComponentError, match="no file 'gone'"):
-        play(Files, Nothing, config=config.replace(on_error="restart"))
+        run_flow(Files, Nothing, config=config.replace(on_error="restart"))
 
 
 class Overtaken(MemoryProvider):
@@ -91,7 +91,7 @@ class Overtaken(MemoryProvider):
 def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Overtaken")
     with pytest.raises(ComponentError, match="another process has taken its position over"):
-        play(lambda: Numbers(5000), lambda: Work([]), config=config)
+        run_flow(lambda: Numbers(5000), lambda: Work([]), config=config)
 
 
 class Away(MemoryProvider):
@@ -123,11 +123,11 @@ def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
             await asyncio.sleep(0.05)
 
     config = Config(state_provider="tests.flow.test_stored_position:Away")
-    finished = play(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
+    finished = run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
     assert (finished.state, finished.snapshot.flow[0].position) == ("complete", "5000")
     assert "the store is away" in seen
     with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
-        play(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
+        run_flow(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
 
 
 class Broken(MemoryProvider):
@@ -155,7 +155,7 @@ class Broken(MemoryProvider):
 def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["restart", "fail"]) -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Broken", on_error=on_error)
     with pytest.raises(ComponentError, match="cannot be kept: OSError: the disk is full"):
-        play(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
+        run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
 
 
 @pytest.mark.guarantee("FC-6")
@@ -168,7 +168,7 @@ def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
     done: list[tuple[int, int]] = []
     count = 500 if ends_by == "complete" else 10**6
     settings = FlowSettings(checkpoint_interval_ms=3_600_000)
-    finished = play(lambda: Numbers(count), lambda: Work(done), settings=settings, during=drains if ends_by == "drained" else None)
+    finished = run_flow(lambda: Numbers(count), lambda: Work(done), settings=settings, during=drains if ends_by == "drained" else None)
     assert (finished.state, finished.errors) == (ends_by, ())
     assert finished.secs < 1.5
     assert finished.snapshot.flow[0].position == str(len(done))
@@ -197,6 +197,6 @@ def test_it_is_written_as_often_as_the_interval_says_and_once_at_the_end(interva
     monkeypatch.setattr(Counts, "writes", 0)
     config = Config(state_provider="tests.flow.test_stored_position:Counts")
     settings = FlowSettings(checkpoint_interval_ms=interval_ms)
-    finished = play(lambda: Numbers(6000), lambda: Work([]), config=config, settings=settings)
+    finished = run_flow(lambda: Numbers(6000), lambda: Work([]), config=config, settings=settings)
     assert finished.secs > 2
     assert 0.8 <= Counts.writes * interval_ms / 1000 / finished.secs <= 1 + 2 * interval_ms / 1000 / finished.secs

@@ -7,6 +7,7 @@ from typing import Any
 from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, codec_named, fold_what_counts
 from engine.state.redis.link import RedisAddress
 from engine.state.redis.provider import RedisProvider, RedisStore
+from tests.servers.redis_server import RedisServer
 
 TOPOLOGY = "word count"
 PLACE = StatePlace("count", 0, 1, True, 16)
@@ -101,3 +102,9 @@ async def stored(address: RedisAddress) -> dict[object, object]:
         run = Run(provider, patient())
         await run.begin()
         return dict(run.state.items())
+
+
+def everything(server: RedisServer) -> dict[bytes, bytes]:
+    """All that the server keeps."""
+    with server.client() as client:
+        return {key: client.dump(key) for key in client.scan_iter()}

@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import signal
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -16,12 +15,11 @@ from engine.checkpoint.stored import CommittedState
 from engine.cli.main import run_command_line
 from engine.errors import StateFenced
 from engine.state import Row, provider_of
-from tests.checkpoint.killing import STEPS, Death, counting_topology
+from tests.checkpoint.killing import Death, counting_topology
 from tests.checkpoint.stored_states import WORDS, found_by_a_start, found_by_looking, write_words
-from tests.checkpoint.test_stored import KILLED, WORD_PLACES
+from tests.checkpoint.test_stored import WORD_PLACES
 from tests.cli.test_state_values import read
-from tests.integration.redis_states import each, opened, store_of
-from tests.integration.test_redis_runs import run_once
+from tests.integration.redis_states import each, everything, opened, store_of
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
@@ -33,12 +31,6 @@ def url(server: RedisServer) -> str:
     return f"redis://{HOST}:{server.port}/0?prefix=test"
 
 
-def everything(server: RedisServer) -> dict[bytes, bytes]:
-    """All that the server keeps."""
-    with server.client() as client:
-        return {key: client.dump(key) for key in client.scan_iter()}
-
-
 async def test_looking_writes_nothing(server: RedisServer, url: str) -> None:
     await write_words(url)
     before = everything(server)
@@ -47,14 +39,6 @@ async def test_looking_writes_nothing(server: RedisServer, url: str) -> None:
     assert await found_by_looking(url, "never there") == {}
     assert everything(server) == before
     assert found == await found_by_a_start(url, "counts", WORD_PLACES)
-
-
-@pytest.mark.guarantee("CP-10")
-@pytest.mark.parametrize("step", STEPS)
-def test_after_a_kill_it_is_what_the_next_start_finds(step: str, server: RedisServer, url: str, tmp_path: Path) -> None:
-    assert run_once(tmp_path, server, step, "2") == -signal.SIGKILL
-    looked = asyncio.run(found_by_looking(url, "killed"))
-    assert looked == asyncio.run(found_by_a_start(url, "killed", KILLED))
 
 
 async def test_during_a_run_it_is_one_cut_or_is_said_to_have_moved(url: str, tmp_path: Path) -> None:

@@ -1,34 +1,44 @@
 """A topology whose state is in Redis: killed at every named step of a checkpoint, and with a server that dies under it (CP-7, CP-10)."""
 
 import asyncio
+import random
+import secrets
 import signal
-import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from tests.checkpoint.killed import faults_of, stored_counts
-from tests.checkpoint.killing import STEPS, lines_of
-from tests.integration.redis_states import opened
+from tests.checkpoint.killing import FOLD_STEPS, STEPS, Places, lines_of
+from tests.checkpoint.rounds import LookedAt, deaths_at
+from tests.integration.redis_states import everything, opened
+from tests.kills.lives import Death, told
+from tests.kills.rounds import play
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 
 MESSAGES = 1000
 """64 at most await a checkpoint, and two checkpoints are 100 ms apart: two seconds, however fast it is."""
+MESSAGES_OF_ALL_STEPS = 3000
+"""64 at most await a checkpoint: 13 processes that die at a second checkpoint leave some to the last one."""
+FEW_MESSAGES = 200
 ENDLESS = 100_000
 SECS = 60
 
 
-def command(folder: Path, server: RedisServer, *death: str, messages: int = MESSAGES) -> list[str]:
-    url = f"redis://{HOST}:{server.port}/0?prefix=test"
-    return [sys.executable, "-m", "tests.checkpoint.killing", str(folder), str(messages), url, *death]
+def url_of(server: RedisServer) -> str:
+    return f"redis://{HOST}:{server.port}/0?prefix=test"
 
 
-def run_once(folder: Path, server: RedisServer, *death: str) -> int:
-    """Run the topology in a process of its own; return its exit status."""
-    return subprocess.run(command(folder, server, *death), timeout=SECS, check=False, capture_output=True).returncode
+async def started(folder: Path, server: RedisServer, messages: int = MESSAGES) -> Process:
+    """Start the topology in a process of its own, which lives to its end; its errors go to `log` in the folder."""
+    places = Places(folder=str(folder), messages=messages, state=url_of(server))
+    command = [sys.executable, "-m", "tests.checkpoint.killing", told(places, Death(), 1)]
+    with (folder / "log").open("wb") as log:
+        return await asyncio.create_subprocess_exec(*command, stdin=PIPE, stdout=DEVNULL, stderr=log)
 
 
 async def counts(server: RedisServer, component_id: str) -> Counter[int]:
@@ -42,21 +52,44 @@ async def judge(folder: Path, server: RedisServer) -> None:
         assert await faults_of(folder, MESSAGES, provider) == []
 
 
-@pytest.mark.guarantee("CP-7", "CP-10")
-@pytest.mark.parametrize("step", STEPS)
-async def test_killed_at_a_step_the_next_start_goes_on(server: RedisServer, step: str, tmp_path: Path) -> None:
-    first = await asyncio.to_thread(run_once, tmp_path, server, step, "1")
-    second = await asyncio.to_thread(run_once, tmp_path, server)
+class InRedis(LookedAt):
+    """Compares all keys of the server."""
 
-    assert (first, second) == (-signal.SIGKILL, 0)
-    await judge(tmp_path, server)
+    def __init__(self, folder: Path, server: RedisServer, messages: int) -> None:
+        super().__init__(folder, url_of(server), messages)
+        self._server = server
+
+    def stored(self) -> object:
+        return everything(self._server)
+
+
+@pytest.mark.guarantee("CP-7", "CP-10")
+@pytest.mark.deep
+async def test_killed_at_every_step_each_start_goes_on_with_what_the_tools_find(server: RedisServer, tmp_path: Path) -> None:
+    seed = secrets.randbits(32)
+    print(f"seed {seed}")
+    deaths = deaths_at([step for step in STEPS if step not in FOLD_STEPS], random.Random(seed))
+
+    killed = await play(InRedis(tmp_path, server, MESSAGES_OF_ALL_STEPS), deaths)
+
+    assert killed.violations == []
+    assert len(killed.deaths) == len(deaths)
+
+
+@pytest.mark.guarantee("CP-7", "CP-10")
+@pytest.mark.parametrize("step", FOLD_STEPS)
+async def test_killed_in_a_fold_the_next_start_goes_on_with_what_the_tools_find(step: str, server: RedisServer, tmp_path: Path) -> None:
+    killed = await play(InRedis(tmp_path, server, FEW_MESSAGES), [Death(step=step)])
+
+    assert killed.violations == []
+    assert killed.deaths == {step: 1}
 
 
 @pytest.mark.guarantee("CP-7", "CP-8")
 async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: RedisServer, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     folder.mkdir()
-    running = await asyncio.create_subprocess_exec(*command(folder, own_server), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = await started(folder, own_server)
     kills = 0
     try:
         for acked in (1, 300, 600):
@@ -66,13 +99,13 @@ async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: Red
                 own_server.kill()
                 own_server.start()
                 kills += 1
-        _, said = await asyncio.wait_for(running.communicate(), SECS)
+        await asyncio.wait_for(running.wait(), SECS)
     finally:
         if running.returncode is None:
             running.kill()
             await running.wait()
 
-    assert running.returncode == 0, said.decode()
+    assert running.returncode == 0, (folder / "log").read_text()
     assert kills
     await judge(folder, own_server)
 
@@ -81,21 +114,21 @@ async def test_a_run_goes_on_when_its_server_dies_and_comes_back(own_server: Red
 async def test_a_second_run_of_the_same_topology_ends_the_first(server: RedisServer, tmp_path: Path) -> None:
     for name in ("first", "second"):
         (tmp_path / name).mkdir()
-    first = command(tmp_path / "first", server, messages=ENDLESS)
-    running = await asyncio.create_subprocess_exec(*first, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    running = await started(tmp_path / "first", server, ENDLESS)
     try:
         while not lines_of(tmp_path / "first" / "acked"):  # noqa: ASYNC110 - a file has no event
             await asyncio.sleep(0.005)
         running.send_signal(signal.SIGSTOP)
-        assert await asyncio.to_thread(run_once, tmp_path / "second", server) == 0
+        second = await started(tmp_path / "second", server)
+        assert await asyncio.wait_for(second.wait(), SECS) == 0
         after = await counts(server, "first")
         running.send_signal(signal.SIGCONT)
-        _, said = await asyncio.wait_for(running.communicate(), SECS)
+        await asyncio.wait_for(running.wait(), SECS)
     finally:
         if running.returncode is None:
             running.kill()
             await running.wait()
 
     assert running.returncode != 0
-    assert "another process has taken this topology over" in said.decode()
+    assert "another process has taken this topology over" in (tmp_path / "first" / "log").read_text()
     assert await counts(server, "first") == after, "the older one wrote after it was taken over"

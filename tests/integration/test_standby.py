@@ -17,7 +17,7 @@ from engine.transactional.transactional_state import LEDGER, record_of
 from tests.integration.standing_by import BATCHES, TOTAL, values_in
 from tests.servers.process import HOST
 
-pytestmark = pytest.mark.guarantee("TX-9", "CP-8")
+pytestmark = [pytest.mark.deep, pytest.mark.guarantee("TX-9", "CP-8")]
 SECS = 60
 LEASE_SECS = 2.5
 FENCED = ("another process has taken this topology over", "This process has been taken over")

@@ -98,6 +98,7 @@ async def until_it_ends(config: Any) -> None:
             await run.completed()
 
 
+@pytest.mark.deep
 async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
     monkeypatch.setattr("engine.kafka.reach._TIMEOUT_SECS", 0.5)
@@ -131,6 +132,7 @@ async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeyp
     assert (await committed(broker.bootstrap, config.group or "", "words")).offset == 300
 
 
+@pytest.mark.deep
 async def test_answers_that_come_late_or_not_at_all(new_broker: NewBroker) -> None:
     """Given connections that are slow, and cut again and again, when records flow, then each comes, and all of them are committed."""
     port, behind = free_port(), free_port()
@@ -151,6 +153,7 @@ async def test_answers_that_come_late_or_not_at_all(new_broker: NewBroker) -> No
 
 
 @pytest.mark.filterwarnings("error")
+@pytest.mark.deep
 async def test_a_run_ends_though_the_broker_is_frozen(
     own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -21,6 +21,7 @@ from engine.kafka.dead_letter import (
 )
 from tests.kafka.sink_play import FAILURE, Record, burying, written
 from tests.servers.kafka_fixtures import NewTopic
+from tests.tiers import cases
 
 
 def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) -> DeadLetter:
@@ -42,7 +43,7 @@ records = st.builds(Record, st.just("words"), st.integers(0, 9), st.integers(0),
 
 
 @pytest.mark.guarantee("KS-4")
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(records, failures, st.integers(0, 9))
 def test_a_letter_says_what_was_put_into_it(record: Record, failure: Failure, attempts: int) -> None:
     letter = a_letter(record, failure, attempts)
@@ -52,7 +53,7 @@ def test_a_letter_says_what_was_put_into_it(record: Record, failure: Failure, at
     assert original_headers(as_record(letter).headers) == record.headers
 
 
-@settings(max_examples=50)
+@settings(max_examples=cases(50))
 @given(records, failures)
 def test_a_letter_that_dies_again_keeps_its_first_story(record: Record, failure: Failure) -> None:
     first = as_record(a_letter(record))

@@ -94,6 +94,7 @@ async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: 
 
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
+@pytest.mark.deep
 async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_anew(
     kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -117,6 +118,7 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
 
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
+@pytest.mark.deep
 async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka: str, new_topic: NewTopic, membership: str) -> None:
     topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
@@ -184,6 +186,7 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
 
 
 @pytest.mark.guarantee("KS-10")
+@pytest.mark.deep
 async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_that_time(
     new_broker: NewBroker, caplog: pytest.LogCaptureFixture
 ) -> None:

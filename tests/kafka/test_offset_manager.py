@@ -10,6 +10,7 @@ from engine.kafka import acked_set
 from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
 from engine.kernel import Entry, settle
 from tests.model.proofs import prove
+from tests.tiers import cases
 
 PARTITION = PartitionId("lines", 0)
 PLENTY = 4096
@@ -17,7 +18,7 @@ PLENTY = 4096
 
 @pytest.mark.guarantee("KS-2", "KS-3", "KS-6", "KS-7")
 def test_a_partition_through_all_its_owners_agrees_with_sets_of_offsets() -> None:
-    prove("offsets", 300)
+    prove("offsets", cases(300))
 
 
 def records(*offsets: int) -> list[Any]:

@@ -18,6 +18,7 @@ from tests.kafka.play import PATIENCE_SECS, Notes, all_of, commit, committed, co
 from tests.kafka.tools import records_of
 from tests.model.proofs import prove
 from tests.servers.kafka_fixtures import NewTopic
+from tests.tiers import cases
 
 pytestmark = pytest.mark.guarantee("KS-11")
 
@@ -34,7 +35,7 @@ def in_order(got: Sequence[int], values: Sequence[int]) -> bool:
 
 
 def test_a_partition_in_strict_order_agrees_with_a_list_of_what_was_emitted() -> None:
-    prove("strict order", 300)
+    prove("strict order", cases(300))
 
 
 async def test_nothing_overtakes_a_record_that_waits_for_its_retry_and_other_partitions_flow(kafka: str, new_topic: NewTopic) -> None:

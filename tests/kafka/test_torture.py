@@ -14,7 +14,7 @@ from tests.kafka.torture.judge import Verdict
 from tests.kafka.torture.watched import AT_MOST_ONCE_STEPS, STEPS
 from tests.servers.kafka_fixtures import NewBroker
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]
 
 
 def drawn_seed() -> int:

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.model.proofs import prove
+from tests.tiers import cases
 
 ALL = ("ACK-3", "ACK-4", "ACK-7", "ACK-8", "ACK-13")
 
@@ -24,19 +25,19 @@ def quiet() -> Iterator[None]:
 
 @pytest.mark.guarantee(*ALL)
 def test_a_ledger_agrees_with_sets_of_open_links_in_any_order_of_signals() -> None:
-    prove("ledgers", 600)
+    prove("ledgers", cases(600))
 
 
 @pytest.mark.guarantee("ACK-2", "ACK-5", "ACK-15", *ALL)
 def test_the_compiled_cores_give_each_root_the_verdict_of_its_tree() -> None:
-    prove("cores", 300)
+    prove("cores", cases(300))
 
 
 @pytest.mark.guarantee("ACK-2", "ACK-5", "ACK-15", *ALL)
 def test_a_run_gives_each_root_the_verdict_of_its_tree() -> None:
-    prove("runs", 100)
+    prove("runs", cases(100))
 
 
 @pytest.mark.guarantee("ACK-7")
 def test_verdicts_do_not_depend_on_the_number_of_ackers() -> None:
-    prove("number of ackers", 50)
+    prove("number of ackers", cases(50))

@@ -10,6 +10,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from _native.ack_ledger import LIFETIME, AckLedger
 from tests.model.ack_ledger_model import AckLedgerModel
+from tests.tiers import cases
 
 FIBONACCI = 0x9E3779B97F4A7C15
 """What a root is multiplied with; the top bits of the product are its home."""
@@ -113,7 +114,7 @@ class AgainstTheModel(RuleBasedStateMachine):
         assert all(root in self.ledger for root in self.model.trees)
 
 
-AgainstTheModel.TestCase.settings = settings(stateful_step_count=60, max_examples=100)
+AgainstTheModel.TestCase.settings = settings(stateful_step_count=60, max_examples=cases(100))
 TestAgainstTheModel = pytest.mark.guarantee("ACK-3", "ACK-4", "ACK-8")(AgainstTheModel.TestCase)
 
 

@@ -12,6 +12,7 @@ from _native.holdback import KeptAcks
 from _native.tuples import Tuple
 from engine.kernel.codes import Signal
 from tests.native.stage import SpoutLog, Stage, fed, taken, to, told, wire
+from tests.tiers import cases
 
 
 def two_sources() -> tuple[Stage, SpoutLog, SpoutLog, BoltCore]:
@@ -76,7 +77,7 @@ class HoldsAgainstAModel(RuleBasedStateMachine):
         assert len(self.bolt.aside) == len(kept)
 
 
-HoldsAgainstAModel.TestCase.settings = settings(stateful_step_count=40, max_examples=60)
+HoldsAgainstAModel.TestCase.settings = settings(stateful_step_count=40, max_examples=cases(60))
 TestHoldsAgainstAModel = pytest.mark.guarantee("GRP-4")(HoldsAgainstAModel.TestCase)
 
 

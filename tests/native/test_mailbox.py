@@ -13,6 +13,7 @@ from _native.mailbox import Emitter, Mailbox, SignalRing
 from _native.tuples import Tuple, make_tuple
 from engine.kernel.codes import Signal
 from tests.native.stage import source
+from tests.tiers import cases
 
 ORIGIN = source("number")
 
@@ -79,7 +80,7 @@ class MailboxAgainstADeque(RuleBasedStateMachine):
         assert [emitter.stopped_by for emitter in self.emitters] == [number in self.stopped for number in range(2)]
 
 
-MailboxAgainstADeque.TestCase.settings = settings(stateful_step_count=30, max_examples=60)
+MailboxAgainstADeque.TestCase.settings = settings(stateful_step_count=30, max_examples=cases(60))
 TestMailboxAgainstADeque = pytest.mark.guarantee("BP-1", "BP-2")(MailboxAgainstADeque.TestCase)
 
 
@@ -183,7 +184,7 @@ class RingAgainstADeque(RuleBasedStateMachine):
         assert self.ring.parked == self.parked
 
 
-RingAgainstADeque.TestCase.settings = settings(stateful_step_count=30, max_examples=40)
+RingAgainstADeque.TestCase.settings = settings(stateful_step_count=30, max_examples=cases(40))
 TestRingAgainstADeque = pytest.mark.guarantee("BP-5")(RingAgainstADeque.TestCase)
 
 

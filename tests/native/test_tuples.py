@@ -15,6 +15,7 @@ from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
 from tests.native.stage import Stage, source, taken, to, wire
+from tests.tiers import cases
 
 
 def test_values_are_found_by_position_and_by_name() -> None:
@@ -156,7 +157,7 @@ class Taker(RuleBasedStateMachine):
         assert all(tup.is_settled for tup in self.dead)
 
 
-Taker.TestCase.settings = settings(stateful_step_count=40, max_examples=50)
+Taker.TestCase.settings = settings(stateful_step_count=40, max_examples=cases(50))
 TestTaker = pytest.mark.guarantee("ACK-15")(Taker.TestCase)
 
 

@@ -94,8 +94,13 @@ def test_headings_blocks_and_definitions(tmp_path: Path) -> None:
 def test_promises_are_read_from_the_page() -> None:
     text = "Built so far: ACK, RM.\n- **ACK-1** a\n- **RM-1** b\n- **CP-1** c\n"
     assert guarantees.promises(text) == ["ACK-1", "RM-1", "CP-1"]
-    found = guarantees.faults(guarantees.promises(text), {"ACK-1": ["t"], "ACK-9": ["u"]}, guarantees.built_groups(text))
-    assert found == ["RM-1: no test is marked with it", "ACK-9: not in docs/SEMANTICS.md, named by u"]
+    collected = guarantees.Collected()
+    collected.tests.update({"ACK-1": ["t"], "ACK-9": ["u"]})
+    assert guarantees.faults(guarantees.promises(text), collected, guarantees.built_groups(text)) == [
+        "RM-1: no test is marked with it",
+        "ACK-1: all of its tests are deep, and `make test` must prove each item",
+        "ACK-9: not in docs/SEMANTICS.md, named by u",
+    ]
 
 
 def test_every_compiled_module_has_its_index_and_its_stub() -> None:

@@ -1,14 +1,18 @@
-"""What a test does where the server that it needs cannot be had: it is skipped, with the reason; on CI (CI=true) it fails."""
+"""Skips a test whose server cannot be had here, with the reason; with CI=true the test fails."""
 
 import os
+from typing import Final
 
 import pytest
 
+MISSES: Final = "missing here: "
+"""Marks the reason of such a skip: tests/tiers.py sums them up in one line."""
+
 
 def required(reason: str | None) -> None:
-    """Skip or fail for this reason; nothing without one."""
+    """Skip the test for this reason, or fail it with CI=true; do nothing if the reason is None."""
     if reason is None:
         return
     if os.environ.get("CI", "").lower() in ("1", "true"):
         pytest.fail(f"CI needs it: {reason}", pytrace=False)
-    pytest.skip(reason)
+    pytest.skip(f"{MISSES}{reason}")

@@ -12,6 +12,8 @@ from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewBroker, NewTopic
 from tests.servers.kafka_security import KafkaSecurity
 
+pytestmark = pytest.mark.deep
+
 ANN, PASSWORD = "ann", "s3cret:%/@"
 
 MECHANISMS = [("SASL_PLAINTEXT", "PLAIN"), ("SASL_PLAINTEXT", "SCRAM-SHA-256"), ("SASL_PLAINTEXT", "SCRAM-SHA-512"), ("SASL_SSL", "PLAIN")]

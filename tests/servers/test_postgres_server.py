@@ -15,6 +15,8 @@ from tests.servers.keeper import descendants, living
 from tests.servers.postgres_fixtures import NewPostgres
 from tests.servers.postgres_server import PASSWORD, PostgresServer
 
+pytestmark = pytest.mark.deep
+
 FREEZER = """
 import sys
 from pathlib import Path

@@ -6,6 +6,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from tests.servers.keeper import descendants
 from tests.servers.process import accepts
 from tests.servers.spark_cluster import DRIVER_SETTINGS, SparkCluster
@@ -13,6 +15,8 @@ from tests.servers.spark_connect_server import SparkConnectServer
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.deep
 
 PROGRAM = """
 import sys

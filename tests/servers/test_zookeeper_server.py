@@ -14,6 +14,8 @@ from tests.patience import PATIENCE_SECS
 from tests.servers.zookeeper_fixtures import NewZooKeeper
 from tests.servers.zookeeper_server import ZooKeeperServer
 
+pytestmark = pytest.mark.deep
+
 Connect = Callable[[str], KazooClient]
 
 OWNER = """

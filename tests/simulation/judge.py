@@ -20,6 +20,7 @@ class Judge:
     """Watches one run from its start; judges it when it has ended."""
 
     def __init__(self, world: World) -> None:
+        self._older_threads = set(threading.enumerate())
         self.world = world
         self.run: Run | None = None
         self.left_at_close: list[str] = []
@@ -89,7 +90,7 @@ class Judge:
         self.run = None
         self.world.kept.clear()
         references = (*self.world.instances, *self.references)
-        for thread in threading.enumerate():
+        for thread in set(threading.enumerate()) - self._older_threads:
             if thread.name.startswith(POOL_NAME):  # of a pool that is shut down; it holds its last call until it has ended
                 thread.join(5)
         for _ in range(2):

@@ -12,10 +12,13 @@ from tests.simulation.plan import draw_plan
 from tests.simulation.simulate import simulate
 
 GROUPS = 10
+GROUPS_OF_MAKE_TEST = 2
 
 
 @pytest.mark.guarantee("ACK-3", "ACK-4", "ACK-8", "ACK-12", "ACK-13", "ACK-15", "ACK-16", "BP-5", "GRP-4", "RUN-2")
-@pytest.mark.parametrize("group", range(GROUPS))
+@pytest.mark.parametrize(
+    "group", [pytest.param(group, marks=[pytest.mark.deep] if group >= GROUPS_OF_MAKE_TEST else []) for group in range(GROUPS)]
+)
 def test_no_root_without_a_verdict_none_with_two_and_nothing_left_over(group: int) -> None:
     for seed in range(group, 100, GROUPS):
         simulated = simulate(seed)

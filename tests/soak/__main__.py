@@ -16,14 +16,12 @@ import sys
 import time
 import traceback
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 
 from tests.checkpoint.simulate import simulate as simulate_state
 from tests.model.proofs import PROOFS, prove
 from tests.simulation.simulate import simulate
-from tests.soak import flow, kafka, spark, transactions
+from tests.soak import flow, kafka, kills, spark, transactions
 from tests.soak.figures import FLOW, OFFSETS, Figures
-from tests.soak.kills import STORES, Killed, Store, play_round, why_no
 from tests.transactional.model.simulate import simulate as simulate_transactions
 
 FULL_SIMULATIONS = 1000
@@ -38,10 +36,9 @@ FULL_STATE_SIMULATIONS = 2000
 ROUND_STATE_SIMULATIONS = 80
 FULL_TRANSACTIONS = 5000
 ROUND_TRANSACTIONS = 100
-FULL_KILLS = 1000
 PARTS = ("dags", "offsets", "flow", "runs", "state", "transactions", "kills", "kafka", "transaction-kills", "flow-kills", "spark")
 BATCH = 250
-TRANSACTIONS, FLOWS = transactions.Transactions(), flow.Flow()
+CHECKPOINTS, TRANSACTIONS, FLOWS = kills.Checkpoints(), transactions.Transactions(), flow.Flow()
 LINE_EVERY_SECS = 10.0
 MOST_VIOLATIONS = 20
 
@@ -51,7 +48,6 @@ class Soak:
 
     def __init__(self, seed: int, minutes: float | None, parts: Collection[str] = PARTS) -> None:
         self.parts = parts
-        self.stores: list[Store] = [store for store in STORES if why_no(store) is None]
         self.draws = random.Random(seed)
         self.figures = Figures()
         self.began = self.next_line = time.monotonic()
@@ -66,7 +62,8 @@ class Soak:
 
     def run_full(self) -> None:
         """The full counts, once."""
-        self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS, FULL_KILLS)
+        self.run_once(FULL_PROGRAMS, FULL_OFFSETS, FULL_SIMULATIONS, FULL_STATE_SIMULATIONS)
+        self.kill_checkpoints(CHECKPOINTS.full)
         self.prove_flow(FULL_SCHEDULES)
         self.simulate_transactions(FULL_TRANSACTIONS)
         self.torture_kafka(kafka.FULL)
@@ -77,7 +74,8 @@ class Soak:
     def run_rounds(self) -> None:
         """Rounds of everything until it is over."""
         while not self.is_over:
-            self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS, 1)
+            self.run_once(ROUND_PROGRAMS, ROUND_OFFSETS, ROUND_SIMULATIONS, ROUND_STATE_SIMULATIONS)
+            self.kill_checkpoints(kills.ROUND)
             self.prove_flow(ROUND_SCHEDULES)
             self.simulate_transactions(ROUND_TRANSACTIONS)
             self.torture_kafka(kafka.ROUND)
@@ -85,7 +83,7 @@ class Soak:
             self.kill_flows(flow.ROUND)
             self.kill_around_spark(spark.ROUND, spark.ROUND_FROZEN_SECS)
 
-    def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int, kills: int) -> None:
+    def run_once(self, programs: dict[str, int], offsets: int, simulations: int, state_simulations: int) -> None:
         """Run each part that is asked for, so often."""
         if "dags" in self.parts:
             self.prove(programs)
@@ -95,8 +93,6 @@ class Soak:
             self.simulate(simulations)
         if "state" in self.parts:
             self.simulate_state(state_simulations)
-        if "kills" in self.parts:
-            self.kill(kills)
 
     def simulate(self, runs: int) -> None:
         """Simulate so many runs, each of a new seed."""
@@ -122,23 +118,13 @@ class Soak:
             self.figures.add_transactions(simulate_transactions(self.draws.getrandbits(40)))
             self.tell()
 
-    def kill(self, kills: int) -> None:
-        """Play rounds of kills, one on each store side by side, until so many more processes have died."""
-        enough = self.figures.processes_killed + kills
-        with ThreadPoolExecutor(len(self.stores)) as pool:
-            while self.figures.processes_killed < enough and not self.is_over:
-                seeds = [self.draws.getrandbits(40) for _ in self.stores]
-                try:
-                    for killed, violations in pool.map(self.play_round, seeds, self.stores):
-                        self.figures.add_kills(killed, violations)
-                        self.tell()
-                except KeyboardInterrupt:
-                    self.ends = time.monotonic()  # so that the rounds end soon
-                    raise
-
-    def play_round(self, seed: int, store: Store) -> tuple[Killed, str]:
-        """Play one round of kills; it ends early when the time is up."""
-        return play_round(seed, store, lambda: self.is_over)
+    def kill_checkpoints(self, count: int) -> None:
+        """Kill so many processes of topologies with state."""
+        if "kills" not in self.parts or self.is_over:
+            return
+        self.figures.add_kills(CHECKPOINTS.play(count, self.draws.getrandbits(40), lambda: self.is_over))
+        self.told = len(self.figures.violations)  # they have been printed
+        self.tell()
 
     def torture_kafka(self, counts: Mapping[str, int]) -> None:
         """Play each scenario on a Kafka broker, striking so often."""
@@ -216,7 +202,7 @@ def main() -> int:
     counts = (
         f"{sum(FULL_PROGRAMS.values()):,} DAGs, {FULL_OFFSETS:,} Kafka partitions, "
         f"{FULL_SCHEDULES:,} schedules of a flow, {FULL_SIMULATIONS:,} runs, "
-        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {FULL_KILLS:,} kills"
+        f"{FULL_STATE_SIMULATIONS:,} runs with state, {FULL_TRANSACTIONS:,} with transactions, {CHECKPOINTS.full:,} kills"
         f", {sum(kafka.FULL.values()):,} faults of Kafka and its groups, {TRANSACTIONS.full:,} kills of transactions"
         f", {FLOWS.full:,} of flows"
         f", {spark.FULL:,} kills around Spark"
@@ -232,9 +218,6 @@ def main() -> int:
     logging.getLogger("engine").setLevel(logging.CRITICAL)
     gc.freeze()  # each run collects its garbage; what was imported is none
     soak = Soak(seed, None if arguments.full else arguments.minutes, [arguments.only] if arguments.only else PARTS)
-    for store in STORES:
-        if reason := why_no(store):
-            print(f"no kills on {store}: {reason}", flush=True)
     if reason := kafka.why_no():
         print(f"no Kafka: {reason}", flush=True)
     if reason := TRANSACTIONS.why_no():

@@ -6,13 +6,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from tests.checkpoint.killing import STEPS
 from tests.checkpoint.simulate import Simulated as StateSimulated
 from tests.simulation.simulate import Simulated
 from tests.soak import campaign
 from tests.soak.flow import Played as PlayedFlows
 from tests.soak.kafka import Played
-from tests.soak.kills import STORES, Killed
+from tests.soak.kills import Played as PlayedCheckpoints
 from tests.soak.spark import Played as PlayedSpark
 from tests.transactional.model.simulate import Simulated as TransactionsSimulated
 
@@ -21,8 +20,6 @@ OFFSETS: Final = "offsets"
 
 FLOW: Final = "flow"
 """The proof of the flow controller."""
-
-KINDS: Final = ("at an instant", "at a step")
 
 
 @dataclass
@@ -42,9 +39,7 @@ class Figures:
     transactions: Counter[str] = field(default_factory=Counter)
     """Of simulated transactional topologies: runs by the kind of their source, processes by how they ended, faults, what was compared."""
     kills: Counter[str] = field(default_factory=Counter)
-    """Of real processes: by store and kind, and what was counted."""
-    steps: set[str] = field(default_factory=set)
-    """The named steps at which one died."""
+    """Of real processes of topologies with state: how many were killed, by store and by step, and what was judged."""
     kafka: dict[str, Counter[str]] = field(default_factory=dict)
     """Of groups on a Kafka broker: what was counted, by scenario."""
     killed_transactions: Counter[str] = field(default_factory=Counter)
@@ -92,14 +87,10 @@ class Figures:
         if simulated.violations:
             self.violations.append(simulated.describe())
 
-    def add_kills(self, killed: Killed, violations: str) -> None:
-        """Count one round of kills."""
-        store = killed.round.store
-        self.kills.update({f"{store} {kind}": count for kind, count in killed.kills.items()})
-        self.kills.update({f"{store} rounds": 1, "numbers": killed.round.messages, "replayed": killed.replayed})
-        self.steps |= killed.steps
-        if violations:
-            self.violations.append(violations)
+    def add_kills(self, played: PlayedCheckpoints) -> None:
+        """Count rounds of kills of topologies with state."""
+        self._add_played(self.kills, played)
+        self.kills.update(numbers=played.numbers, servers=played.servers)
 
     def add_kafka(self, played: Played) -> None:
         """Count one scenario on a Kafka broker."""
@@ -109,17 +100,17 @@ class Figures:
 
     def add_killed_transactions(self, played: campaign.Played[Any]) -> None:
         """Count rounds of kills of transactional topologies."""
-        counts = self.killed_transactions
-        counts.update(rounds=played.rounds, kills=played.kills)
-        counts.update({f"of {combination}": count for combination, count in played.by_combination.items()})
-        counts.update({f"died {place}": count for place, count in played.deaths.items()})
-        self.violations += played.violations
+        self._add_played(self.killed_transactions, played)
 
     def add_killed_flows(self, played: PlayedFlows) -> None:
         """Count rounds of kills of topologies under flow control."""
         counts = self.killed_flows
-        counts.update(rounds=played.rounds, kills=played.kills, records=played.records, repeats=played.repeats)
+        self._add_played(counts, played)
+        counts.update(records=played.records, repeats=played.repeats)
         counts["most repeats"] = max(counts["most repeats"], played.most_repeats)
+
+    def _add_played(self, counts: Counter[str], played: campaign.Played[Any]) -> None:
+        counts.update(rounds=played.rounds, kills=played.kills)
         counts.update({f"of {combination}": count for combination, count in played.by_combination.items()})
         counts.update({f"died {place}": count for place, count in played.deaths.items()})
         self.violations += played.violations
@@ -136,17 +127,12 @@ class Figures:
         """Of `programs`, those of tuple DAGs."""
         return Counter({name: count for name, count in self.programs.items() if name not in (OFFSETS, FLOW)})
 
-    @property
-    def processes_killed(self) -> int:
-        """Real processes that were killed, servers not among them."""
-        return sum(self.kills[f"{store} {kind}"] for store in STORES for kind in KINDS)
-
     def line(self, secs: float) -> str:
         """One line of progress."""
         return (
             f"{secs:7.0f} s  {self.simulations:,} runs, {self.roots:,} roots, {self.faults:,} faults; "
             f"{self.dags.total():,} DAGs; {self.programs[OFFSETS]:,} partitions; {self.programs[FLOW]:,} schedules; "
-            f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.processes_killed:,} kills; "
+            f"{self.state['runs']:,} runs with state; {self.transactions['runs']:,} with transactions; {self.kills['kills']:,} kills; "
             f"{len(self.violations)} violations; {peak_mib():.0f} MiB"
         )
 
@@ -197,15 +183,14 @@ class Figures:
         ]
 
     def kill_lines(self) -> list[str]:
-        """What the kills of real processes came to."""
+        """What the kills of topologies with state came to."""
         counts = self.kills
-        lines = [f"kill -9 of real processes: {self.processes_killed:,}, at {len(self.steps)} of {len(STEPS)} named steps"]
-        for store in STORES:
-            if counts[f"{store} rounds"]:
-                kinds = ", ".join(f"{counts[f'{store} {kind}']:,} {kind}" for kind in KINDS)
-                servers = f"; {counts[f'{store} server']:,} times the server" if store == "redis" else ""
-                lines.append(f"  {store}: {kinds}{servers}, in {counts[f'{store} rounds']:,} rounds")
-        return [*lines, f"  {counts['numbers']:,} numbers judged, {counts['replayed']:,} of them replayed"]
+        return [
+            f"kill -9 of topologies with state: {counts['kills']:,}, in {counts['rounds']:,} rounds; "
+            f"{counts['servers']:,} times the server; {counts['numbers']:,} numbers judged",
+            f"  by store: {listed(counts, 'of ')}",
+            f"  by step: {listed(counts, 'died ')}",
+        ]
 
     def killed_transactions_lines(self) -> list[str]:
         """What the kills of transactional topologies came to."""

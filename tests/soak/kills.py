@@ -1,74 +1,55 @@
-"""kill -9 of real processes, again and again on one store, until their topology is complete and can be judged (CP-10).
+"""Topologies with state that are killed again and again, on SQLite and Redis, in the counts that a release shows (CP-10).
 
-python -m tests.soak.kills SEED sqlite     plays the round of a seed again: the same deaths, at about the same instants
+python -m tests.soak.kills COUNT SEED               kills so many processes; the same seed plays the same rounds
+python -m tests.soak.kills COUNT SEED --round 12    one of them again: the same deaths, at about the same instants
 """
 
-import argparse
 import asyncio
 import random
-import shutil
-import signal
-import subprocess
 import sys
-import tempfile
-from collections import Counter
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Final, Literal, TypeAlias
 
-from engine.state import provider_of
-from tests.checkpoint.killed import faults_of, times_emitted
-from tests.checkpoint.killing import STEPS, lines_of
+from tests.checkpoint.killed import times_emitted
+from tests.checkpoint.killing import STEPS
+from tests.checkpoint.rounds import KilledCheckpoints
+from tests.kills import lives
+from tests.kills.rounds import Killed
+from tests.servers.process import HOST
+from tests.servers.server import Server
+from tests.soak import campaign
 
 Store: TypeAlias = Literal["sqlite", "redis"]
-STORES: Final[tuple[Store, ...]] = ("sqlite", "redis")
+ROUND: Final = 25
+"""How many processes are killed."""
 LIVES: Final = 30
 """Processes that die, at most, before one may live to the end."""
-MOST_SECS: Final = 600.0
-"""What takes longer hangs."""
 
 
-@dataclass(frozen=True)
-class Death:
-    """How one process ends: at a named step for the n-th time, or, without one, after so many seconds."""
+@dataclass(frozen=True, kw_only=True)
+class Death(lives.Death):
+    """And when the server of the store dies, too, and is started again."""
 
-    secs: float
-    step: str | None = None
-    number: int = 0
     server_secs: float | None = None
-    """When the server of the store dies as well, and is started again."""
 
-
-@dataclass(frozen=True)
-class Round:
-    """One topology on one store, and the deaths of its processes."""
-
-    seed: int
-    store: Store
-    messages: int
-    deaths: Sequence[Death]
+    def of_the_process(self) -> lives.Death:
+        """Return the death without that of the server."""
+        return lives.Death(**{each.name: getattr(self, each.name) for each in fields(lives.Death)})
 
 
 @dataclass
-class Killed:
-    """What came of a round."""
+class Played(campaign.Played[Killed]):
+    """And what was judged."""
 
-    round: Round
-    kills: Counter[str] = field(default_factory=Counter)
-    """`at an instant`, `at a step`, `server`."""
-    steps: set[str] = field(default_factory=set)
-    """The steps at which a process died."""
-    replayed: int = 0
-    """Numbers that were emitted more than once."""
-    violations: list[str] = field(default_factory=list)
+    numbers: int = 0
+    servers: int = 0
+    """Deaths of servers."""
 
-    def describe(self, folder: Path) -> str:
-        """The violations, where it can be looked at, and the command that plays the round again."""
-        lines = "\n".join(f"  - {violation}" for violation in self.violations)
-        command = f"python -m tests.soak.kills {self.round.seed} {self.round.store}"
-        return f"kills on {self.round.store}, seed {self.round.seed}:\n{lines}\nIts files: {folder}\nReplay: {command}"
+    def judged(self) -> str:
+        return f"{self.servers:,} times the server, {self.numbers:,} numbers; "
 
 
 def why_no(store: Store) -> str | None:
@@ -82,139 +63,100 @@ def why_no(store: Store) -> str | None:
     return why_not()
 
 
-def draw_round(seed: int, store: Store) -> Round:
-    """Draw a round; in one of ten nothing dies, and all is counted exactly once."""
-    draws = random.Random(seed)
-    deaths = [] if draws.random() < 0.1 else [_drawn_death(draws, store) for _ in range(LIVES)]
-    return Round(seed, store, draws.choice([2000, 4000, 8000]), deaths)
+class KilledWithItsServer(KilledCheckpoints):
+    """Kills the server of the store as well, where there is one; a process that begins just then is refused."""
+
+    def __init__(self, folder: Path, messages: int, server: Server | None, played: Played) -> None:
+        url = f"sqlite:///{folder}/state.db" if server is None else f"redis://{HOST}:{server.port}/0?prefix=soak"
+        super().__init__(folder, url, messages)
+        self._server, self._played = server, played
+
+    async def prepare(self) -> None:
+        self._played.numbers += self.places.messages
+        if self._server is not None:
+            await asyncio.to_thread(self._server.start)
+
+    async def die(self, death: lives.Death) -> bool:
+        """Have a process die; tell whether the next may begin: not when all numbers are acked."""
+        assert isinstance(death, Death)
+        if death.server_secs is None or self._server is None:
+            return await super().die(death.of_the_process())
+        restart = asyncio.create_task(self._restart_server(death.server_secs))
+        try:
+            has_died = await super().die(death.of_the_process())
+        finally:
+            await restart
+        return has_died or self._is_refusal(self.said())
+
+    async def _restart_server(self, secs: float) -> None:
+        assert self._server is not None
+        await asyncio.sleep(secs)
+        await asyncio.to_thread(self._server.kill)
+        await asyncio.to_thread(self._server.start)
+        self._played.servers += 1
+
+    def may_end_with(self, said: str) -> bool:
+        return self._is_refusal(said)
+
+    def _is_refusal(self, said: str) -> bool:
+        """Tell whether a process had only just begun when the server died: a start without a store is refused at once."""
+        return self._server is not None and "await checkpoints.open()" in said and "\nengine.errors.StateUnavailable: " in said
+
+    async def finish(self) -> Killed:
+        try:
+            killed = await super().finish()
+        finally:
+            if self._server is not None:
+                await asyncio.to_thread(self._server.kill)
+        again = sum(count > 1 for count in times_emitted(self.folder).values())
+        if again and not killed.deaths:
+            killed.violations.append(f"nothing was killed, and {again} numbers were emitted again")
+        return killed
 
 
-def _drawn_death(draws: random.Random, store: Store) -> Death:
-    server_secs = draws.uniform(0.3, 1.0) if store == "redis" and draws.random() < 0.15 else None
-    if draws.random() < 0.35:
-        return Death(MOST_SECS, draws.choice(STEPS), draws.choice([1, 1, 2, 3, 5, 8]), server_secs)
-    return Death(draws.uniform(0.25, 1.5), server_secs=server_secs)
+class Checkpoints(campaign.Campaign[None, Killed]):
+    """Kills topologies with state: each round has a store, and a server of its own."""
 
+    name = "kills"
+    full = 1000
+    enough = 800
 
-class KilledTopology:
-    """The processes of one round, one after the other, in a folder of their own."""
+    def __init__(self) -> None:
+        self.stores: list[Store] = [store for store in ("sqlite", "redis") if why_no(store) is None]
 
-    def __init__(self, round_: Round, folder: Path, *, is_over: Callable[[], bool] = lambda: False) -> None:
-        self.round, self.folder = round_, folder
-        self.killed = Killed(round_)
-        self.is_over = is_over
-        self.url = f"sqlite:///{folder}/state.db"
-        if round_.store == "redis":
-            from tests.servers.process import HOST
+    def why_no(self) -> None:
+        return None
+
+    @contextmanager
+    def running(self, folder: Path) -> Iterator[None]:
+        if reason := why_no("redis"):
+            print(f"no kills on redis: {reason}", flush=True)
+        yield None
+
+    def begin(self, seed: int, count: int) -> Played:
+        self._played = Played(seed, count, "with state", STEPS)
+        return self._played
+
+    def topology(self, servers: None, seed: int, number: int, folder: Path) -> KilledWithItsServer:
+        server = None
+        if self.stores[number % len(self.stores)] == "redis":
             from tests.servers.redis_server import RedisServer  # whose client may not be installed
 
-            self.server = RedisServer(folder)
-            self.url = f"redis://{HOST}:{self.server.port}/0?prefix=soak"
+            server = RedisServer(folder)
+        messages = random.Random(f"{seed} messages {number}").choice([2000, 4000, 8000])
+        return KilledWithItsServer(folder, messages, server, self._played)
 
-    def play(self) -> Killed:
-        """Kill until the deaths, or the numbers, are used up; then let one process live, and judge."""
-        if self.round.store == "redis":
-            self.server.start()
-        try:
-            self._live()
-        finally:
-            if self.round.store == "redis":
-                self.server.kill()
-        return self.killed
+    def deaths(self, seed: int, number: int) -> list[Death]:
+        """Draw them; in one round of ten nothing dies, and all is counted exactly once."""
+        draws = random.Random(f"{seed} round {number}")
+        return [] if draws.random() < 0.1 else [self._death(draws) for _ in range(LIVES)]
 
-    def _live(self) -> None:
-        for death in self.round.deaths:
-            if self.is_over() or len(lines_of(self.folder / "acked")) >= self.round.messages or self.killed.violations:
-                break
-            self._die(death)
-        status = self._run(Death(MOST_SECS))
-        if status != 0:
-            self._violated(f"the last process ended with status {status}")
-            return
-        self.killed.replayed = sum(count > 1 for count in times_emitted(self.folder).values())
-        if not self.killed.kills and self.killed.replayed:
-            self._violated(f"nothing was killed, and {self.killed.replayed} numbers were replayed")
-        self.killed.violations += asyncio.run(self._faults())
-
-    def _die(self, death: Death) -> None:
-        status = self._run(death)
-        if status == -signal.SIGKILL:
-            self.killed.kills["at an instant" if death.step is None else "at a step"] += 1
-            self.killed.steps.update([death.step] if death.step else [])
-        elif status != 0 and not (death.server_secs is not None and self._was_refused()):
-            self._violated(f"a process ended with status {status}, and was not killed")
-
-    def _was_refused(self) -> bool:
-        """Tell whether the last process had only just begun when the server died: a start without a store is refused at once."""
-        said = self._said()
-        return "await checkpoints.open()" in said and "\nengine.errors.StateUnavailable: " in said
-
-    def _run(self, death: Death) -> int | None:
-        """Start a process, and have it die; return its exit status, None where it hung and was killed for that."""
-        named = [] if death.step is None else [death.step, str(death.number)]
-        command = [sys.executable, "-m", "tests.checkpoint.killing", str(self.folder), str(self.round.messages), self.url, *named]
-        with (self.folder / "log").open("wb") as log:  # of the last process
-            process = subprocess.Popen(command, stdout=log, stderr=log)
-        try:
-            if death.server_secs is not None and not _ends_within(process, min(death.server_secs, death.secs)):
-                self.server.kill()
-                self.server.start()
-                self.killed.kills["server"] += 1
-            if not _ends_within(process, death.secs):
-                process.kill()
-                process.wait()
-                if death.secs == MOST_SECS:
-                    self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
-                    return None
-        finally:
-            if process.poll() is None:
-                process.kill()
-                process.wait()
-        return process.returncode
-
-    async def _faults(self) -> list[str]:
-        provider = provider_of(self.url)
-        await provider.open("killed")
-        try:
-            return await faults_of(self.folder, self.round.messages, provider)
-        finally:
-            await provider.close()
-
-    def _violated(self, text: str) -> None:
-        self.killed.violations.append(f"{text}\n{self._said()[-2000:]}")
-
-    def _said(self) -> str:
-        return (self.folder / "log").read_text(errors="replace")
-
-
-def _ends_within(process: subprocess.Popen[bytes], secs: float) -> bool:
-    with suppress(subprocess.TimeoutExpired):
-        process.wait(secs)
-    return process.returncode is not None
-
-
-def play_round(seed: int, store: Store, is_over: Callable[[], bool] = lambda: False) -> tuple[Killed, str]:
-    """Play the round of a seed; return what came of it, and its violations as text. Its files stay where it has some."""
-    folder = Path(tempfile.mkdtemp(prefix=f"soak-{store}-"))
-    killed = KilledTopology(draw_round(seed, store), folder, is_over=is_over).play()
-    if not killed.violations:
-        shutil.rmtree(folder)
-        return killed, ""
-    return killed, killed.describe(folder)
-
-
-def main() -> int:
-    """Play one round; status 1 where it violates something."""
-    parser = argparse.ArgumentParser(prog="python -m tests.soak.kills", description="One round of kill -9.")
-    parser.add_argument("seed", type=int)
-    parser.add_argument("store", choices=STORES)
-    arguments = parser.parse_args()
-    if reason := why_no(arguments.store):
-        parser.error(reason)
-    killed, text = play_round(arguments.seed, arguments.store)
-    print(killed.kills, sorted(killed.steps), f"{killed.replayed} replayed", text, sep="\n")
-    return 1 if killed.violations else 0
+    def _death(self, draws: random.Random) -> Death:
+        server_secs = draws.uniform(0.3, 1.0) if draws.random() < 0.15 else None
+        if draws.random() < 0.35:
+            return Death(step=draws.choice(STEPS), at=draws.choice([1, 1, 2, 3, 5, 8]), server_secs=server_secs)
+        return Death(secs=draws.uniform(0, 1.2), from_the_beginning=draws.random() < 0.3, server_secs=server_secs)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    sys.exit(campaign.command(Checkpoints()))

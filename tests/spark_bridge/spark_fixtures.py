@@ -12,8 +12,11 @@ import pytest_asyncio
 from spark_bridge.session import SparkChild, SparkConfig
 from spark_bridge.session.shared import hold
 from tests.patience import PATIENCE_SECS
+from tests.servers import spark_programs
 
-LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="tests")
+QUICK = {"spark.sql.shuffle.partitions": 2, "spark.driver.extraJavaOptions": spark_programs.JVM_OPTIONS}
+"""Settings of a session that lives for seconds: few partitions, and a JVM that compiles little."""
+LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf=QUICK, app_name="tests")
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,6 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from engine.errors import StateUnavailable
 from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
+from tests.tiers import cases
 
 KEYS: list[Any] = ["a", "b", 1, True, 2.5, None, b"a", ("t", 1), ("t", 1.0), 10]
 PLACE = StatePlace("count", 0, 1, True, 8)
@@ -293,7 +294,7 @@ def one_step(life: StateAgainstDict, chance: random.Random) -> None:
     chance.choices([step for _, step in steps], [weight for weight, _ in steps])[0]()
 
 
-_settings = settings(max_examples=60, stateful_step_count=50, deadline=None)
+_settings = settings(max_examples=cases(60), stateful_step_count=50, deadline=None)
 TestStateAgainstDict = pytest.mark.guarantee("CP-6", "CP-7")(StateAgainstDict.TestCase)
 TestStateAgainstDict.settings = _settings
 TestResidentAgainstDict = pytest.mark.guarantee("CP-6", "CP-7")(ResidentAgainstDict.TestCase)

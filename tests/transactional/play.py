@@ -205,6 +205,6 @@ def summing(spout: Any, store: Store, *, emitters: int = 1, sums: Any = Sums, ta
     return builder.build()
 
 
-def play(topology: Any, **options: Any) -> Finished:
+def run_batches(topology: Any, **options: Any) -> Finished:
     """Run a topology to its end, in virtual time; `config` are its settings."""
     return run_topology(topology, Config(**options.pop("config", {})), **options)

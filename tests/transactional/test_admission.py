@@ -14,7 +14,7 @@ from engine.errors import FatalError, StateUnavailable
 from engine.testing import Finished, run_topology
 from engine.topology import TaskContext
 from engine.transactional import Admitted, MemoryTransactionalSpout, TransactionalTopologyBuilder
-from tests.transactional.play import Batches, Partitions, Store, Stores, Sums, play
+from tests.transactional.play import Batches, Partitions, Store, Stores, Sums, run_batches
 
 pytestmark = pytest.mark.guarantee("SP-6")
 
@@ -91,7 +91,7 @@ def test_it_is_asked_no_oftener_than_every_50_ms() -> None:
 
 def test_any_number_of_batches_is_one_answer() -> None:
     store, lets = Store(), Lets(None)
-    play(topology(Batches(list(BATCHES)), store, lets))
+    run_batches(topology(Batches(list(BATCHES)), store, lets))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert len(lets.asked) == 1
 
@@ -108,7 +108,7 @@ def test_batches_go_on_where_they_may_and_both_are_told_once(caplog: pytest.LogC
         lets.txid = None
 
     with caplog.at_level(logging.WARNING, "engine.transactional"):
-        play(topology(Batches(list(BATCHES)), store, lets), during=during)
+        run_batches(topology(Batches(list(BATCHES)), store, lets), during=during)
     assert store.txids == [1, 2, 3, 4, 5, 6]
     texts = [record.getMessage() for record in caplog.records]
     assert texts == [
@@ -133,7 +133,7 @@ def test_of_several_admissions_each_lets_a_batch_begin(caplog: pytest.LogCapture
         assert store.txids == [1, 2, 3, 4, 5]
         first.txid = 6
 
-    play(topology(Batches(list(BATCHES)), store, first, second), during=during)
+    run_batches(topology(Batches(list(BATCHES)), store, first, second), during=during)
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert {txid for _, txid in second.asked} <= {1, 5}
 
@@ -168,7 +168,7 @@ def test_a_run_that_is_held_back_can_be_paused() -> None:
         assert store.txids == [1, 2]
         await run.activate()
 
-    play(topology(Batches(list(BATCHES)), store, lets), during=during)
+    run_batches(topology(Batches(list(BATCHES)), store, lets), during=during)
     assert store.txids == [1, 2, 3, 4, 5, 6]
 
 
@@ -176,7 +176,7 @@ def test_a_run_that_is_held_back_can_be_paused() -> None:
                                    lambda: MemoryTransactionalSpout([(1,), (2,)], "number", 1)])  # fmt: skip
 def test_a_run_whose_source_has_no_more_is_complete_though_no_more_may_begin(spout: Any) -> None:
     store, lets = Store(), Lets(2)
-    finished = play(topology(spout(), store, lets), limit_secs=30)
+    finished = run_batches(topology(spout(), store, lets), limit_secs=30)
     assert store.txids == [1, 2]
     assert finished.secs < 2
 
@@ -231,7 +231,7 @@ def test_an_admission_that_cannot_be_asked_holds_back_and_says_why(caplog: pytes
                 raise StateUnavailable("the storage does not answer")
             return Admitted(txid)
 
-    play(topology(Batches(list(BATCHES)), store, Away(None)))
+    run_batches(topology(Batches(list(BATCHES)), store, Away(None)))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert caplog.records[0].getMessage() == (
         "'held' begins no batch after 2 for now: 'store0' cannot say whether it may: the storage does not answer."
@@ -244,7 +244,7 @@ def test_an_admission_that_raises_ends_the_run_where_nothing_would_do_better() -
             raise FatalError("the folder is another's")
 
     with pytest.raises(Exception, match="the folder is another's"):
-        play(topology(Batches(list(BATCHES)), Store(), Wrong(None)))
+        run_batches(topology(Batches(list(BATCHES)), Store(), Wrong(None)))
 
 
 def test_an_answer_takes_its_time_beside_the_loop() -> None:
@@ -254,7 +254,7 @@ def test_an_answer_takes_its_time_beside_the_loop() -> None:
             return Admitted(txid)
 
     store, slow = Store(), Slow(None)
-    finished = play(topology(Batches(list(BATCHES)), store, slow, pending=3))
+    finished = run_batches(topology(Batches(list(BATCHES)), store, slow, pending=3))
     assert store.txids == [1, 2, 3, 4, 5, 6]
     assert 3 <= finished.secs < 4
     assert slow.closed == 1

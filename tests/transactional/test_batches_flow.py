@@ -10,14 +10,14 @@ import pytest
 
 from engine import BasicBolt, Fields, Tuple
 from engine.transactional import BatchBolt, Committer, TransactionalTopologyBuilder, TransactionAttempt
-from tests.transactional.play import Batches, Store, Stores, Sums, play, summing
+from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
 
 
 @pytest.mark.guarantee("TX-1")
 def test_txids_count_up_from_one_and_attempt_ids_grow() -> None:
     store = Store()
     spout = Batches([[1, 2], [3], [4, 5, 6]])
-    play(summing(spout, store, emitters=2), config={"max_spout_pending": 2})
+    run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 2})
     assert [(attempt.txid, value) for attempt, value in store.commits] == [(1, 3), (2, 3), (3, 15)]
     assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3]
     assert [(attempt.epoch, attempt.number) for attempt in spout.emitted] == [(1, 1), (1, 2), (1, 3)]
@@ -44,7 +44,7 @@ def test_every_tuple_carries_its_attempt_and_the_user_anchors_nothing() -> None:
     builder = TransactionalTopologyBuilder("attempts", "numbers", Batches([[1, 2], [3]]))
     builder.set_bolt("looks", Looks).shuffle_grouping("numbers")
     builder.set_bolt("sees", Sees, 2).fields_grouping("looks", "word")
-    play(builder.build())
+    run_batches(builder.build())
     assert [(tup.fields.names, tup.values[1:]) for tup in seen if tup.source_component == "numbers"] == [
         (("attempt", "number"), (number,)) for number in (1, 2, 3)
     ]
@@ -97,7 +97,7 @@ def test_a_batch_is_finished_once_when_all_of_it_has_come_by_any_grouping(groupi
         getattr(ends, f"{grouping}_grouping")("direct", "number")
     else:
         getattr(ends, f"{grouping}_grouping")("direct")
-    play(builder.build(), config={"max_spout_pending": 3})
+    run_batches(builder.build(), config={"max_spout_pending": 3})
     assert set(ended) == {(txid, task) for txid in (1, 2, 3, 4) for task in range(3)}
     for txid, batch in enumerate(batches, 1):
         came = Counter(number for (of, _), numbers in ended.items() if of == txid for number in numbers)
@@ -131,7 +131,7 @@ def test_a_bolt_that_emits_nothing_and_one_that_several_feed_still_finish() -> N
     builder.set_bolt("silent", Silent, 2).shuffle_grouping("numbers")
     builder.set_bolt("sums", Sums, 2).shuffle_grouping("numbers")
     builder.set_bolt("fed", Fed).global_grouping("silent").global_grouping("sums").global_grouping("numbers")
-    play(builder.build(), config={"max_spout_pending": 2})
+    run_batches(builder.build(), config={"max_spout_pending": 2})
     assert sorted(finished) == sorted([("silent", txid, 0) for txid in (1, 1, 2, 2, 3, 3)] + [("fed", 1, 5), ("fed", 2, 2), ("fed", 3, 3)])
 
 
@@ -158,7 +158,7 @@ def test_a_committer_and_what_is_behind_it_finish_in_the_commit_phase() -> None:
     builder.set_committer("B", lambda: Logs("B")).shuffle_grouping("A")
     builder.set_bolt("C", lambda: Logs("C")).shuffle_grouping("A").shuffle_grouping("B")
     builder.set_committer("D", lambda: Logs("D")).shuffle_grouping("C")
-    play(builder.build())
+    run_batches(builder.build())
     assert log.index("B.") > log.index("A.")
     assert log.index("C.") > log.index("B.")
     assert log.index("D.") > log.index("C.")
@@ -191,7 +191,7 @@ def test_async_methods_of_one_batch_never_overlap_and_those_of_several_do() -> N
             running[self.attempt.txid] -= 1
 
     store = Store()
-    finished = play(
+    finished = run_batches(
         summing(Batches([[number, number + 1, number + 2] for number in range(8)]), store, sums=Waits, tasks=1),
         config={"max_spout_pending": 4},
     )
@@ -237,7 +237,7 @@ def test_basic_bolts_of_every_kind_take_part() -> None:
         builder.set_bolt(f"bolt{number}", bolt, 2).shuffle_grouping(previous, stream=stream)
         previous, stream = f"bolt{number}", "late" if bolt is Collected else "default"
     builder.set_committer("store", lambda: Stores(store)).global_grouping(previous)
-    play(builder.build(), config={"max_spout_pending": 2})
+    run_batches(builder.build(), config={"max_spout_pending": 2})
     assert store.by_txid == {1: 15, 2: 30}
 
 
@@ -258,7 +258,7 @@ def test_blocking_basic_bolts_run_in_threads() -> None:
     builder = TransactionalTopologyBuilder("threads", "numbers", Batches([list(range(20))]))
     builder.set_bolt("blocks", Blocks).shuffle_grouping("numbers")
     builder.set_committer("store", lambda: Stores(store)).global_grouping("blocks")
-    play(builder.build())
+    run_batches(builder.build())
     assert store.by_txid == {1: 190}
     assert threads
     assert threading.current_thread().name not in threads
@@ -290,7 +290,7 @@ def test_what_a_task_opens_is_opened_once_and_closed_at_its_end() -> None:
     address: Any = Address()
     builder = TransactionalTopologyBuilder("resources", "numbers", Batches([[1], [2], [3]]))
     builder.set_bolt("uses", Uses).global_grouping("numbers")
-    play(builder.build(), config={"max_spout_pending": 3})
+    run_batches(builder.build(), config={"max_spout_pending": 3})
     assert log == ["open", "close"]
     assert len(connections) == 3
     assert len(set(connections)) == 1
@@ -314,7 +314,7 @@ def test_the_collector_walks_no_tuple_of_a_batch_but_one_that_may_be_in_a_cycle(
     builder = TransactionalTopologyBuilder("walked", "numbers", Batches([[1, 2]]))
     builder.set_bolt("looks", Looks).shuffle_grouping("numbers")
     builder.set_bolt("sees", Sees).shuffle_grouping("looks")
-    play(builder.build())
+    run_batches(builder.build())
     assert walked == [False, True]
 
 
@@ -344,7 +344,7 @@ def test_every_instance_is_cleaned_up_before_what_the_task_opened_is_closed(unti
             log.append(self.attempt.txid)
 
     address: Any = Address()
-    play(summing(Batches([[1], [2]]), Store(), sums=Uses, tasks=1), until=until)
+    run_batches(summing(Batches([[1], [2]]), Store(), sums=Uses, tasks=1), until=until)
     assert log == [1, 2, "close"]
 
 
@@ -364,6 +364,6 @@ def test_the_digest_of_a_partition_is_of_its_own_tuples_alone() -> None:
             emitter.emit_batch = emit_batch  # type: ignore[method-assign]
             return emitter
 
-    play(summing(Twice([[1]]), Store()))
+    run_batches(summing(Twice([[1]]), Store()))
     assert taken[0] == taken[1]
     assert taken[0][0] == 2

@@ -19,7 +19,7 @@ from tests.transactional.play import (
     PartitionsCoordinator,
     Store,
     Stores,
-    play,
+    run_batches,
     summing,
 )
 
@@ -70,7 +70,7 @@ FAULTS: dict[str, Any] = {
 def test_a_forgotten_that_raises_for_ever_costs_no_commit_and_no_coordinator(fault: str, on_error: str, pending: int) -> None:
     store = Store()
     config = {"on_error": on_error, "max_spout_pending": pending}
-    finished = play(summing(forgetting(FAULTS[fault]), store), config=config, limit_secs=10)
+    finished = run_batches(summing(forgetting(FAULTS[fault]), store), config=config, limit_secs=10)
     assert store.by_txid == SUMS
     assert store.txids == [1, 2, 3]
     assert {attempt.epoch for attempt, _ in store.commits} == {1}
@@ -83,7 +83,7 @@ def test_a_forgotten_that_never_returns_holds_nothing_up() -> None:
         await asyncio.Event().wait()
 
     store = Store()
-    finished = play(summing(forgetting(forgotten), store), limit_secs=10)
+    finished = run_batches(summing(forgetting(forgotten), store), limit_secs=10)
     assert store.by_txid == SUMS
     assert finished.secs < 1
 
@@ -107,16 +107,16 @@ def test_a_forgotten_may_be_async() -> None:
             return Forgets(self)
 
     store = Store()
-    play(summing(Spout({"a": [1] * 10, "b": []}), store), limit_secs=10)
+    run_batches(summing(Spout({"a": [1] * 10, "b": []}), store), limit_secs=10)
     assert seen[-1] == ["a"]
 
 
 def test_a_fatal_error_of_forgotten_ends_the_run_behind_a_commit_that_is_durable(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
     with pytest.raises(ComponentError, match="for good"):
-        play(summing(forgetting(raises(FatalError("for good"))), store), config=config, limit_secs=10)
+        run_batches(summing(forgetting(raises(FatalError("for good"))), store), config=config, limit_secs=10)
     assert store.txids == [1]
-    play(summing(forgetting(lambda coordinator: ()), store), config=config)
+    run_batches(summing(forgetting(lambda coordinator: ()), store), config=config)
     assert store.txids == [1, 2, 3]
     assert store.by_txid == SUMS
 
@@ -137,7 +137,7 @@ def test_a_cleanup_before_that_raises_fails_no_batch(is_async: bool) -> None:
             return (Later if is_async else Plain)(self)
 
     store, spout = Store(), Spout([[1], [2], [3]])
-    finished = play(summing(spout, store, emitters=2), limit_secs=10)
+    finished = run_batches(summing(spout, store, emitters=2), limit_secs=10)
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3]
     assert "OSError: cannot clean up before 2" in {report.text for report in finished.errors}
@@ -168,7 +168,7 @@ def test_a_coordinator_that_dies_behind_each_verdict_but_never_commits_ends_the_
     store = Store()
     config = {"max_spout_pending": 2, "on_error": "restart"}
     with pytest.raises(ComponentError, match="no second batch"):
-        play(summing(Spout([[1], [2]]), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
+        run_batches(summing(Spout([[1], [2]]), store, stores=lambda: Slow(store)), config=config, limit_secs=600)
     assert len(opened) == 6
 
 
@@ -191,7 +191,7 @@ def test_a_coordinator_that_dies_behind_each_commit_gets_further_after_growing_p
             return Dies(self)
 
     store = Store()
-    play(summing(Spout([[number] for number in range(1, 13)]), store), limit_secs=600)
+    run_batches(summing(Spout([[number] for number in range(1, 13)]), store), limit_secs=600)
     assert store.by_txid == {number: number for number in range(1, 13)}
     pauses = [after - before for before, after in itertools.pairwise(opened)]
     assert pauses[0] < 0.05
@@ -220,7 +220,7 @@ def test_a_coordinator_that_lived_for_a_while_is_replaced_at_once() -> None:
         def coordinator(self) -> Any:
             return Dies(self)
 
-    play(summing(Spout([]), Store()), limit_secs=600)
+    run_batches(summing(Spout([]), Store()), limit_secs=600)
     assert opened[1:] == pytest.approx(died, abs=0.02)
 
 
@@ -239,4 +239,4 @@ class BadWrites(MemoryProvider):
 def test_a_provider_that_raises_what_it_should_not_ends_the_run(on_error: str) -> None:
     config = {"on_error": on_error, "state_provider": "tests.transactional.test_behind_commits:BadWrites"}
     with pytest.raises(ComponentError, match="its transactions cannot be kept: ValueError: a provider's own mistake"):
-        play(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)
+        run_batches(summing(Batches([[1], [2]]), Store()), config=config, limit_secs=100)

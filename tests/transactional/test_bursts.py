@@ -10,7 +10,7 @@ import pytest
 from engine import Fields, TopologyError
 from engine.testing import DropTuple
 from engine.transactional import BatchBolt, BurstBolt, FailedBatch, TransactionalTopologyBuilder
-from tests.transactional.play import Batches, Store, play, summing
+from tests.transactional.play import Batches, Store, run_batches, summing
 
 Bursts = dict[int, list[list[int]]]
 
@@ -48,7 +48,7 @@ def noting(base: type[BurstBolt] = SumsBursts) -> tuple[type[BurstBolt], Bursts]
 def test_a_batch_comes_in_bursts_the_last_of_which_is_what_is_left() -> None:
     sums, bursts = noting()
     store = Store()
-    play(summing(Batches([list(range(10)), [], [1, 2, 3, 4], [5]]), store, sums=sums, tasks=1), config={"max_spout_pending": 3})
+    run_batches(summing(Batches([list(range(10)), [], [1, 2, 3, 4], [5]]), store, sums=sums, tasks=1), config={"max_spout_pending": 3})
     assert bursts == {1: [[0, 1, 2, 3], [4, 5, 6, 7], [8, 9]], 3: [[1, 2, 3, 4]], 4: [[5]]}
     assert store.by_txid == {1: 45, 2: 0, 3: 10, 4: 5}
 
@@ -66,7 +66,7 @@ def test_what_comes_while_a_burst_is_awaited_waits_and_stays_in_order(room: int)
     store = Store()
     batches = [list(range(txid, txid + 22)) for txid in range(3)]
     config = {"max_spout_pending": 3, "executor_receive_buffer_size": room}
-    play(summing(Batches(batches), store, sums=sums, tasks=1), config=config)
+    run_batches(summing(Batches(batches), store, sums=sums, tasks=1), config=config)
     assert {txid: [number for burst in found for number in burst] for txid, found in bursts.items()} == dict(enumerate(batches, 1))
     assert all([len(burst) for burst in found] == [4, 4, 4, 4, 4, 2] for found in bursts.values())
     assert store.by_txid == {txid: sum(batch) for txid, batch in enumerate(batches, 1)}
@@ -99,7 +99,7 @@ def test_a_burst_has_tuples_of_the_same_fields_only(is_slow: bool) -> None:
     builder = TransactionalTopologyBuilder("parts", "numbers", Batches([[0, 2, 4, 6, 1, 8, 3, 5]]))
     builder.set_bolt("parts", Parts).shuffle_grouping("numbers")
     builder.set_bolt("sees", Sees).shuffle_grouping("parts", "even").shuffle_grouping("parts", "odd")
-    play(builder.build())
+    run_batches(builder.build())
     even, odd = ("even",), ("odd", "again")
     assert seen == [(even, [0, 2, 4]), (even, [6]), (odd, [1]), (even, [8]), (odd, [3, 5])]
 
@@ -124,7 +124,7 @@ def test_a_burst_that_raises_fails_its_batch_and_drops_that_instance_only(number
     sums, _ = noting(Fails)
     store = Store()
     spout = Batches([[1], list(range(10)), [2, 3]])
-    play(summing(spout, store, sums=sums, tasks=1), config={"max_spout_pending": 3})
+    run_batches(summing(spout, store, sums=sums, tasks=1), config={"max_spout_pending": 3})
     assert store.txids == [1, 2, 3]
     assert store.by_txid == {1: 1, 2: 45, 3: 5}
     assert [attempt.txid for attempt in spout.emitted] == [1, 2, 3, 2, 3]
@@ -135,7 +135,7 @@ def test_a_committer_may_take_bursts() -> None:
     sums, bursts = noting()
     builder = TransactionalTopologyBuilder("bursts", "numbers", Batches([[1, 2, 3, 4, 5], [6]]))
     builder.set_committer("store", sums).global_grouping("numbers")
-    play(builder.build(), config={"max_spout_pending": 2})
+    run_batches(builder.build(), config={"max_spout_pending": 2})
     assert bursts == {1: [[1, 2, 3, 4], [5]], 2: [[6]]}
 
 
@@ -144,7 +144,7 @@ def test_a_tuple_that_is_lost_on_its_way_to_a_burst_bolt_fails_the_batch() -> No
     sums, _ = noting()
     store = Store()
     spout = Batches([[1, 2, 3]])
-    play(summing(spout, store, sums=sums, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
+    run_batches(summing(spout, store, sums=sums, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
     assert store.by_txid == {1: 6}
     assert [attempt.txid for attempt in spout.emitted] == [1, 1]
 
@@ -165,7 +165,7 @@ def test_execute_by_hand_is_a_burst_of_one() -> None:
         def finish_batch(self) -> None: ...
 
     builder.set_bolt("sums", ByHand).shuffle_grouping("numbers")
-    play(builder.build())
+    run_batches(builder.build())
     assert bursts == {1: [[1], [2]]}
 
 

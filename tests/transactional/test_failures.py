@@ -12,7 +12,7 @@ from engine.testing import DropTuple, KillTask, RaiseError
 from engine.transactional import FailedBatch, TransactionAttempt
 from engine.transactional.coordinator import FIRST_PAUSE_SECS
 from engine.transactional.running import coordinator_id
-from tests.transactional.play import Batches, Store, Stores, Sums, play, summing
+from tests.transactional.play import Batches, Store, Stores, Sums, run_batches, summing
 
 FIVE = [[1], [2], [3], [4], [5]]
 
@@ -50,7 +50,7 @@ def fails_at(attempts: set[tuple[int, int]], where: str, error: Any = FailedBatc
 @pytest.mark.parametrize("error", [FailedBatch, ValueError])
 def test_a_batch_that_fails_is_replayed_with_all_that_are_behind_it_in_order(where: str, error: Any) -> None:
     store, spout = Store(), Batches(FIVE)
-    finished = play(summing(spout, store, sums=fails_at({(2, 1)}, where, error), tasks=1), config={"max_spout_pending": 3})
+    finished = run_batches(summing(spout, store, sums=fails_at({(2, 1)}, where, error), tasks=1), config={"max_spout_pending": 3})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     assert store.txids == [1, 2, 3, 4, 5]
     tries = [attempt.txid for attempt in spout.emitted]
@@ -74,7 +74,7 @@ def test_a_batch_that_fails_in_the_commit_phase_is_processed_and_committed_again
             if self.attempt.txid == 2 and len(commits) < 4:
                 raise FailedBatch
 
-    play(summing(Batches(FIVE), store, stores=lambda: Fails(store)), config={"max_spout_pending": 4})
+    run_batches(summing(Batches(FIVE), store, stores=lambda: Fails(store)), config={"max_spout_pending": 4})
     assert [attempt.txid for attempt in commits] == [1, 2, 2, 2, 3, 4, 5]
     assert len(set(commits)) == 7
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
@@ -98,7 +98,7 @@ def test_commits_are_strictly_in_order_and_one_at_a_time_whatever_the_processing
             committing.pop()
             super().finish_batch()
 
-    play(summing(Batches(FIVE), store, sums=Slow, stores=lambda: Commits(store)), config={"max_spout_pending": 5})
+    run_batches(summing(Batches(FIVE), store, sums=Slow, stores=lambda: Commits(store)), config={"max_spout_pending": 5})
     assert store.txids == [1, 2, 3, 4, 5]
 
 
@@ -122,7 +122,7 @@ def test_a_committer_begins_no_finish_batch_before_the_old_attempts_has_ended() 
         await asyncio.sleep(0.1)
         run.kill_task(run.task_ids(coordinator_id("numbers"))[0])
 
-    play(summing(Batches([[7]]), store, stores=lambda: Stubborn(store)), during=kill_coordinator)
+    run_batches(summing(Batches([[7]]), store, stores=lambda: Stubborn(store)), during=kill_coordinator)
     assert log == ["begin 1", "end 1", "begin 2", "end 2"]
     assert [attempt.epoch for attempt, _ in store.commits] == [2]
 
@@ -138,7 +138,7 @@ def test_the_task_and_its_other_batches_live_on() -> None:
             super().prepare()
 
     store = Store()
-    finished = play(summing(Batches(FIVE), store, sums=Counts, tasks=1), config={"max_spout_pending": 4})
+    finished = run_batches(summing(Batches(FIVE), store, sums=Counts, tasks=1), config={"max_spout_pending": 4})
     assert finished.snapshot.components["sums"].tasks[0].restarts == 0
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
 
@@ -164,7 +164,7 @@ def test_any_task_may_die_at_any_time(component: str, at_secs: float) -> None:
 
     store = Store()
     topology = summing(Batches(FIVE), store, emitters=2, sums=Slow, stores=lambda: Commits(store))
-    play(topology, during=kill, config={"max_spout_pending": 3})
+    run_batches(topology, during=kill, config={"max_spout_pending": 3})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     assert sorted(store.txids) == store.txids
 
@@ -172,7 +172,7 @@ def test_any_task_may_die_at_any_time(component: str, at_secs: float) -> None:
 @pytest.mark.guarantee("TX-5")
 def test_a_tuple_that_is_lost_fails_its_batch_at_once() -> None:
     store = Store()
-    finished = play(
+    finished = run_batches(
         summing(Batches([[1, 2, 3, 4]]), store, tasks=1),
         faults=[DropTuple("numbers", "sums", 2)],
     )
@@ -195,7 +195,7 @@ def test_a_basic_bolt_that_raises_fails_the_batch_and_lives_on() -> None:
             return (tup["number"],)
 
     store = Store()
-    finished = play(summing(Batches(FIVE), store, sums=Raises, tasks=1), config={"max_spout_pending": 2})
+    finished = run_batches(summing(Batches(FIVE), store, sums=Raises, tasks=1), config={"max_spout_pending": 2})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     [report] = finished.errors
     assert report.text == "ValueError: three"
@@ -216,7 +216,7 @@ def test_an_instance_that_raised_is_given_no_more_tuples() -> None:
             super().execute(tup)
 
     store = Store()
-    play(summing(Batches([[1, 2, 3]]), store, sums=Raises, tasks=1))
+    run_batches(summing(Batches([[1, 2, 3]]), store, sums=Raises, tasks=1))
     assert store.by_txid == {1: 6}
     assert [calls[attempt] for attempt in sorted(calls)] == [1, 3]
 
@@ -231,7 +231,7 @@ def test_after_a_commit_a_failure_is_the_first_one_again_and_tried_again_at_once
             began.setdefault(self.attempt.txid, []).append(asyncio.get_running_loop().time())
             super().prepare()
 
-    play(summing(Batches(FIVE), Store(), sums=Timed, tasks=1))
+    run_batches(summing(Batches(FIVE), Store(), sums=Timed, tasks=1))
     assert [second - first < FIRST_PAUSE_SECS for first, second in (began[1], began[3])] == [True, True]
 
 
@@ -245,13 +245,13 @@ def test_emitters_hear_up_to_which_txid_all_is_committed() -> None:
             emitter.cleanup_before = heard.append  # type: ignore[method-assign]
             return emitter
 
-    play(summing(Cleans(FIVE), Store()))
+    run_batches(summing(Cleans(FIVE), Store()))
     assert heard == [2, 3, 4, 5]
 
 
 def test_why_a_batch_failed_is_told_without_the_hint_that_its_report_has(caplog: pytest.LogCaptureFixture) -> None:
     Fails = fails_at({(2, 1)}, "execute", lambda text: UsageError(text, hint="Mend it."))
-    finished = play(summing(Batches(FIVE), Store(), sums=Fails, tasks=1))
+    finished = run_batches(summing(Batches(FIVE), Store(), sums=Fails, tasks=1))
     assert "raised: UsageError: on purpose. It is tried again." in caplog.text
     assert "Mend it." in finished.errors[0].text
 
@@ -259,13 +259,13 @@ def test_why_a_batch_failed_is_told_without_the_hint_that_its_report_has(caplog:
 def test_a_fatal_error_ends_the_run() -> None:
     Fails = fails_at({(2, 1)}, "execute", lambda text: FatalError(text, hint="stop"))
     with pytest.raises(ComponentError, match="on purpose"):
-        play(summing(Batches(FIVE), Store(), sums=Fails))
+        run_batches(summing(Batches(FIVE), Store(), sums=Fails))
 
 
 def test_what_fails_again_and_again_is_tried_after_growing_pauses() -> None:
     store = Store()
     Fails = fails_at({(2, attempt) for attempt in range(1, 7)}, "finish_batch")
-    finished = play(summing(Batches(FIVE), store, sums=Fails, tasks=1), config={"max_spout_pending": 2})
+    finished = run_batches(summing(Batches(FIVE), store, sums=Fails, tasks=1), config={"max_spout_pending": 2})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
     assert 0.1 + 0.2 + 0.4 < finished.secs < 10
 
@@ -273,5 +273,5 @@ def test_what_fails_again_and_again_is_tried_after_growing_pauses() -> None:
 def test_an_emitter_that_raises_fails_the_batch() -> None:
     store = Store()
     topology = summing(Batches(FIVE), store, emitters=2)
-    play(topology, faults=[RaiseError("sums", at_call=3), KillTask("store", at_secs=0.001)], config={"max_spout_pending": 3})
+    run_batches(topology, faults=[RaiseError("sums", at_call=3), KillTask("store", at_secs=0.001)], config={"max_spout_pending": 3})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}

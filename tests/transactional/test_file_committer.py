@@ -33,7 +33,7 @@ DATA = {"a": [(n,) for n in range(30)], "b": [(n,) for n in range(100, 120)]}
 ALL = sorted(n for rows in DATA.values() for (n,) in rows)
 
 
-def play(folder: Path, spout: Any = None, *, tasks: int = 3, state: Path | None = None, **how: Any) -> Finished:
+def run_committer(folder: Path, spout: Any = None, *, tasks: int = 3, state: Path | None = None, **how: Any) -> Finished:
     builder = TransactionalTopologyBuilder("files", "rows", spout or MemoryTransactionalSpout(DATA, "number", 4), 2)
     builder.set_bolt("out", FileCommitter(folder, **how.pop("committer", {})), tasks).shuffle_grouping("rows")
     settings = {} if state is None else {"state_provider": f"sqlite:///{state}"}
@@ -110,7 +110,7 @@ def test_what_is_over_is_removed_and_what_counts_is_kept() -> None:
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_all_that_comes_is_in_the_files_once(tmp_path: Path, tasks: int) -> None:
-    play(tmp_path / "out", tasks=tasks)
+    run_committer(tmp_path / "out", tasks=tasks)
     assert numbers(tmp_path / "out") == ALL
     assert len(committed_files(tmp_path / "out")) == 8 * tasks, "one from every task, empty or not"
     assert len(committed_files(tmp_path / "out", newest=False)) == 7 * tasks
@@ -127,13 +127,13 @@ def test_a_replay_replaces_what_was_written(tmp_path: Path, kind: Any) -> None:
             raise FailedBatch
         return json.dumps({"number": tup[1]})
 
-    play(tmp_path / "out", kind(dict(DATA), "number", 4), committer={"format": flaky})
+    run_committer(tmp_path / "out", kind(dict(DATA), "number", 4), committer={"format": flaky})
     assert not left
     assert numbers(tmp_path / "out") == ALL
 
 
 def test_tasks_that_die_leave_nothing_behind(tmp_path: Path) -> None:
-    finished = play(tmp_path / "out", faults=[KillTask("out", task_index=1, at_call={5, 11, 30})])
+    finished = run_committer(tmp_path / "out", faults=[KillTask("out", task_index=1, at_call={5, 11, 30})])
     assert len(finished.strikes) == 3
     assert numbers(tmp_path / "out") == ALL
     assert all(name.startswith("0000") or name == ".written-by.json" for name in os.listdir(tmp_path / "out"))
@@ -158,10 +158,10 @@ def test_a_run_that_ends_at_any_step_is_gone_on_with_by_any_number_of_tasks(
     with monkeypatch.context() as patch:
         patch.setattr(committer, step, dies)
         with pytest.raises(ComponentError, match="the process dies"):
-            play(out, state=state)
+            run_committer(out, state=state)
     settled = committed_files(out, newest=False)
     contents = [path.read_bytes() for path in settled]
-    play(out, state=state, tasks=tasks)
+    run_committer(out, state=state, tasks=tasks)
     assert numbers(out) == ALL
     assert committed_files(out)[: len(settled)] == settled
     assert [path.read_bytes() for path in settled] == contents
@@ -170,14 +170,14 @@ def test_a_run_that_ends_at_any_step_is_gone_on_with_by_any_number_of_tasks(
 
 def test_a_late_file_of_an_attempt_that_is_over_is_not_read_and_removed_by_the_next_run(tmp_path: Path) -> None:
     out, state = tmp_path / "out", tmp_path / "state.db"
-    play(out, state=state)
+    run_committer(out, state=state)
     late = [OutputName(8, 1, 0, 3, ".jsonl"), OutputName(3, 1, 0, 1, ".jsonl")]
     for name in late:
         (out / str(name)).write_text('{"number": -1}\n')
     (out / OutputName(8, 1, 1, 3, ".jsonl").draft).write_text("half a li")
     (out / "notes.txt").write_text("mine")
     assert numbers(out) == ALL
-    play(out, MemoryTransactionalSpout({**DATA, "c": [(200,)]}, "number", 4), state=state)
+    run_committer(out, MemoryTransactionalSpout({**DATA, "c": [(200,)]}, "number", 4), state=state)
     assert numbers(out) == [*ALL, 200]
     assert not {str(name) for name in late} & set(os.listdir(out))
     assert not list(out.glob(".*.tmp"))
@@ -185,23 +185,23 @@ def test_a_late_file_of_an_attempt_that_is_over_is_not_read_and_removed_by_the_n
 
 
 def test_a_state_that_is_older_than_the_folder_ends_the_run(tmp_path: Path) -> None:
-    play(tmp_path / "out")
+    run_committer(tmp_path / "out")
     with pytest.raises(ComponentError, match=r"has the output of batch 8 \(attempt 1\.8\), and this is batch 1 \(attempt 1\.1\)"):
-        play(tmp_path / "out")
+        run_committer(tmp_path / "out")
     assert numbers(tmp_path / "out") == ALL
 
 
 def test_a_folder_has_one_writer(tmp_path: Path) -> None:
-    play(tmp_path / "out")
+    run_committer(tmp_path / "out")
     (tmp_path / "out" / ".written-by.json").write_text('{"topology": "other", "component": "out"}')
     with pytest.raises(ComponentError, match=r"is written by \{'topology': 'other', 'component': 'out'\}, and now by"):
-        play(tmp_path / "out")
+        run_committer(tmp_path / "out")
 
 
 def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "out").write_text("a file")
     with pytest.raises(ComponentError, match=r"the folder '.*out' cannot be written to: "):
-        play(tmp_path / "out")
+        run_committer(tmp_path / "out")
 
 
 @pytest.mark.parametrize("step", ["_write_durably", "_sync_folder"])
@@ -218,22 +218,24 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
         real(path, *arguments)
 
     monkeypatch.setattr(committer, step, full)
-    finished = play(out)
+    finished = run_committer(out)
     assert numbers(out) == ALL
     assert "cannot be written: No space left on device" in finished.errors[0].text
     assert not list(out.glob(".*.tmp"))
 
 
 def test_bytes_are_written_as_they_are_and_text_with_tabs(tmp_path: Path) -> None:
-    play(tmp_path / "bytes", committer={"format": lambda tup: bytes([tup[1]]), "suffix": ""})
+    run_committer(tmp_path / "bytes", committer={"format": lambda tup: bytes([tup[1]]), "suffix": ""})
     assert sorted(b"".join(path.read_bytes() for path in committed_files(tmp_path / "bytes"))) == ALL
-    play(tmp_path / "text", MemoryTransactionalSpout([("é", 1)], ("word", "count"), 1), committer={"format": as_text, "suffix": ".tsv"})
+    run_committer(
+        tmp_path / "text", MemoryTransactionalSpout([("é", 1)], ("word", "count"), 1), committer={"format": as_text, "suffix": ".tsv"}
+    )
     assert list(committed_lines(tmp_path / "text")) == ["é\t1"]
 
 
 def test_a_format_that_gives_neither_is_told(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match="returned 7"):
-        play(tmp_path / "out", committer={"format": lambda tup: 7})
+        run_committer(tmp_path / "out", committer={"format": lambda tup: 7})
 
 
 @pytest.mark.parametrize(

@@ -27,7 +27,7 @@ def write(path: Path, *names: str, many: int = 1) -> list[str]:
     return lines
 
 
-def play(spout: Any, kept: Kept, *, pending: int = 3, state: Path | None = None, **how: Any) -> Finished:
+def run_spout(spout: Any, kept: Kept, *, pending: int = 3, state: Path | None = None, **how: Any) -> Finished:
     settings = {} if state is None else {"state_provider": f"sqlite:///{state}"}
     return run_topology(topology(spout, kept), Config(max_spout_pending=pending, **settings), **how)
 
@@ -40,7 +40,7 @@ def follow(spout: Any, script: Callable[[Kept], Any], **how: Any) -> Kept:
         await script(kept)
         await run.stop()
 
-    play(spout, kept, during=during, **how)
+    run_spout(spout, kept, during=during, **how)
     return kept
 
 
@@ -81,7 +81,7 @@ def test_all_lines_of_all_files_are_read_once(tmp_path: Path, kind: Any, limits:
     (tmp_path / ".hidden").write_text("no\n")
     (tmp_path / "last").write_text("the last line")
     kept = Kept()
-    assert play(kind(tmp_path, stop_at_end=True, **limits), kept, pending=pending).state == "complete"
+    assert run_spout(kind(tmp_path, stop_at_end=True, **limits), kept, pending=pending).state == "complete"
     assert sorted(kept.rows) == sorted([*lines, "the last line"])
 
 
@@ -90,7 +90,7 @@ def test_a_batch_takes_so_many_lines_of_each_file(tmp_path: Path, kind: Any) -> 
     for name in "ab":
         write(tmp_path / name, name, many=5)
     kept = Kept()
-    play(kind(tmp_path, stop_at_end=True, batch_lines=2), kept, pending=1)
+    run_spout(kind(tmp_path, stop_at_end=True, batch_lines=2), kept, pending=1)
     assert [len(batch) for batch in kept.batches.values() if batch] == [4, 4, 2]
 
 
@@ -99,7 +99,7 @@ def test_a_pattern_says_which_files(tmp_path: Path) -> None:
     lines = write(tmp_path / "app-1.log", "a") + write(tmp_path / "below" / "app-2.log", "b")
     write(tmp_path / "app-3.txt", "no")
     kept = Kept()
-    play(FileTransactionalSpout(tmp_path / "**" / "app-*.log", ("line",), stop_at_end=True), kept)
+    run_spout(FileTransactionalSpout(tmp_path / "**" / "app-*.log", ("line",), stop_at_end=True), kept)
     assert sorted(kept.rows) == sorted(lines)
 
 
@@ -107,7 +107,7 @@ def test_one_file_may_be_named(tmp_path: Path) -> None:
     lines = write(tmp_path / "a[1]", "a", many=3)
     write(tmp_path / "a1", "no")
     kept = Kept()
-    play(FileTransactionalSpout(tmp_path / "a[1]", stop_at_end=True), kept)
+    run_spout(FileTransactionalSpout(tmp_path / "a[1]", stop_at_end=True), kept)
     assert kept.rows == lines
 
 
@@ -116,7 +116,7 @@ def test_a_file_of_two_names_is_read_once(tmp_path: Path) -> None:
     os.link(tmp_path / "a", tmp_path / "b")
     os.symlink(tmp_path / "a", tmp_path / "c")
     kept = Kept()
-    play(FileTransactionalSpout(tmp_path, stop_at_end=True), kept)
+    run_spout(FileTransactionalSpout(tmp_path, stop_at_end=True), kept)
     assert kept.rows == lines
 
 
@@ -128,7 +128,7 @@ def test_failures_and_deaths_cost_and_repeat_no_line(tmp_path: Path, kind: Any, 
     kept = Kept()
     left = fail_at(kept, 1, 2, 2, 4)
     faults = [KillTask(task, at_call={9, 30}, of="keep")] if task != "rows/coordinator" else []
-    play(kind(tmp_path, stop_at_end=True, batch_lines=3), kept, faults=faults)
+    run_spout(kind(tmp_path, stop_at_end=True, batch_lines=3), kept, faults=faults)
     assert not left
     assert sorted(kept.rows) == sorted(lines)
 
@@ -223,12 +223,12 @@ def test_a_restart_knows_what_was_read_though_all_names_have_changed(tmp_path: P
     folder.mkdir()
     lines = write(folder / "log", "old", many=10) + write(folder / "log.1", "older", many=10)
     kept = Kept()
-    play(kind(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
+    run_spout(kind(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
     (folder / "log.1").rename(folder / "log.2")
     lines += write(folder / "log", "late")
     (folder / "log").rename(folder / "log.1")
     lines += write(folder / "log", "new", many=10)
-    play(kind(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
+    run_spout(kind(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
     assert sorted(kept.rows) == sorted(lines)
 
 
@@ -238,12 +238,12 @@ def test_a_file_that_was_restored_goes_on(tmp_path: Path) -> None:
     folder.mkdir()
     lines = write(folder / "log", "old", many=10)
     kept = Kept()
-    play(FileTransactionalSpout(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
+    run_spout(FileTransactionalSpout(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
     content = (folder / "log").read_bytes()
     (folder / "log").rename(tmp_path / "backup")
     (folder / "log").write_bytes(content)
     lines += write(folder / "log", "new", many=10)
-    play(FileTransactionalSpout(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
+    run_spout(FileTransactionalSpout(folder, stop_at_end=True), kept, state=tmp_path / "state.db")
     assert sorted(kept.rows) == sorted(lines)
 
 
@@ -285,7 +285,7 @@ def test_a_replay_of_what_is_gone_ends_a_transactional_run(tmp_path: Path) -> No
     with pytest.raises(
         ComponentError, match=r"batch 2 .* holds the bytes 12 to 24 of the file '.*log', which cannot be read again: it is gone"
     ):
-        play(FileTransactionalSpout(folder, stop_at_end=True, batch_lines=3), kept, pending=1)
+        run_spout(FileTransactionalSpout(folder, stop_at_end=True, batch_lines=3), kept, pending=1)
 
 
 @pytest.mark.guarantee("TX-7")
@@ -298,7 +298,7 @@ def test_a_file_that_is_away_between_two_attempts_and_comes_back_is_read_to_its_
     kept = Kept()
     steps = [lambda: (folder / "a").rename(tmp_path / "a"), lambda: (tmp_path / "a").rename(folder / "a")]
     left = fail_at(kept, at, at, by=lambda: steps.pop(0)())
-    play(FileOpaqueSpout(folder, stop_at_end=True, batch_lines=3), kept, pending=pending)
+    run_spout(FileOpaqueSpout(folder, stop_at_end=True, batch_lines=3), kept, pending=pending)
     assert not left
     assert sorted(kept.rows) == sorted(lines)
 
@@ -318,7 +318,7 @@ def test_a_run_that_stops_at_the_end_waits_for_a_file_that_went_before_it_was_re
         (tmp_path / "a").rename(folder / "a")
 
     kept = Kept()
-    play(FileOpaqueSpout(folder, stop_at_end=True, batch_lines=1), kept, pending=1, during=during)
+    run_spout(FileOpaqueSpout(folder, stop_at_end=True, batch_lines=1), kept, pending=1, during=during)
     assert sorted(kept.rows) == sorted(lines)
     assert "bytes are not read" in caplog.text
 
@@ -362,7 +362,7 @@ def test_what_is_gone_for_long_is_forgotten(tmp_path: Path) -> None:
 
 def test_no_folder_ends_the_run_at_its_beginning(tmp_path: Path) -> None:
     with pytest.raises(ComponentError, match=r"there is no folder '.*nowhere' to read files of"):
-        play(FileTransactionalSpout(tmp_path / "nowhere"), Kept())
+        run_spout(FileTransactionalSpout(tmp_path / "nowhere"), Kept())
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from engine import BasicBolt, Config, Tuple
 from engine.testing import run_topology_async
 from engine.transactional import BatchCollector, OpaqueEmitter, TransactionAttempt
 from tests.patience import PATIENCE_SECS
-from tests.transactional.play import Batches, BatchesEmitter, OpaquePartitions, Store, Stores, Sums, play, summing
+from tests.transactional.play import Batches, BatchesEmitter, OpaquePartitions, Store, Stores, Sums, run_batches, summing
 
 pytestmark = pytest.mark.guarantee("TX-5", "TX-3")
 SHORT = {"batch_timeout_secs": 5}
@@ -52,7 +52,7 @@ def test_an_emitter_whose_method_never_returns_is_asked_again(method: str, pendi
             return Emits(self)
 
     store = Store()
-    finished = play(
+    finished = run_batches(
         summing(Hangs([[1], [2], [3], [4], [5]]), store, emitters=2), config={"max_spout_pending": pending, **SHORT}, limit_secs=60
     )
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
@@ -84,7 +84,7 @@ def test_an_emitter_of_partitions_goes_on_where_it_was() -> None:
 
     store = Store()
     spout = Hangs({"a": list(range(6)), "b": list(range(10, 16))}, lambda attempt, partition: 2)
-    play(summing(spout, store, emitters=2), config={"max_spout_pending": 3, **SHORT}, until=30)
+    run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 3, **SHORT}, until=30)
     assert sum(store.by_txid.values()) == sum(range(6)) + sum(range(10, 16))
 
 
@@ -102,7 +102,9 @@ def test_a_basic_bolt_whose_execute_never_returns_goes_on_with_the_next_attempt(
             return (tup["number"],)
 
     store = Store()
-    finished = play(summing(Batches([[1], [2], [3]]), store, sums=Hangs), config={"max_spout_pending": pending, **SHORT}, limit_secs=60)
+    finished = run_batches(
+        summing(Batches([[1], [2], [3]]), store, sums=Hangs), config={"max_spout_pending": pending, **SHORT}, limit_secs=60
+    )
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert "execute() did not return within 5 s" in finished.errors[0].text
 
@@ -120,7 +122,7 @@ def test_a_timeout_that_the_user_set_is_the_users_error() -> None:
             return (tup["number"],)
 
     store = Store()
-    finished = play(summing(Batches([[1]]), store, sums=Gives), limit_secs=60)
+    finished = run_batches(summing(Batches([[1]]), store, sums=Gives), limit_secs=60)
     assert store.by_txid == {1: 1}
     assert finished.errors[0].text == "TimeoutError: mine"
 
@@ -141,7 +143,7 @@ def test_a_batch_whose_calls_return_is_no_batch_that_hangs_however_long_it_takes
     kinds: Any = {"stores": lambda: SlowStores(store)} if late else {"sums": SlowSums}
     topology = summing(Batches([list(range(60)), [1]]), store, tasks=1, **({"sums": _Each} | kinds))
     config = {"batch_timeout_secs": 1, "message_timeout_secs": 1, "executor_receive_buffer_size": room, "max_spout_pending": 2}
-    finished = play(topology, config=config, limit_secs=100)
+    finished = run_batches(topology, config=config, limit_secs=100)
     assert store.commits[0][0].number == 1
     assert store.by_txid == {1: sum(range(60)), 2: 1}
     assert finished.secs == pytest.approx(6, abs=0.5)
@@ -164,7 +166,7 @@ def test_a_batch_of_which_no_call_returns_fails_though_the_task_is_crowded() -> 
 
     store = Store()
     topology = summing(Batches([list(range(100)), [1]]), store, sums=Hangs, tasks=1)
-    play(topology, config={"executor_receive_buffer_size": 16, "max_spout_pending": 2, **SHORT}, limit_secs=60)
+    run_batches(topology, config={"executor_receive_buffer_size": 16, "max_spout_pending": 2, **SHORT}, limit_secs=60)
     assert store.by_txid == {1: sum(range(100)), 2: 1}
 
 

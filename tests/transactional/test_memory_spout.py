@@ -56,7 +56,7 @@ def topology(spout: Any, kept: Kept, parallelism: int = 2) -> Topology:
     return builder.build()
 
 
-def play(spout: Any, kept: Kept, *, pending: int = 1, **how: Any) -> Finished:
+def run_spout(spout: Any, kept: Kept, *, pending: int = 1, **how: Any) -> Finished:
     return run_topology(topology(spout, kept), Config(max_spout_pending=pending), **how)
 
 
@@ -64,7 +64,7 @@ def play(spout: Any, kept: Kept, *, pending: int = 1, **how: Any) -> Finished:
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
 def test_each_batch_takes_its_share_of_each_partition_and_the_last_row_ends_it(kind: Any, pending: int) -> None:
     kept = Kept()
-    assert play(kind(dict(PARTITIONS), "number", 3), kept, pending=pending).state == "complete"
+    assert run_spout(kind(dict(PARTITIONS), "number", 3), kept, pending=pending).state == "complete"
     batches = [batch for batch in kept.batches.values() if batch]
     assert batches == [[0, 1, 2, 100, 101, 102], [3, 4, 5, 103], [6, 7, 8], [9]]
 
@@ -72,14 +72,14 @@ def test_each_batch_takes_its_share_of_each_partition_and_the_last_row_ends_it(k
 @pytest.mark.parametrize("pending", [1, 2, 5])
 def test_no_batch_is_begun_behind_the_last_row(pending: int) -> None:
     kept = Kept()
-    play(MemoryTransactionalSpout(PARTITIONS, Fields("number"), 3), kept, pending=pending)
+    run_spout(MemoryTransactionalSpout(PARTITIONS, Fields("number"), 3), kept, pending=pending)
     assert kept.attempts == [TransactionAttempt(txid, 2**32 + txid) for txid in (1, 2, 3, 4)]
 
 
 @pytest.mark.parametrize("data", [[], {}, {"a": []}, [[], []]], ids=repr)
 def test_without_rows_the_run_is_complete_without_a_batch(data: Any) -> None:
     kept = Kept()
-    assert play(MemoryTransactionalSpout(data, "number", 3), kept).state == "complete"
+    assert run_spout(MemoryTransactionalSpout(data, "number", 3), kept).state == "complete"
     assert not kept.attempts
 
 
@@ -136,7 +136,7 @@ def test_a_failed_commit_is_replayed_and_nothing_is_lost_or_double(kind: Any) ->
             raise FailedBatch
 
     kept.before_commit = fail
-    play(kind(dict(PARTITIONS), "number", 3), kept, pending=3)
+    run_spout(kind(dict(PARTITIONS), "number", 3), kept, pending=3)
     assert not left
     assert sorted(kept.rows) == [*range(10), *range(100, 104)]
 
@@ -146,7 +146,7 @@ def test_a_failed_commit_is_replayed_and_nothing_is_lost_or_double(kind: Any) ->
 @pytest.mark.parametrize("kind", [MemoryTransactionalSpout, MemoryOpaqueSpout])
 def test_a_task_that_dies_costs_no_row(kind: Any, task: str) -> None:
     kept = Kept()
-    finished = play(kind(dict(PARTITIONS), "number", 2), kept, pending=3, faults=[KillTask(task, at_call={2, 7}, of="keep")])
+    finished = run_spout(kind(dict(PARTITIONS), "number", 2), kept, pending=3, faults=[KillTask(task, at_call={2, 7}, of="keep")])
     assert len(finished.strikes) == 2
     assert sorted(kept.rows) == [*range(10), *range(100, 104)]
 
@@ -163,7 +163,7 @@ def test_a_partition_that_is_away_between_two_attempts_is_read_when_it_is_back()
             raise FailedBatch
 
     kept.before_commit = fail
-    play(MemoryOpaqueSpout(data, "number", 3), kept, pending=2)
+    run_spout(MemoryOpaqueSpout(data, "number", 3), kept, pending=2)
     assert not steps
     assert sorted(kept.rows) == [*range(10), *range(100, 104)]
 

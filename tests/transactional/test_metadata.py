@@ -6,7 +6,17 @@ import pytest
 
 from engine import SpoutExhausted
 from engine.transactional import BatchCollector, FailedBatch, OpaqueEmitter, PartitionedEmitter, TransactionAttempt
-from tests.transactional.play import Batches, BatchesCoordinator, BatchesEmitter, OpaquePartitions, Partitions, Store, Stores, play, summing
+from tests.transactional.play import (
+    Batches,
+    BatchesCoordinator,
+    BatchesEmitter,
+    OpaquePartitions,
+    Partitions,
+    Store,
+    Stores,
+    run_batches,
+    summing,
+)
 
 pytestmark = pytest.mark.guarantee("TX-7", "TX-3")
 
@@ -51,7 +61,7 @@ def test_a_coordinator_may_change_the_metadata_before_and_return_it(pending: int
 
     store = Store()
     spout = Changes([[1], [2], [3], [4], [5]])
-    play(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
+    run_batches(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
 
 
@@ -77,7 +87,7 @@ def test_an_opaque_emitter_may_change_the_metadata_before_and_return_it(pending:
 
     store = Store()
     spout = Changes({"a": list(range(12))}, lambda attempt, partition: 2)
-    play(summing(spout, store, stores=failing_once(store)), config={"max_spout_pending": pending})
+    run_batches(summing(spout, store, stores=failing_once(store)), config={"max_spout_pending": pending})
     assert sum(store.by_txid.values()) == sum(range(12))
 
 
@@ -99,5 +109,5 @@ def test_a_partitioned_emitter_may_change_the_metadata_that_it_is_handed(pending
 
     store = Store()
     spout = Changes({"a": list(range(12)), "b": list(range(7))})
-    play(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
+    run_batches(summing(spout, store, emitters=2, stores=failing_once(store)), config={"max_spout_pending": pending})
     assert sum(store.by_txid.values()) == sum(range(12)) + sum(range(7))

@@ -9,13 +9,13 @@ from engine import BasicBolt, Fields, SpoutExhausted, Tuple
 from engine.errors import ComponentError, UsageError
 from engine.testing import Finished
 from engine.transactional import BatchBolt, BatchCollector, SpoutCoordinator, SpoutEmitter, TransactionalSpout, TransactionAttempt
-from tests.transactional.play import Batches, BatchesCoordinator, OpaquePartitions, Partitions, Store, Sums, play, summing
+from tests.transactional.play import Batches, BatchesCoordinator, OpaquePartitions, Partitions, Store, Sums, run_batches, summing
 
 
 def first_error(sums: Any, *, spout: Any = None) -> str:
     """The first error that a run reports in which a bolt does something wrong once."""
     store = Store()
-    finished: Finished = play(summing(spout or Batches([[1], [2]]), store, sums=sums, tasks=1), until=0.05)
+    finished: Finished = run_batches(summing(spout or Batches([[1], [2]]), store, sums=sums, tasks=1), until=0.05)
     return finished.errors[0].text
 
 
@@ -58,7 +58,7 @@ def test_an_emit_after_the_batch_is_finished_is_refused() -> None:
                 errors.append(str(error))
 
     store = Store()
-    play(summing(Batches([[1], [2]]), store, sums=Late, tasks=1), until=0.05)
+    run_batches(summing(Batches([[1], [2]]), store, sums=Late, tasks=1), until=0.05)
     assert len(errors) == 2
     assert "finished, failed or superseded here" in errors[0]
     assert store.by_txid == {1: 1, 2: 2}
@@ -87,7 +87,7 @@ def test_an_emitter_that_emits_after_its_emission_has_returned_is_told() -> None
             return emitter
 
     store = Store()
-    play(summing(Late([[1], [2]]), store))
+    run_batches(summing(Late([[1], [2]]), store))
     assert [error.partition(" after ")[2] for error in errors] == ["its emission had returned"] * 2
     assert store.by_txid == {1: 1, 2: 2}
 
@@ -109,7 +109,7 @@ def test_a_direct_emit_after_the_batch_is_finished_is_refused() -> None:
             except UsageError as error:
                 errors.append(error.message)
 
-    play(summing(Batches([[1], [2]]), Store(), sums=Late, tasks=1), until=0.05)
+    run_batches(summing(Batches([[1], [2]]), Store(), sums=Late, tasks=1), until=0.05)
     assert [error.partition("which is ")[2] for error in errors] == ["finished, failed or superseded here"] * 2
 
 
@@ -167,7 +167,7 @@ class _Spout(TransactionalSpout[Any]):
 @pytest.mark.guarantee("TX-7")
 def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
     with pytest.raises(ComponentError, match=r"Coordinates.initialize_transaction\(\) gave metadata that cannot be kept: .*object"):
-        play(summing(_Spout(metadata=object()), Store()))
+        run_batches(summing(_Spout(metadata=object()), Store()))
 
     class Odd(Partitions):
         def emitter(self) -> Any:
@@ -176,13 +176,13 @@ def test_metadata_that_cannot_be_kept_ends_the_run() -> None:
             return emitter
 
     with pytest.raises(ComponentError, match="metadata that cannot be kept"):
-        play(summing(Odd({"a": [1]}), Store()))
+        run_batches(summing(Odd({"a": [1]}), Store()))
 
 
 def test_is_ready_and_partitions_are_judged() -> None:
     store = Store()
     with pytest.raises(ComponentError, match=r"is_ready\(\) returned 'yes'"):
-        play(summing(_Spout(ready="yes"), store))
+        run_batches(summing(_Spout(ready="yes"), store))
 
     class Twice(Partitions):
         def coordinator(self) -> Any:
@@ -191,7 +191,7 @@ def test_is_ready_and_partitions_are_judged() -> None:
             return coordinator
 
     with pytest.raises(ComponentError, match="the names must differ"):
-        play(summing(Twice({"a": [1]}), store))
+        run_batches(summing(Twice({"a": [1]}), store))
 
 
 def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
@@ -200,7 +200,7 @@ def test_a_coordinator_or_emitter_of_another_kind_is_told() -> None:
             return BatchesCoordinator(Batches([]))
 
     with pytest.raises(ComponentError, match=r"Mixed.coordinator\(\) returned"):
-        play(summing(Mixed({"a": [1]}, lambda attempt, partition: 1), Store()))
+        run_batches(summing(Mixed({"a": [1]}, lambda attempt, partition: 1), Store()))
 
 
 @pytest.mark.parametrize("pending", [1, 3])
@@ -227,7 +227,7 @@ def test_a_source_may_say_where_it_defines_a_batch_that_there_is_none(pending: i
             return Coordinates(self)
 
     store = Store()
-    finished = play(summing(Ends([[1], [2], [3]]), store), config={"max_spout_pending": pending})
+    finished = run_batches(summing(Ends([[1], [2], [3]]), store), config={"max_spout_pending": pending})
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert finished.errors == ()
 

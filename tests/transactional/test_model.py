@@ -2,10 +2,11 @@
 
 import pytest
 
+from tests.tiers import cases
 from tests.transactional.model.simulate import simulate
 
-CALM_RUNS = 60
-FAULTY_RUNS = 240
+CALM_RUNS = cases(60)
+FAULTY_RUNS = cases(240)
 
 
 @pytest.mark.guarantee("TX-1", "TX-2", "TX-4", "TX-5", "TX-7")

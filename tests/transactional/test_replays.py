@@ -15,7 +15,17 @@ from engine.transactional.batches import Batches as OpenBatches
 from engine.transactional.batches import Order, Record, Share
 from engine.transactional.kinds import PartitionedShare
 from engine.transactional.running import coordinator_id
-from tests.transactional.play import Batches, Partitions, PartitionsCoordinator, PartitionsEmitter, Store, Stores, Sums, play, summing
+from tests.transactional.play import (
+    Batches,
+    Partitions,
+    PartitionsCoordinator,
+    PartitionsEmitter,
+    Store,
+    Stores,
+    Sums,
+    run_batches,
+    summing,
+)
 
 
 @pytest.mark.guarantee("TX-1", "TX-3")
@@ -37,7 +47,7 @@ def test_a_coordinator_that_dies_in_the_pause_before_a_replay_sends_nothing_more
         await asyncio.sleep(0.05)
         run.kill_task(run.task_ids(coordinator_id("numbers"))[0])
 
-    play(summing(spout, store, sums=Fails, tasks=1), during=kill_in_a_pause)
+    run_batches(summing(spout, store, sums=Fails, tasks=1), during=kill_in_a_pause)
 
     assert store.by_txid == {1: 1, 2: 2}
     epochs = [attempt.epoch for attempt in spout.emitted]
@@ -124,7 +134,7 @@ class Moving(Partitions):
 @pytest.mark.guarantee("TX-7")
 def test_a_batch_waits_for_the_one_that_had_its_partition_though_others_came_between() -> None:
     store, spout = Store(), Moving({"a": [1, 2, 3, 4], "b": [5, 6, 7, 8], "z": [0, 0]})
-    play(summing(spout, store, emitters=2), config={"max_spout_pending": 3})
+    run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 3})
 
     assert sum(store.by_txid.values()) == 36
     assert [txid for txid, partition in spout.new if partition == "a"] == [1, 3]
@@ -150,7 +160,7 @@ def test_a_call_that_is_under_way_when_another_one_of_its_batch_raises_is_not_bl
     builder.set_bolt("emits", Emits, concurrency=8).shuffle_grouping("numbers")
     builder.set_bolt("sums", Sums).global_grouping("emits")
     builder.set_committer("store", lambda: Stores(store)).global_grouping("sums")
-    finished = play(builder.build())
+    finished = run_batches(builder.build())
 
     assert [report.text for report in finished.errors if "on purpose" not in report.text] == []
     assert store.by_txid == {1: 6}
@@ -178,7 +188,7 @@ class AsyncBasic(BasicBolt):
 @pytest.mark.parametrize("bolt", [PreparesLong, AsyncBasic])
 def test_a_tuple_that_is_lost_where_it_had_waited_fails_its_batch(bolt: Any) -> None:
     store, spout = Store(), Batches([[1, 2, 3]])
-    finished = play(summing(spout, store, sums=bolt, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
+    finished = run_batches(summing(spout, store, sums=bolt, tasks=1), faults=[DropTuple("numbers", "sums", 2)])
 
     assert len(finished.strikes) == 1
     assert [attempt.number for attempt in spout.emitted] == [1, 2]

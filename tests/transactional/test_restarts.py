@@ -11,7 +11,7 @@ from engine.errors import ComponentError, StateError, TopologyError
 from engine.transactional import FailedBatch
 from engine.transactional.batches import Record
 from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
-from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, play, summing
+from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, run_batches, summing
 
 FIVE = [[1], [2], [3], [4], [5]]
 
@@ -32,10 +32,10 @@ def dies_after(store: Store, txid: int) -> Any:
 @pytest.mark.guarantee("TX-9", "TX-1")
 def test_a_run_that_was_complete_is_not_repeated_and_goes_on_with_what_is_new(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
-    play(summing(Batches(FIVE[:3]), store), config=config)
+    run_batches(summing(Batches(FIVE[:3]), store), config=config)
     assert store.txids == [1, 2, 3]
     again = Batches(FIVE)
-    play(summing(again, store), config=config)
+    run_batches(summing(again, store), config=config)
     assert store.txids == [1, 2, 3, 4, 5]
     assert again.initialized == [4, 5]
     assert [attempt.epoch for attempt, _ in store.commits] == [1, 1, 1, 2, 2]
@@ -55,8 +55,8 @@ def test_a_start_that_is_refused_lets_go_of_the_store(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}"}
     topology = summing(Flaky(FIVE), store)
     with pytest.raises(TopologyError, match="no such file"):
-        play(topology, config=config)
-    play(topology, config=config)
+        run_batches(topology, config=config)
+    run_batches(topology, config=config)
     assert store.txids == [1, 2, 3, 4, 5]
 
 
@@ -64,10 +64,10 @@ def test_a_start_that_is_refused_lets_go_of_the_store(tmp_path: Path) -> None:
 def test_a_txid_whose_commit_phase_had_begun_is_replayed_by_its_metadata(tmp_path: Path) -> None:
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 3}
     with pytest.raises(ComponentError, match="killed in the commit phase"):
-        play(summing(Batches(FIVE), store, stores=dies_after(store, 3)), config=config)
+        run_batches(summing(Batches(FIVE), store, stores=dies_after(store, 3)), config=config)
     assert store.txids == [1, 2, 3]
     again = Batches(FIVE)
-    play(summing(again, store), config=config)
+    run_batches(summing(again, store), config=config)
     assert store.txids == [1, 2, 3, 3, 4, 5]
     assert again.initialized == [4, 5]
     assert store.by_txid == {1: 1, 2: 2, 3: 3, 4: 4, 5: 5}
@@ -78,9 +78,9 @@ def test_partitions_go_on_where_they_were_and_what_was_in_doubt_is_emitted_by_it
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 2}
     data = {"a": list(range(5)), "b": list(range(100, 103))}
     with pytest.raises(ComponentError, match="killed in the commit phase"):
-        play(summing(Partitions(data), store, emitters=2, stores=dies_after(store, 2)), config=config)
+        run_batches(summing(Partitions(data), store, emitters=2, stores=dies_after(store, 2)), config=config)
     again = Partitions(data)
-    play(summing(again, store, emitters=3), config=config)  # the parallelism of emitters may change
+    run_batches(summing(again, store, emitters=3), config=config)  # the parallelism of emitters may change
     assert again.again == [(2, "a"), (2, "b")]
     assert sorted(again.new) == [(3, "a"), (3, "b")]
     assert store.by_txid == {1: 0 + 1 + 100 + 101, 2: 2 + 3 + 102, 3: 4}
@@ -91,9 +91,9 @@ def test_an_opaque_replay_starts_where_the_committed_batch_before_it_ended(tmp_p
     store, config = Store(), {"state_provider": f"sqlite:///{tmp_path / 'x.db'}", "max_spout_pending": 3}
     data = {"a": [1] * 10}
     with pytest.raises(ComponentError, match="killed in the commit phase"):
-        play(summing(OpaquePartitions(data, lambda attempt, partition: 3), store, stores=dies_after(store, 2)), config=config)
+        run_batches(summing(OpaquePartitions(data, lambda attempt, partition: 3), store, stores=dies_after(store, 2)), config=config)
     again = OpaquePartitions(data, lambda attempt, partition: 2)
-    play(summing(again, store), config=config)
+    run_batches(summing(again, store), config=config)
     assert store.by_txid == {1: 3, 2: 2, 3: 2, 4: 2, 5: 1}
     assert again.starts[0][2] == 3
 
@@ -113,7 +113,7 @@ def test_an_opaque_replay_takes_all_behind_it_along_so_nothing_is_skipped() -> N
             super().finish_batch()
 
     spout = OpaquePartitions(data, lambda attempt, partition: 40 if failed and attempt.txid == 1 else 50)
-    play(summing(spout, store, stores=lambda: FailsOnce(store)), config={"max_spout_pending": 2})
+    run_batches(summing(spout, store, stores=lambda: FailsOnce(store)), config={"max_spout_pending": 2})
     assert [value for _, value in store.commits] == [sum(range(1, 41)), sum(range(41, 91)), sum(range(91, 141)), sum(range(141, 191)), 1955]
     assert sum(value for _, value in store.commits) == sum(data["a"])
 
@@ -124,7 +124,7 @@ def test_a_lost_partition_stops_nothing_and_is_taken_up_where_it_was() -> None:
     data = {"a": [1] * 8, "b": [10] * 8}
     store = Store()
     spout = OpaquePartitions(data, lambda attempt, partition: 0 if partition == "b" and attempt.txid in away else 2)
-    play(summing(spout, store, emitters=2), config={"max_spout_pending": 2})
+    run_batches(summing(spout, store, emitters=2), config={"max_spout_pending": 2})
     assert store.by_txid == {1: 22, 2: 2, 3: 2, 4: 22, 5: 20, 6: 20}
 
 
@@ -141,7 +141,7 @@ def test_a_transactional_replay_that_differs_ends_the_run() -> None:
             super().finish_batch()
 
     with pytest.raises(ComponentError, match=r"txid 1 was emitted again, and is another batch: 2 tuples the first time, now 2, others"):
-        play(summing(spout, store, stores=lambda: FailsOnce(store)))
+        run_batches(summing(spout, store, stores=lambda: FailsOnce(store)))
     assert store.commits == []
 
 
@@ -190,4 +190,4 @@ def test_a_topology_id_that_runs_already_is_refused(tmp_path: Path) -> None:
             async with Run(summing(Batches(FIVE), Store()), Config(**config)):
                 pass  # pragma: no cover
 
-    play(summing(Batches(FIVE[:1]), Store(), sums=Long), config=config, during=second)
+    run_batches(summing(Batches(FIVE[:1]), Store(), sums=Long), config=config, during=second)

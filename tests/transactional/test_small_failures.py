@@ -8,7 +8,7 @@ import pytest
 
 from engine import BasicBolt, ComponentError, FailTuple, Tuple
 from engine.transactional import BatchCollector, FailedBatch, TransactionAttempt
-from tests.transactional.play import Batches, BatchesEmitter, Store, Sums, play, summing
+from tests.transactional.play import Batches, BatchesEmitter, Store, Sums, run_batches, summing
 
 THREE = [[1], [2], [3]]
 
@@ -59,7 +59,7 @@ def test_a_batch_bolt_that_cancels_its_own_task_fails_its_batch_at_once(method: 
             super().finish_batch()
 
     store = Store()
-    finished = play(summing(Batches(THREE), store, sums=Cancels, tasks=1))
+    finished = run_batches(summing(Batches(THREE), store, sums=Cancels, tasks=1))
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert finished.secs < 10
     [report] = finished.errors
@@ -74,7 +74,7 @@ def test_a_stop_beside_calls_that_wait_is_no_cancellation_of_their_own() -> None
         async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
             await asyncio.sleep(100)
 
-    assert play(summing(Batches(THREE), Store(), sums=Waits, tasks=1), until=1.0).errors == ()
+    assert run_batches(summing(Batches(THREE), Store(), sums=Waits, tasks=1), until=1.0).errors == ()
 
 
 @pytest.mark.guarantee("ACK-12")
@@ -94,7 +94,7 @@ def test_a_cleanup_of_a_batch_that_raises_no_exception_is_reported(is_async: boo
     cleaning: Any = clean_up_later if is_async else clean_up
     cleans = type("Cleans", (Sums,), {"cleanup": lambda _: cleaning()})
     store = Store()
-    finished = play(summing(Batches(THREE), store, sums=cleans, tasks=1))
+    finished = run_batches(summing(Batches(THREE), store, sums=cleans, tasks=1))
     assert (finished.state, store.by_txid) == ("complete", {1: 1, 2: 2, 3: 3})
     [report] = finished.errors
     assert report.text == f"{error.__name__}: on purpose"
@@ -149,7 +149,7 @@ def test_a_refusal_whose_text_raises_costs_no_instance() -> None:
                 raise Unreadable
             super().execute(tup)
 
-    finished = play(summing(Batches(THREE), Store(), sums=Refuses, tasks=1))
+    finished = run_batches(summing(Batches(THREE), Store(), sums=Refuses, tasks=1))
     assert (finished.state, finished.errors) == ("complete", ())
 
 
@@ -168,7 +168,7 @@ def test_a_fail_tuple_of_an_emitter_fails_its_batch_quietly(caplog: pytest.LogCa
             return Emits(self)
 
     store = Store()
-    finished = play(summing(Refuses(THREE), store))
+    finished = run_batches(summing(Refuses(THREE), store))
     assert (store.by_txid, finished.errors) == ({1: 1, 2: 2, 3: 3}, ())
     assert "not today" in caplog.text
 
@@ -185,7 +185,7 @@ def test_a_resource_that_exits_ends_the_run_not_the_program() -> None:
             await self.resources.opened(Exits())
 
     with pytest.raises(ComponentError, match="raised SystemExit"):
-        play(summing(Batches(THREE), Store(), sums=Uses))
+        run_batches(summing(Batches(THREE), Store(), sums=Uses))
 
 
 @pytest.mark.guarantee("SV-5", "ACK-11")
@@ -197,7 +197,7 @@ def test_a_fail_tuple_fails_its_batch_quietly(
     monkeypatch.setattr(refuses, "reports", reports)
     store = Store()
     with caplog.at_level(logging.WARNING):
-        finished = play(summing(Batches(THREE), store, sums=refuses, tasks=1))
+        finished = run_batches(summing(Batches(THREE), store, sums=refuses, tasks=1))
     assert store.by_txid == {1: 1, 2: 2, 3: 3}
     assert len(finished.errors) == reports
     [told] = [record.getMessage() for record in caplog.records if record.name == "engine.transactional"]

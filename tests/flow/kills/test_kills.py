@@ -17,6 +17,8 @@ from tests.flow.kills.steps import STEPS
 from tests.kills.rounds import play
 from tests.servers.required import required
 
+pytestmark = pytest.mark.deep
+
 COUNT = 700
 STEPS_OF = spread(PAIRS)
 

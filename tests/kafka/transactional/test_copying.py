@@ -57,6 +57,7 @@ async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(k
     assert (await committed(kafka, f"{target}-group", source, 1)).offset == 305
 
 
+@pytest.mark.deep
 async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = await filled(new_topic, kafka, RECORDS), await new_topic(partitions=2)
     command = (copying.__file__, kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")

@@ -239,6 +239,7 @@ def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
     setattr(link, step, harmed)
 
 
+@pytest.mark.deep
 async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
     kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
     frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)

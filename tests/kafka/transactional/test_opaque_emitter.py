@@ -91,6 +91,7 @@ async def test_a_partition_that_is_away_holds_up_none_of_the_others(
         assert await hand.until(last + 2, away, 15) == list(range(5, 20))
 
 
+@pytest.mark.deep
 async def test_a_broker_that_hangs_or_dies_gives_empty_batches_until_it_is_back(own_broker: KafkaBroker) -> None:
     kafka, name = own_broker.bootstrap, "lines-0"
     await create_topic(kafka, "lines", partitions=1)

@@ -11,6 +11,8 @@ import pytest
 
 from tests.spark_bridge.pipeline.folders import Folder, numbers, read_numbers
 
+pytestmark = pytest.mark.deep
+
 FLOW = """
 def pipeline(batch, txid):
     batch.write.mode("overwrite").parquet(f"OUT/txid={txid}")

@@ -35,7 +35,7 @@ def handing(handover: SparkHandover, spout: Any = None, *, tasks: int = 2, pendi
     return builder.build()
 
 
-def play(handover: SparkHandover, spout: Any = None, *, state: Path | None = None, **how: Any) -> Finished:
+def run_hand_over(handover: SparkHandover, spout: Any = None, *, state: Path | None = None, **how: Any) -> Finished:
     """Run it to its end."""
     settings = {} if state is None else {"state_provider": f"sqlite:///{state}"}
     shape = {key: how.pop(key) for key in ("tasks", "pending", "name") if key in how}

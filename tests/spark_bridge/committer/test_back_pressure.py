@@ -11,7 +11,7 @@ from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
 from spark_bridge.committer import open_folder
 from spark_bridge.handover.storage.local import LocalStorage
-from tests.spark_bridge.committer.playing import handover_at, numbers, opened, play
+from tests.spark_bridge.committer.playing import handover_at, numbers, opened, run_hand_over
 from tests.spark_bridge.handover.places import KINDS
 
 pytestmark = pytest.mark.guarantee("SP-6")
@@ -31,7 +31,7 @@ def test_batches_begin_as_far_as_the_slowest_consumer_lets_them(kind: str, tmp_p
             seen.append(folder.newest())
         folder.consumer("slow").plan(8)
 
-    play(handover, during=during, pending=3)
+    run_hand_over(handover, during=during, pending=3)
     assert seen == [2, 3, 4, 5, 6]
     assert numbers(handover) == list(range(30))
     told = [record.getMessage() for record in caplog.records if "begins no batch" in record.getMessage()]
@@ -44,7 +44,7 @@ def test_what_is_planned_counts_and_not_what_is_committed(tmp_path: Path) -> Non
     async def during(_: Run) -> None:
         opened(handover).consumer("a").plan(7)
 
-    play(handover, during=during)
+    run_hand_over(handover, during=during)
     assert numbers(handover) == list(range(30))
 
 
@@ -63,7 +63,7 @@ def test_a_consumer_that_is_added_while_it_runs_is_waited_for(tmp_path: Path) ->
         finished.append(opened(handover).newest())
         opened(handover).consumer("late").remove()
 
-    play(handover, during=during)
+    run_hand_over(handover, during=during)
     assert finished == [3]
     assert numbers(handover) == list(range(30))
 
@@ -87,7 +87,7 @@ def test_a_storage_that_does_not_answer_holds_back_for_as_long(tmp_path: Path, m
         assert opened(handover).newest() == 2
         is_away[0] = False
 
-    play(handover, during=during)
+    run_hand_over(handover, during=during)
     assert numbers(handover) == list(range(30))
 
 
@@ -103,11 +103,11 @@ def test_a_storage_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, 
         return real(storage)
 
     monkeypatch.setattr(open_folder, "read_contract", reads)
-    play(handover)
+    run_hand_over(handover)
     assert numbers(handover) == list(range(30))
     left[0] = 10**9
     with pytest.raises((ComponentError, StateUnavailable), match=r"Input/output error \(tried for"):
-        play(handover, config={"state_timeout_secs": 1})
+        run_hand_over(handover, config={"state_timeout_secs": 1})
 
 
 def test_a_damaged_position_ends_the_run_and_is_named(tmp_path: Path) -> None:
@@ -116,4 +116,4 @@ def test_a_damaged_position_ends_the_run_and_is_named(tmp_path: Path) -> None:
     storage.make_folder("consumers")
     storage.create("consumers/a.json", b'{"format": "stormc')
     with pytest.raises(ComponentError, match=r"'consumers/a.json' is damaged"):
-        play(handover)
+        run_hand_over(handover)

@@ -16,7 +16,19 @@ from spark_bridge.committer import manifest_writer, part_writer, share_writer, s
 from spark_bridge.handover import Manifest, Position
 from spark_bridge.handover.names import ManifestName
 from spark_bridge.handover.storage import local
-from tests.spark_bridge.committer.playing import DDL, FIELDS, handing, handover_at, named, numbers, opened, play, read_back, rows_of, staged
+from tests.spark_bridge.committer.playing import (
+    DDL,
+    FIELDS,
+    handing,
+    handover_at,
+    named,
+    numbers,
+    opened,
+    read_back,
+    rows_of,
+    run_hand_over,
+    staged,
+)
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS
 
 pytestmark = pytest.mark.guarantee("SP-2", "TX-8")
@@ -30,7 +42,7 @@ def handover(request: pytest.FixtureRequest, tmp_path: Path) -> SparkHandover:
 
 @pytest.mark.parametrize("tasks", [1, 3])
 def test_every_row_is_there_once_in_the_batch_of_its_txid(handover: SparkHandover, tasks: int) -> None:
-    finished = play(handover, tasks=tasks)
+    finished = run_hand_over(handover, tasks=tasks)
     assert not finished.errors
     assert [sorted(row["number"] for row in batch) for batch in read_back(handover)] == [ALL[at : at + 4] for at in range(0, 30, 4)]
     assert staged(handover) == named(handover)
@@ -38,7 +50,7 @@ def test_every_row_is_there_once_in_the_batch_of_its_txid(handover: SparkHandove
 
 
 def test_the_contract_says_whose_it_is_before_the_first_batch(handover: SparkHandover) -> None:
-    play(handover, MemoryTransactionalSpout([], FIELDS, 4))
+    run_hand_over(handover, MemoryTransactionalSpout([], FIELDS, 4))
     contract = opened(handover).contract
     assert (contract.topology, contract.component, contract.schema) == ("t", "spark", handover.arrow_schema)
     assert opened(handover).newest() == 0
@@ -88,23 +100,23 @@ def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: S
     by_attempt = not handover.storage().exclusive
     handover.storage().make_folder("manifests")
     if when == "between":
-        play(handover, state=state)
+        run_hand_over(handover, state=state)
         stray = replace(opened(handover).manifest(8), txid=1000)
     else:
         stray = Manifest(1000, 2**32 + 1, 0)
     name = str(stray.name(by_attempt=by_attempt))
     handover.storage().create(name, stray.encoded())
     with pytest.raises(ComponentError, match=f"manifest of txid {9 if when == 'between' else 1} is missing, and '{name}' is there") as told:
-        play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+        run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
     assert "older than the folder" not in str(told.value)
     handover.storage().remove(name)
-    play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+    run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
     assert numbers(handover) == list(range(34))
 
 
 @pytest.mark.parametrize("component", ["spark", "spark/manifest"])
 def test_tasks_that_die_cost_no_row(handover: SparkHandover, component: str) -> None:
-    finished = play(handover, faults=[KillTask(component, task_index=0, at_call={2, 5, 6, 13})])
+    finished = run_hand_over(handover, faults=[KillTask(component, task_index=0, at_call={2, 5, 6, 13})])
     assert finished.strikes
     assert numbers(handover) == ALL
 
@@ -130,15 +142,15 @@ def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
     with monkeypatch.context() as patch:
         patch.setattr(manifest_writer.ManifestWriter, "write", dies)
         with pytest.raises(ComponentError, match="the process dies"):
-            play(handover, state=state)
+            run_hand_over(handover, state=state)
     there = [opened(handover).manifest(txid) for txid in range(1, opened(handover).newest() + 1)]
     assert len(there) == nth - 1 + after
-    play(handover, state=state, tasks=5)
+    run_hand_over(handover, state=state, tasks=5)
     assert numbers(handover) == ALL
     assert [opened(handover).manifest(manifest.txid) for manifest in there] == there, "nothing is replaced"
     if handover.storage().exclusive:
         assert staged(handover) == named(handover), "what is of no use is swept"
-    play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+    run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
     assert numbers(handover) == list(range(34))
 
 
@@ -148,7 +160,7 @@ def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_p
     monkeypatch.setattr(part_writer, "ROW_GROUP_ROWS", 30)
     monkeypatch.setattr(share_writer, "FILE_ROWS", 100)
     handover = handover_at("local", tmp_path / "spool")
-    play(handover, MemoryTransactionalSpout(rows_of(range(1000)), FIELDS, 450), tasks=1)
+    run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(1000)), FIELDS, 450), tasks=1)
     assert numbers(handover) == list(range(1000))
     files = opened(handover).manifest(1).files
     assert [file.rows for file in files] == [100, 100, 100, 100, 50]
@@ -168,7 +180,7 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
 
     monkeypatch.setattr(local, action, full)
     handover = handover_at("local", tmp_path / "spool")
-    finished = play(handover)
+    finished = run_hand_over(handover)
     assert numbers(handover) == ALL
     assert ": No space left on device. Nothing is lost" in finished.errors[0].text.replace("\nFix:", ".")
     assert staged(handover) >= named(handover)
@@ -178,22 +190,22 @@ def test_a_full_disk_fails_the_batch_until_there_is_room(tmp_path: Path, monkeyp
 def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
     (tmp_path / "spool").write_text("a file")
     with pytest.raises(ComponentError, match="Name a folder that can be made"):
-        play(SparkHandover(tmp_path / "spool" / "below", DDL))
+        run_hand_over(SparkHandover(tmp_path / "spool" / "below", DDL))
 
 
 # Who else is there
 
 
 def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(handover: SparkHandover) -> None:
-    play(handover)
+    run_hand_over(handover)
     place: dict[str, Any] = {"folder": handover.folder, "filesystem": handover.filesystem}
     with pytest.raises(ComponentError, match="is written by component 'spark' of topology 't', and now by 'spark' of 'u'"):
-        play(handover, name="u")
+        run_hand_over(handover, name="u")
     other = SparkHandover(schema="number long", **place)
     with pytest.raises(
         ComponentError, match=r"has rows of \(`number` bigint not null, `name` string\), and now come rows of \(`number` bigint\)"
     ):
-        play(other)
+        run_hand_over(other)
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
     handover.declare(builder, "else").shuffle_grouping("rows")
     with pytest.raises(ComponentError, match="is written by component 'spark' of topology 't', and now by 'else' of 't'"):
@@ -202,39 +214,39 @@ def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(hand
 
 
 def test_a_state_that_is_older_than_the_folder_ends_the_run_before_anything_is_written(handover: SparkHandover) -> None:
-    play(handover)
+    run_hand_over(handover)
     before = staged(handover)
     with pytest.raises(ComponentError, match="has batch 8, and now comes a new batch 1"):
-        play(handover)
+        run_hand_over(handover)
     assert staged(handover) == before
 
 
 def test_two_engines_on_one_new_folder_are_told_by_what_they_write(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool")
-    play(handover)
+    run_hand_over(handover)
     for name in handover.storage().names("manifests"):
         handover.storage().remove(f"manifests/{name}")
     with pytest.raises(ComponentError, match="is there already, and it was to be written now"):
-        play(handover)
+        run_hand_over(handover)
 
 
 def test_a_folder_that_has_lost_batches_ends_the_run(tmp_path: Path, handover: SparkHandover) -> None:
     state = tmp_path / "state.db"
-    play(handover, state=state)
+    run_hand_over(handover, state=state)
     storage = handover.storage()
     for text in storage.names("manifests"):
         name = ManifestName.parse(text)
         if name is not None and name.txid > 5:
             storage.remove(f"manifests/{text}")
     with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: those between are missing"):
-        play(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
+        run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
 
 
 def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     state = tmp_path / "state.db"
-    play(handover_at("local", tmp_path / "first"), state=state)
+    run_hand_over(handover_at("local", tmp_path / "first"), state=state)
     later = handover_at("local", tmp_path / "later")
-    play(later, MemoryTransactionalSpout(rows_of(range(38)), FIELDS, 4), state=state)
+    run_hand_over(later, MemoryTransactionalSpout(rows_of(range(38)), FIELDS, 4), state=state)
     assert numbers(later) == list(range(30, 38))
     assert opened(later).deleted() == 8
     assert any("is new, at batch 9" in record.getMessage() for record in caplog.records)
@@ -244,10 +256,10 @@ def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path
     "content", [b'{"format": "stormcell-handover", "ver', b'{"format": "x"}', b'{"format": "stormcell-handover", "version": 2}']
 )
 def test_a_contract_that_is_torn_foreign_or_newer_ends_the_run(handover: SparkHandover, content: bytes) -> None:
-    play(handover)
+    run_hand_over(handover)
     handover.storage().replace("contract.json", content)
     with pytest.raises(ComponentError, match=r"'contract.json' is "):
-        play(handover)
+        run_hand_over(handover)
 
 
 def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
@@ -273,7 +285,7 @@ def test_the_first_row_that_does_not_fit_ends_the_run_and_is_told(tmp_path: Path
     handover = handover_at("local", tmp_path / "spool")
     rows: list[Any] = [*rows_of(range(5)), row, ("y", "z"), *rows_of(range(5, 9))]
     with pytest.raises(ComponentError, match=rf"row 1 of batch 2 \(attempt 1\.\d+\) does not fit the schema: {told}"):
-        play(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1, pending=1)
+        run_hand_over(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1, pending=1)
     assert numbers(handover) == [0, 1, 2, 3]
 
 
@@ -283,7 +295,7 @@ def test_rows_that_do_not_fit_are_kept_apart_where_that_is_wanted(tmp_path: Path
     for kind in KINDS:
         handover = handover_at(kind, tmp_path / kind, on_bad_row="reject")
         rows: list[Any] = [*rows_of(range(5)), ("x", "\ud800"), (None, "n"), *rows_of(range(5, 9)), (9, {1}), *rows_of(range(9, 12))]
-        play(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1)
+        run_hand_over(handover, MemoryTransactionalSpout(rows, FIELDS, 4), tasks=1)
         assert numbers(handover) == list(range(12))
         folder = opened(handover)
         rejects = [pq.read_table(folder.open_input(file)).to_pylist() for txid in (2, 3) for file in folder.manifest(txid).rejects]
@@ -354,7 +366,7 @@ def test_wrong_settings_are_told(settings: dict[str, Any], text: str) -> None:
 def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None:
     for kind in KINDS:
         handover = handover_at(kind, tmp_path / kind)
-        play(handover, config={"seed": 1})
+        run_hand_over(handover, config={"seed": 1})
         names = [ManifestName.parse(text) for text in handover.storage().names("manifests")]
         assert all(name is not None and (name.attempt_id is None) is EXCLUSIVE[kind] for name in names)
         assert opened(handover).contract.by_attempt is not EXCLUSIVE[kind]
@@ -363,5 +375,5 @@ def test_names_are_by_attempt_where_nothing_else_is_safe(tmp_path: Path) -> None
 @pytest.mark.guarantee("SP-3")
 def test_a_declared_consumer_is_known_before_it_has_read(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool", consumers=("per-minute",))
-    play(handover)
+    run_hand_over(handover)
     assert dict(opened(handover).consumers()) == {"per-minute": Position()}

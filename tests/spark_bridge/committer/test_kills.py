@@ -12,7 +12,7 @@ from spark_bridge import Handover
 from tests.spark_bridge.committer.killed import STEPS, handover_of, written
 from tests.spark_bridge.committer.playing import named, staged
 
-pytestmark = pytest.mark.guarantee("SP-2", "TX-8", "TX-9")
+pytestmark = [pytest.mark.deep, pytest.mark.guarantee("SP-2", "TX-8", "TX-9")]
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"line {number}" for number in range(240)]

@@ -14,7 +14,7 @@ from spark_bridge.committer.manifest_writer import ManifestWriter
 from spark_bridge.committer.retention import Retention, deletable
 from spark_bridge.handover import Handover, Manifest, Position, StorageUnavailable, TransactionDeleted
 from spark_bridge.handover.names import StagedName
-from tests.spark_bridge.committer.playing import FIELDS, handover_at, named, numbers, opened, play, rows_of, staged
+from tests.spark_bridge.committer.playing import FIELDS, handover_at, named, numbers, opened, rows_of, run_hand_over, staged
 from tests.spark_bridge.handover.places import KINDS
 
 pytestmark = pytest.mark.guarantee("SP-2", "SP-3")
@@ -36,7 +36,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 def more(handover: SparkHandover, state: Path, upto: int) -> None:
     """Hand over what is new of so many numbers, 4 in a batch."""
-    play(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
+    run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
 
 
 def test_what_all_have_committed_is_deleted_and_no_more(kind: str, tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_the_newest_stay_though_all_is_committed(tmp_path: Path) -> None:
 
 def test_without_consumers_nothing_goes(kind: str, tmp_path: Path) -> None:
     handover = handover_at(kind, tmp_path / "spool")
-    play(handover)
+    run_hand_over(handover)
     assert opened(handover).deleted() == 0
     assert numbers(handover) == list(range(30))
 
@@ -153,7 +153,7 @@ def test_what_cannot_be_deleted_costs_no_batch_and_is_told_once(
 
     monkeypatch.setattr(retention, "deletable", fails)
     monkeypatch.setattr("spark_bridge.committer.decider.TIDY_EVERY_SECS", 0.0)
-    finished = play(handover, pending=1)
+    finished = run_hand_over(handover, pending=1)
     assert not finished.errors
     told = [record for record in caplog.records if "What could be deleted stays for now" in record.getMessage()]
     assert len(told) == 1

@@ -5,6 +5,8 @@ import pytest
 from tests.spark_bridge.kills.back_pressure import play_frozen
 from tests.spark_bridge.kills.places import Places
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.mark.guarantee("SP-6")
 @pytest.mark.timeout(900)

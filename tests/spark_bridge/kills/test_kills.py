@@ -13,7 +13,7 @@ from tests.spark_bridge.kills.places import Places
 from tests.spark_bridge.kills.plan import PipelineDeath, engine_deaths
 from tests.spark_bridge.kills.rounds import KilledFlow
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(900)]
 
 DEATHS = (
     PipelineDeath(victim="child", query="rows", secs=0.3),

@@ -12,7 +12,7 @@ from spark_bridge import SparkHandover
 from tests.spark_bridge.pipeline.folders import read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
 REPLACES = """
 def pipeline(batch, txid):

@@ -14,7 +14,7 @@ from tests.servers.spark_fixtures import NewSparkConnect
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 FLOW = """
 from pyspark.sql.functions import udf
 from spark_bridge import Parquet, Sqlite

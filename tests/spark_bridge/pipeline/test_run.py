@@ -49,6 +49,7 @@ STAYS = """\
 
 
 @pytest.mark.guarantee("SP-1", "SP-5")
+@pytest.mark.deep
 async def test_two_queries_read_the_same_batches_each_at_its_own_pace(playing: Playing) -> None:
     folder = playing.folder("raw", "counts")
     folder.write(4)
@@ -81,6 +82,7 @@ async def test_two_queries_read_the_same_batches_each_at_its_own_pace(playing: P
 
 
 @pytest.mark.guarantee("SP-1")
+@pytest.mark.deep
 async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(playing: Playing) -> None:
     playing.folder("pipeline").write(5)
     await playing.run(playing.file(STORE), source={"maxTransactionsPerBatch": 2})
@@ -88,6 +90,7 @@ async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(
 
 
 @pytest.mark.guarantee("SP-1")
+@pytest.mark.deep
 async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(playing: Playing) -> None:
     """Spark died after it wrote the batch to its log, and before the source planned it."""
     folder = playing.folder("pipeline")
@@ -101,6 +104,7 @@ async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(p
     assert playing.lines("calls") == ["2 [1, 2]", "3 [3]", "5 [4, 5]"]
 
 
+@pytest.mark.deep
 async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(playing: Playing) -> None:
     folder = playing.folder("pipeline", is_there=False)
     slow = playing.file(STORE.replace("    os.makedirs", STAYS))
@@ -166,6 +170,7 @@ def undeclared(stream):
 """
 
 
+@pytest.mark.deep
 async def test_an_error_of_the_users_code_is_tried_once_more_and_ends_it_with_its_line(playing: Playing) -> None:
     playing.folder("broken", "whole", "driver").write(1)
     flow = playing.file(BREAKS)
@@ -196,6 +201,7 @@ async def test_what_cannot_work_is_said_at_once(playing: Playing) -> None:
     assert not any(seen.queries for seen in playing.seen if seen.queries and seen.queries["broken"].batches)
 
 
+@pytest.mark.deep
 async def test_cancelled_it_leaves_no_query_behind(playing: Playing) -> None:
     playing.folder("pipeline").write(1)
     flow = playing.file(STORE.replace("    os.makedirs", STAYS))

@@ -50,6 +50,7 @@ async def loaded_by_a_session(log: Path) -> str:
 
 
 @pytest.mark.timeout(300)
+@pytest.mark.deep
 async def test_a_session_maps_what_was_prepared(
     cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

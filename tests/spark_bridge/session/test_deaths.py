@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants
 from tests.spark_bridge.session.test_spark_child import count, slow_job
-from tests.spark_bridge.spark_fixtures import group_members, is_running, until
+from tests.spark_bridge.spark_fixtures import QUICK, group_members, is_running, until
 
 pytestmark = pytest.mark.guarantee("SP-5")
 
@@ -46,6 +46,7 @@ async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str,
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
 async def test_a_death_is_seen_while_nothing_is_called(spark_child: SparkChild) -> None:
     assert await spark_child.call(count, 10) == 10
     facts = spark_child.facts
@@ -55,6 +56,7 @@ async def test_a_death_is_seen_while_nothing_is_called(spark_child: SparkChild) 
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
 async def test_the_jvm_is_killed_in_a_job(spark_child: SparkChild) -> None:
     error, facts = await died_in(spark_child, "jvm_pid")
     assert "the JVM was killed by SIGKILL" in error.message
@@ -63,6 +65,7 @@ async def test_the_jvm_is_killed_in_a_job(spark_child: SparkChild) -> None:
 
 
 @pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
 async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
     error, facts = await died_in(spark_child, "pid")
     assert "Spark's process was killed by SIGKILL" in error.message
@@ -71,10 +74,11 @@ async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
 
 
 @pytest.mark.parametrize("at", ["the gateway", "the context"])
+@pytest.mark.deep
 async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> None:
     """It passes: whoever calls again has another one, and a pipeline goes on by itself."""
     log = tmp_path / "spark.log"
-    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
+    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log), conf=QUICK))
     before = set(descendants(os.getpid()))
     calling = asyncio.create_task(child.call(count, 10))
     await until(lambda: bool(new_jvms(before)))
@@ -102,6 +106,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.deep
 async def test_nothing_is_left_when_the_engine_is_killed() -> None:
     engine = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, cwd=ROOT, stdout=subprocess.PIPE)
     try:

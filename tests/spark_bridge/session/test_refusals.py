@@ -85,6 +85,7 @@ async def test_nobody_answers(scheme: str) -> None:
     assert "cannot be reached: Connection refused" in str(error)
 
 
+@pytest.mark.deep
 async def test_a_start_that_fails_again_waits_before_the_next() -> None:
     child = SparkChild(SparkConfig(master=f"spark://127.0.0.1:{free_port()}"))
     for _ in range(2):
@@ -109,6 +110,7 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert "stormcell[spark-connect]" in str(error)
 
 
+@pytest.mark.deep
 async def test_what_the_jvm_does_not_take_is_shown() -> None:
     error = await refusal(SparkConfig(driver_memory="1k"))
     assert isinstance(error, SparkMissing)
@@ -116,6 +118,7 @@ async def test_what_the_jvm_does_not_take_is_shown() -> None:
     assert "heap" in str(error)
 
 
+@pytest.mark.deep
 async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
     """Spark reads these when it is first asked something, and not when it starts."""
     conf = {"spark.sql.shuffle.partitions": "abc"}

@@ -16,6 +16,8 @@ from tests.spark_bridge.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+pytestmark = pytest.mark.deep
+
 
 def kinds() -> list[str]:
     """Those that can be had here: Delta Lake is not there for every Spark."""

@@ -20,6 +20,8 @@ from tests.spark_bridge.sinks.kinds import KINDS, place_of, rows_in, sink_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.deep
+
 MakesSink = Callable[..., Sink]
 MakesRows = Callable[[Iterable[tuple[Any, ...]]], "DataFrame"]
 SCHEMA = "word string, n bigint, txid bigint"

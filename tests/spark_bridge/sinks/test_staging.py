@@ -27,6 +27,7 @@ def driver(folder: Path, how: str, txid: int) -> "subprocess.Popen[bytes]":
 
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.timeout(300)
+@pytest.mark.deep
 def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(spark: "SparkSession", tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "begun")
     os.mkfifo(tmp_path / "go")

@@ -14,7 +14,7 @@ from spark_bridge.handover import HandoverError, TornFile
 from spark_bridge.source.batch_reader import HandoverBatchReader
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.stream_reader import HandoverStreamReader
-from tests.spark_bridge.committer.playing import handover_at, play
+from tests.spark_bridge.committer.playing import handover_at, run_hand_over
 from tests.spark_bridge.source.makes_reader import at, rows_of
 from tests.spark_bridge.writing import Writer
 
@@ -27,7 +27,7 @@ class Read:
 
     def __init__(self, folder: Path) -> None:
         self.handover = handover_at("local", folder)
-        play(self.handover, tasks=1)
+        run_hand_over(self.handover, tasks=1)
 
     def rows(self, txid: int) -> Iterator[Any]:
         """The record batches of a txid, one after the other."""

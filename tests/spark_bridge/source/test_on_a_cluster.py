@@ -40,6 +40,7 @@ def test_the_bare_python_does_not_know_this_package(bare_python: Path, tmp_path:
 
 @pytest.mark.guarantee("SP-1", "SP-3")
 @pytest.mark.timeout(300)
+@pytest.mark.deep
 def test_an_executor_dies_and_the_zip_is_enough(spark_cluster: str, bare_python: Path, tmp_path: Path) -> None:
     writer = Writer(tmp_path / "handover", consumers=["c"])
     writer.commit_many(3, rows=4)
@@ -67,6 +68,7 @@ def test_the_zip_is_the_same_each_time_and_has_no_engine(tmp_path: Path) -> None
     assert {name.split("/")[1] for name in names} == {"__init__.py", "handover", "source", "sinks", "pipeline"}
 
 
+@pytest.mark.deep
 def test_the_zip_is_all_that_a_function_on_a_connect_server_needs(bare_python: Path, tmp_path: Path) -> None:
     package = package_zip(tmp_path / "stormcell.zip")
     program = "from spark_bridge.pipeline.offsets import with_txid; from spark_bridge import Sqlite; print(with_txid.__module__)"

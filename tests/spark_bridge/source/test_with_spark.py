@@ -19,6 +19,8 @@ from tests.spark_bridge.writing import Writer
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+pytestmark = pytest.mark.deep
+
 ReadsStream = Callable[..., list[list[Any]]]
 
 

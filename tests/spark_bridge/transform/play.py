@@ -51,7 +51,7 @@ class Played:
         self.errors = errors
 
 
-async def play(
+async def run_transform(
     folder: Path,
     function: Callable[[Any], Any] = double,
     *,

@@ -13,9 +13,9 @@ from tests.patience import PATIENCE_SECS
 from tests.servers.spark_cluster import DRIVER_SETTINGS
 from tests.servers.spark_connect_server import SparkConnectServer
 from tests.spark_bridge.spark_fixtures import until
-from tests.spark_bridge.transform.play import DOUBLED, double, in_order, play, there
+from tests.spark_bridge.transform.play import DOUBLED, double, in_order, run_transform, there
 
-pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5"), pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4", "SP-5"), pytest.mark.timeout(240)]
 
 
 def doubled_in_python(rows: Any) -> Any:
@@ -31,12 +31,12 @@ def doubled_in_python(rows: Any) -> Any:
 async def test_a_standalone_cluster(spark_cluster: str, tmp_path: Path) -> None:
     conf = {name: value for name, value in DRIVER_SETTINGS.items() if name != "spark.executor.memory"}
     config = SparkConfig(master=spark_cluster, driver_memory="512m", executor_memory="512m", conf=conf)
-    played = await play(tmp_path, doubled_in_python, config=config)
+    played = await run_transform(tmp_path, doubled_in_python, config=config)
     assert played.rows == in_order(DOUBLED)
 
 
 async def test_a_connect_server(spark_connect: str, tmp_path: Path) -> None:
-    played = await play(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
+    played = await run_transform(tmp_path, doubled_in_python, config=SparkConfig(master=spark_connect))
     assert played.rows == in_order(DOUBLED)
 
 
@@ -82,6 +82,6 @@ async def test_the_connect_server_dies_in_a_batch(own_spark_connect: SparkConnec
         own_spark_connect.kill()
         await asyncio.to_thread(own_spark_connect.start)
 
-    played = await play(tmp_path, stay_the_first_time, config=SparkConfig(master=own_spark_connect.remote), during=kill)
+    played = await run_transform(tmp_path, stay_the_first_time, config=SparkConfig(master=own_spark_connect.remote), during=kill)
     assert played.rows == in_order(DOUBLED)
     assert played.errors

@@ -20,18 +20,19 @@ from spark_bridge.transform import SparkTransform
 from spark_bridge.transform.share import Share
 from tests.spark_bridge.session.test_spark_child import active_jobs
 from tests.spark_bridge.spark_fixtures import LOCAL, until
-from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, play, spools, there, touch
+from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, run_transform, spools, there, touch
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-4"), pytest.mark.timeout(240)]
 
 
 async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path) -> None:
-    played = await play(tmp_path)
+    played = await run_transform(tmp_path)
     assert played.rows == in_order(DOUBLED)
     assert played.errors == []
     assert spools() == []
 
 
+@pytest.mark.deep
 async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
     """Spark verifies the pages: else it would take them for other rows."""
     done = str(tmp_path / "damaged")
@@ -49,7 +50,7 @@ async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: Sp
                 file.write(bytes([content[at] ^ 1]))
         return double(rows)
 
-    played = await play(tmp_path, damage)
+    played = await run_transform(tmp_path, damage)
     await there(done)
     assert played.rows == in_order(DOUBLED)
 
@@ -68,6 +69,7 @@ async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, 
         list(share.slices(rows))
 
 
+@pytest.mark.deep
 async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
     """Each waits for another one: one after the other would never end."""
     here = str(tmp_path)
@@ -82,10 +84,11 @@ async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_pat
             threading.Event().wait(0.01)
         return double(rows)
 
-    played = await play(tmp_path, meet, take=20)
+    played = await run_transform(tmp_path, meet, take=20)
     assert played.rows == in_order(DOUBLED)
 
 
+@pytest.mark.deep
 async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_path: Path) -> None:
     """The job waits for a file that only the loop can make, once it has seen that the job has begun."""
     begun, may_end = tmp_path / "begun", tmp_path / "may end"
@@ -103,10 +106,11 @@ async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_pa
         await there(begun)
         await touch(may_end)
 
-    played = await play(tmp_path, wait, during=let_it_end)
+    played = await run_transform(tmp_path, wait, during=let_it_end)
     assert played.rows == in_order(DOUBLED)
 
 
+@pytest.mark.deep
 async def test_a_job_of_a_replaced_attempt_is_cancelled(spark_child: SparkChild, tmp_path: Path) -> None:
     begun = tmp_path / "begun"
 
@@ -128,12 +132,13 @@ async def test_a_job_of_a_replaced_attempt_is_cancelled(spark_child: SparkChild,
 
         return rows.select(doubled("number").alias("number"), "word")
 
-    played = await play(tmp_path, stay_the_first_time, breaks_at=begun)
+    played = await run_transform(tmp_path, stay_the_first_time, breaks_at=begun)
     assert played.rows == in_order(DOUBLED)
     assert await spark_child.call(active_jobs) == []
     assert spools() == []
 
 
+@pytest.mark.deep
 async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spark_child: SparkChild, tmp_path: Path) -> None:
     failed = tmp_path / "failed"
 
@@ -151,13 +156,14 @@ async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spar
 
         return rows.select(divided("number").alias("number"), "word")
 
-    played = await play(tmp_path, fail_once)
+    played = await run_transform(tmp_path, fail_once)
     assert played.rows == in_order(DOUBLED)
     assert "raised ZeroDivisionError: integer division or modulo by zero" in played.errors[0]
     assert "test_spark_transform.py:" in played.errors[0]
     assert "in divided" in played.errors[0]
 
 
+@pytest.mark.deep
 async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
     """First the JVM, then the process around it."""
     first, killed, second, may_end = (tmp_path / name for name in ("first", "killed", "second", "may end"))
@@ -181,7 +187,7 @@ async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path
         os.kill(spark_child.facts["pid"], signal.SIGKILL)
         await touch(may_end)
 
-    played = await play(tmp_path, stay, during=kill)
+    played = await run_transform(tmp_path, stay, during=kill)
     assert played.rows == in_order(DOUBLED)
     assert any("the JVM was killed by SIGKILL" in text for text in played.errors)
     assert any("Spark's process was killed by SIGKILL" in text for text in played.errors)
@@ -195,6 +201,7 @@ async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path
         (lambda rows: rows.count(), "which is no DataFrame"),
     ],
 )
+@pytest.mark.deep
 async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_path: Path, returned: Any, says: str) -> None:
     fixed = tmp_path / "fixed"
 
@@ -206,24 +213,25 @@ async def test_a_result_that_is_none_is_reported(spark_child: SparkChild, tmp_pa
         open(fixed, "w").close()
         return returned(rows)
 
-    played = await play(tmp_path, fail_once)
+    played = await run_transform(tmp_path, fail_once)
     assert says in played.errors[0]
     assert played.rows == in_order(DOUBLED)
 
 
 async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp_path: Path) -> None:
     with pytest.raises(ComponentError) as raised:
-        await play(tmp_path, schema="number long, word int")
+        await run_transform(tmp_path, schema="number long, word int")
     assert re.search(r"does not fit the schema: column 'word' is int32, and the value is 'word \d+' \(str\)", str(raised.value))
     assert "SparkTransform" in str(raised.value)
 
 
 async def test_a_task_without_rows_makes_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
     """With one row in a batch, one of two tasks has none; an aggregate over none would be a row."""
-    played = await play(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
+    played = await run_transform(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
     assert played.rows == [{"number": 1, "word": "n"}] * 3
 
 
+@pytest.mark.deep
 async def test_rows_go_through_the_driver_where_no_folder_is_shared(spark_child: SparkChild, tmp_path: Path) -> None:
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -263,11 +271,12 @@ async def test_what_is_wrong_is_told_at_once(wrong: dict[str, Any], says: str) -
 
 async def test_a_column_that_no_field_fills_is_found_by_build(tmp_path: Path) -> None:
     with pytest.raises(TopologyError, match="reads the field 'numbr'"):
-        await play(tmp_path, schema="numbr long")
+        await run_transform(tmp_path, schema="numbr long")
 
 
+@pytest.mark.deep
 async def test_many_runs_leave_nothing(spark_child: SparkChild, tmp_path: Path) -> None:
     threads = await spark_child.call(lambda spark, call: __import__("threading").active_count())
-    await asyncio.gather(*(play(tmp_path / str(number)) for number in range(2)))
+    await asyncio.gather(*(run_transform(tmp_path / str(number)) for number in range(2)))
     assert await spark_child.call(lambda spark, call: __import__("threading").active_count()) == threads
     assert spools() == []

@@ -15,7 +15,7 @@ from tests.transactional.kills.plan import chain, drawn_instant, spread
 from tests.transactional.kills.rounds import KilledTransactions, Servers, drawn_lines
 from tests.transactional.kills.steps import STEPS
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]
 
 LINES = 300
 DEATHS = spread()

@@ -26,7 +26,7 @@ from engine.transactional.values.memory import MemoryStore
 from engine.transactional.values.redis_scripts import WRITE
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
-from tests.transactional.play import Batches, play
+from tests.transactional.play import Batches, run_batches
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Fault, FaultyStore
 from tests.transactional.values.tasks import add, attempt, context, opened, stored
@@ -77,7 +77,7 @@ def test_a_combine_that_changes_its_arguments_counts_once_though_the_store_was_a
     monkeypatch.setattr(AwayStore, "writes", 0)
     builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1], [2], [3]]))
     builder.set_committer("collects", Collects).global_grouping("numbers")
-    play(builder.build())
+    run_batches(builder.build())
 
     async def read() -> Any:
         async with kept.reader() as reader:
@@ -101,7 +101,7 @@ def test_a_state_that_is_one_transaction_older_than_the_values_ends_the_run_and_
         builder = TransactionalTopologyBuilder("t", "numbers", Batches([[1]] * batches))
         builder.set_committer("total", ReduceInto(total, value="number", output_fields=("key", "total"))).global_grouping("numbers")
         builder.set_committer("dies", Dies).global_grouping("total")
-        play(builder.build(), config={"state_provider": f"sqlite:///{state}"}, limit_secs=100)
+        run_batches(builder.build(), config={"state_provider": f"sqlite:///{state}"}, limit_secs=100)
 
     run(3)
     shutil.copy(state, copy)

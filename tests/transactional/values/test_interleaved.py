@@ -10,14 +10,15 @@ from engine.errors import StateFenced
 from engine.state import retry
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, redis
+from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.tasks import add, attempt, opened, stored
 from tests.transactional.values.turns import Turns
 
-ORDERS = 60
+ORDERS = cases(60)
 FIRST, SECOND = ["a", "b", "c", "d", "e"], ["v", "w", "x", "y", "z"]
 """The keys of each task."""
-ORDERS_WITH_ZOMBIES = {"memory": 150, "sqlite": 30, "redis": 40, "postgres": 15}
+ORDERS_WITH_ZOMBIES = {"memory": cases(150), "sqlite": cases(30), "redis": cases(40), "postgres": cases(15)}
 Batch = dict[str, int]
 
 

@@ -14,6 +14,8 @@ from tests.servers.redis_server import RedisServer
 from tests.transactional.values.killed import TXIDS, batch_of
 from tests.transactional.values.tasks import stored
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).resolve().parents[3]
 STEPS = [
     ("before create", 1),
@@ -35,7 +37,7 @@ STEPS = [
 """Each with the nth time that it comes by in one txid."""
 
 
-def play(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
+def run_victim(url: str, kind: str, first: int, epoch: int, step: str, nth: int) -> tuple[int, bool]:
     """Run one victim; return the newest txid that it said was done (first - 1: none), and whether it was killed."""
     command = [sys.executable, "-m", "tests.transactional.values.killed", json.dumps([url, kind, first, epoch, step, nth])]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -61,7 +63,7 @@ async def test_a_killed_writer_is_followed_by_another_and_each_transaction_count
     first, expected, deaths = 1, dict[str, int](), list[str]()
     steps = [each for each in STEPS if kind == "opaque" or "undo" not in each[0]]
     for epoch, (step, nth) in enumerate([*steps, ("never", 1)], 1):
-        done, was_killed = play(url, kind, first, epoch, step, nth)
+        done, was_killed = run_victim(url, kind, first, epoch, step, nth)
         deaths += [step] if was_killed else []
         for txid in range(first, done + 1):
             for key, amount in batch_of(txid, epoch, kind).items():

@@ -14,13 +14,14 @@ from engine.transactional.values.store import ValueStore
 from engine.transactional.values.values import ValueKind
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
+from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.faults import Died, Fault, FaultyStore, Late, at_random
 from tests.transactional.values.tasks import add, context, stored
 
 TASKS = 3
 KEYS = [f"key {number}" for number in range(12)]
-SEEDS = {"memory": 40, "sqlite": 15, "redis": 12, "postgres": 8}
+SEEDS = {"memory": cases(40), "sqlite": cases(15), "redis": cases(12), "postgres": cases(8)}
 FAULTS: tuple[Fault, ...] = ("refused", "lost", "refused", "lost", "dies", "dies behind it", "late")
 Batch = dict[str, int]
 

@@ -1,0 +1,55 @@
+"""One topology with state that is killed again and again, each time at a step of a checkpoint or at an instant."""
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+
+from engine.state import StatePlace, provider_of
+from tests.checkpoint.killed import faults_of
+from tests.checkpoint.killing import TOPOLOGY, Places
+from tests.checkpoint.stored_states import found_by_a_start, found_by_looking
+from tests.kills.lives import Death
+from tests.kills.rounds import Killed, KilledTopology
+
+TASKS = [StatePlace(component_id, index, 2, True, 128) for component_id in ("first", "second") for index in range(2)]
+
+
+class KilledCheckpoints(KilledTopology[Killed, Death]):
+    """Runs the processes, and judges what the last of them leaves; `url` is the store."""
+
+    module = "tests.checkpoint.killing"
+    to_its_end = Death()
+    places: Places
+
+    def __init__(self, folder: Path, url: str, messages: int) -> None:
+        places = Places(folder=str(folder), messages=messages, state=url)
+        super().__init__(Killed(url.partition(":")[0]), places, folder)
+
+    async def judge(self) -> None:
+        provider = provider_of(self.places.state)
+        await provider.open(TOPOLOGY)
+        try:
+            self.killed.violations += await faults_of(self.folder, self.places.messages, provider)
+        finally:
+            await provider.close()
+
+
+class LookedAt(KilledCheckpoints):
+    """Also compares, after each death, the state that the tools find with the state that the next start finds (CP-7)."""
+
+    async def after_life(self) -> None:
+        before = self.stored()
+        looked = await found_by_looking(self.places.state, TOPOLOGY)
+        if self.stored() != before:
+            self.killed.violations.append("the tools have written to the store")
+        if looked != await found_by_a_start(self.places.state, TOPOLOGY, TASKS):
+            self.killed.violations.append("the tools do not find what the next start finds")
+
+    def stored(self) -> object:
+        """Return the contents of the files of the store; the index of a log is made anew by its reader."""
+        return {path.name: path.read_bytes() for path in self.folder.glob("state.db*") if not path.name.endswith("-shm")}
+
+
+def deaths_at(steps: Sequence[str], draws: random.Random) -> list[Death]:
+    """Return one death at each step, in a drawn order, at its first or second time."""
+    return [Death(step=step, at=draws.choice([1, 2])) for step in draws.sample(steps, len(steps))]
