@@ -11,6 +11,7 @@ from engine.config.storm_keys import answer_for_storm_key
 from engine.errors import ConfigError
 from engine.topology import BasicBolt, BoltDeclarer, TaskContext, TopologyBuilder
 from engine.topology.bolt import BoltBase
+from tests.project.pages import ROOT
 
 ALL = [key for key in Path(__file__).with_name("storm_keys.txt").read_text(encoding="utf-8").splitlines() if not key.startswith("#")]
 ANSWERED = [key for key in ALL if key not in SETTING_OF_STORM_KEY]
@@ -71,3 +72,12 @@ def test_a_config_says_why_a_storm_key_is_none() -> None:
 
 def test_a_misspelt_storm_key_names_the_nearest_setting() -> None:
     assert unknown_key("topology.max.spout.pendin") == "'topology.max.spout.pendin' is not a setting. Did you mean 'max_spout_pending'?"
+
+
+def test_the_page_has_every_key() -> None:
+    page = (ROOT / "docs" / "STORM.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(topology\.[\w.\-…]+)`", page))
+    begun = tuple(name.removesuffix("…") for name in named if name.endswith("…"))
+
+    assert [key for key in ALL if key not in named and not key.startswith(begun)] == []
+    assert [key for key in SETTING_OF_STORM_KEY if f"`{key}`" not in page] == []
