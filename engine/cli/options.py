@@ -8,6 +8,7 @@ import click
 
 from engine.cli.durations import parse_duration
 from engine.cli.load import LoadedTopology
+from engine.cli.output import tell
 from engine.cli.settings import Settings, read_settings
 
 _F = TypeVar("_F")
@@ -58,11 +59,17 @@ def settings_options(function: _F) -> _F:
 
 
 def settings_of(flags: tuple[str, ...], config_file: Path | None, loaded: LoadedTopology | None = None) -> Settings:
-    """Return the settings from all places: defaults, the topology file, the TOML file, the environment, flags."""
-    return read_settings(
+    """Return the settings from all places: defaults, the topology file, the TOML file, the environment, flags.
+
+    Each of Storm's keys among them is noted on standard error.
+    """
+    settings = read_settings(
         flags=flags,
         environ=os.environ,
         config_file=config_file,
         file_config=None if loaded is None else loaded.config,
         topology_file=None if loaded is None else loaded.path,
     )
+    for note in settings.notes:
+        tell(note)
+    return settings

@@ -7,21 +7,24 @@ A later source overrides an earlier one:
 3. the table `[engine]` of the file that `--config` names,
 4. environment variables `ENGINE_<NAME>`,
 5. `-c name=value`.
+
+The file and `-c` also take Storm's keys, such as `topology.max.spout.pending`.
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
 from engine.cli.paths import why_unreadable
-from engine.config import SETTINGS, Config, SettingFault, contradictions, unknown_key
+from engine.config import SETTING_OF_STORM_KEY, SETTINGS, Config, SettingFault, contradictions, unknown_key
 from engine.errors import ConfigError
 from engine.names import nearest
 
 DEFAULT_ORIGIN: Final = "default"
 _TABLE: Final = "engine"
+_STORM_TABLE: Final = "topology"
 _VARIABLE_PREFIX: Final = "ENGINE_"
 
 
@@ -31,6 +34,8 @@ class Settings:
 
     config: Config
     origin: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    """One line for each of Storm's keys that was taken."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,17 @@ class _Collected:
     values: dict[str, object] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    def setting_of(self, key: str) -> str | None:
+        """Return the setting that a user's key names, and note a key of Storm; None for a key that names no setting."""
+        name = SETTING_OF_STORM_KEY.get(key)
+        if name is None:
+            return key if key in SETTINGS else None
+        note = f"{key!r} is {name} here"
+        if note not in self.notes:
+            self.notes.append(note)
+        return name
 
     def give(self, key: str, value: object, place: str) -> None:
         """Take a value that has its type."""
@@ -91,7 +107,7 @@ def read_settings(
     if collected.faults:
         raise ConfigError(collected.faults)
     origin = {name: collected.origin.get(name, DEFAULT_ORIGIN) for name in SETTINGS}
-    return Settings(Config.from_mapping(collected.values), origin)
+    return Settings(Config.from_mapping(collected.values), origin, tuple(collected.notes))
 
 
 def _from_topology_file(collected: _Collected, config: Config | Mapping[str, object], file: str) -> None:
@@ -125,28 +141,51 @@ def _from_toml(collected: _Collected, path: Path) -> None:
 
 
 def _from_document(collected: _Collected, document: dict[str, object], path: Path) -> None:
-    """Take the table `[engine]`; other tables are the user's own."""
-    table = document.pop(_TABLE, {} if not document else None)
+    """Take the table `[engine]` and Storm's keys beside it; other tables are the user's own."""
+    storms = {key: document.pop(key) for key in list(document) if _is_storms(key)}
+    table = document.pop(_TABLE, None if document and not storms else {})
     outside = [key for key, value in document.items() if not isinstance(value, dict)]
     collected.faults.extend(f"{path}: {key} stands outside a table. Put it under [{_TABLE}]." for key in outside)
+    taken: dict[str, str] = {}
     if isinstance(table, dict):
-        _from_table(collected, table, path)
+        _from_table(collected, table, f"{path}: [{_TABLE}]", taken)
     elif table is not None:
         collected.faults.append(f"{path}: {_TABLE} is not a table. Write [{_TABLE}], and the settings under it.")
     elif not outside:
         tables = ", ".join(f"[{key}]" for key in document)
         collected.faults.append(f"{path} has no table [{_TABLE}] (it has {tables}). Put the engine's settings under [{_TABLE}].")
+    _from_table(collected, storms, f"{path}:", taken, if_own=f" If [{_STORM_TABLE}] is a table of your own, rename it.")
 
 
-def _from_table(collected: _Collected, table: dict[str, object], path: Path) -> None:
-    for key, value in table.items():
-        place = f"{path}: [{_TABLE}] {key}"
-        if key not in SETTINGS:
-            collected.faults.append(f"{path}: [{_TABLE}]: {unknown_key(key)}")
-        elif value == "none":  # TOML has no null
-            collected.parse(key, "none", place)
+def _is_storms(key: str) -> bool:
+    return f"{key}.".startswith(f"{_STORM_TABLE}.")
+
+
+def _from_table(collected: _Collected, table: dict[str, object], where: str, taken: dict[str, str], if_own: str = "") -> None:
+    """Take the values of one table; `taken` has the place of each setting that the file has given so far."""
+    for key, value in _flattened(table):
+        name, place = collected.setting_of(key), f"{where} {key}"
+        if name is None:
+            collected.faults.append(f"{where.rstrip(':')}: {unknown_key(key)}{if_own}")
+        elif name in taken:
+            collected.faults.append(f"{place} and {taken[name]} are the same setting. Remove one of the two.")
         else:
-            collected.give(key, value, place)
+            taken[name] = place
+            if value == "none":  # TOML has no null
+                collected.parse(name, "none", place)
+            else:
+                collected.give(name, value, place)
+
+
+def _flattened(table: dict[str, object]) -> Iterator[tuple[str, object]]:
+    """Yield the keys and values of a table, those of Storm's nested tables as dotted keys: `topology.max.spout.pending`."""
+    waiting = list(reversed(table.items()))
+    while waiting:
+        key, value = waiting.pop()
+        if isinstance(value, dict) and _is_storms(key):
+            waiting.extend((f"{key}.{inner}", part) for inner, part in reversed(value.items()))
+        else:
+            yield key, value
 
 
 def _from_environment(collected: _Collected, environ: Mapping[str, str]) -> None:
@@ -171,12 +210,14 @@ def _from_flags(collected: _Collected, flags: Iterable[str]) -> None:
     for flag in flags:
         key, equals, text = (part.strip() for part in flag.partition("="))
         if not equals:
-            near = f"{key}=…" if key in SETTINGS else "name=value"
+            near = f"{key}=…" if key in SETTINGS or key in SETTING_OF_STORM_KEY else "name=value"
             collected.faults.append(f"-c {flag!r} has no value. Write -c {near}")
-        elif key not in SETTINGS:
+            continue
+        name = collected.setting_of(key)
+        if name is None:
             collected.faults.append(f"-c: {unknown_key(key)}")
         else:
-            collected.parse(key, text, f"-c {key}")
+            collected.parse(name, text, f"-c {key}")
 
 
 def _name_contradictions(collected: _Collected) -> None:

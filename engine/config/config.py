@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Literal, TypeVar
 
 from engine.config.setting import Setting, SettingFault, setting, settings_of
+from engine.config.storm_keys import SETTING_OF_STORM_KEY, answer_for_storm_key
 from engine.errors import ConfigError
 from engine.names import nearest
 
@@ -150,9 +151,12 @@ SETTINGS: Final[Mapping[str, Setting]] = settings_of(Config)
 
 
 def unknown_key(key: str, known: Iterable[str] = ()) -> str:
-    """Return the fault of a key that is no setting; also recognises the spellings of Storm and of shells."""
+    """Return the fault of a key that is no setting; also recognises the keys of Storm and the spellings of shells."""
+    answer = answer_for_storm_key(key)
+    if answer is not None:
+        return f"{key!r} is not a setting. {answer}"
     names = list(known) or list(SETTINGS)
-    plain = key.casefold().removeprefix("topology.").replace(".", "_").replace("-", "_")
+    plain = SETTING_OF_STORM_KEY.get(key) or key.casefold().removeprefix("topology.").replace(".", "_").replace("-", "_")
     near = plain if plain in names else nearest(plain, names)
     return f"{key!r} is not a setting. " + (f"Did you mean {near!r}?" if near else f"The settings are {', '.join(names)}.")
 
