@@ -1,4 +1,4 @@
-# Needs Python 3.11-3.13, a C compiler and make; all else comes into .venv. `make` alone lists the targets.
+# Needs Python 3.11 or later, a C compiler and make; all else comes into .venv. `make` alone lists the targets.
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
@@ -70,6 +70,14 @@ spark-cluster: dev ## a standalone cluster of Spark with two workers, likewise (
 
 soak: dev ## long random faults (MINUTES=n)
 	@$(BIN)/python -m tests.soak --minutes $(MINUTES)
+
+.PHONY: wheel
+wheel: $(VENV)/.tools ## a wheel in dist/ for this Python and system, which installs without a compiler
+	@$(PIP) build
+	@rm -f dist/stormcell-*
+	@mkdir -p build
+	@$(BIN)/python -m build --no-isolation --outdir dist . >build/wheel.log 2>&1 || { tail -n 30 build/wheel.log; exit 1; }
+	@ls dist/stormcell-*.whl
 
 check-wheel: dev ## sdist and wheel work in a bare environment, outside the checkout
 	@scripts/check-wheel $(BIN)/python

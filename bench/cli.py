@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from bench.benchmark import Benchmark
+from bench.chart import update_chart
 from bench.compare import contest
 from bench.compare.work import WORKS
 from bench.flow import contest as flow_contest
@@ -56,6 +57,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     results = sum((_measure(group, names, rounds, quick=arguments.quick) for group in groups), Results())
     settings = {"runs": str(rounds)} | ({"quick": "yes, figures mean nothing"} if arguments.quick else {}) | _versions(groups)
     _hand_out(command, arguments, results, machine, settings)
+    if command == "report" and "compare" in groups and not arguments.quick:
+        say(update_chart(results, machine, datetime.date.today().isoformat()))
     return 1 if any(missing.group != "compare" for missing in results.missing) else 0
 
 
@@ -71,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         ("spark", "rows handed over to Spark as Parquet, beside pyarrow alone; calls of Spark's process, and how late the loop is"),
         ("flow", "unlike tasks beside groupings with their best windows, max_spout_pending=auto beside a sweep, what the controller costs"),
         ("compare", "the same work on peers; names are works, peers, or both"),
-        ("report", f"all that the table of targets needs, as Markdown; names are of {', '.join(REPORTED)}"),
+        ("report", f"every target with its verdict, as Markdown; draws the README's chart; names are of {', '.join(REPORTED)}"),
     ):
         command = commands.add_parser(name, help=text)
         command.add_argument("names", nargs="*", help="all where none is given")

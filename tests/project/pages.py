@@ -1,4 +1,4 @@
-"""The project's pages as data: their links, headings and code blocks.
+"""The project's pages as data: their links, pictures, headings and code blocks.
 
 `python -m tests.project.pages --fix` moves the line anchors of links such as [`Acker.run`](../engine/acker.py#L40) to where the
 symbol now stands.
@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 FENCE = re.compile(r"^( *)(```+|~~~+)\s*(.*)$")
-LINK = re.compile(r"(?<!!)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
+LINK = re.compile(r"\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 CODE_SUFFIXES = (".py", ".pyx", ".pxd", ".pyi")
 
 
@@ -70,7 +70,7 @@ def read(page: Path) -> tuple[list[tuple[int, str]], list[Block]]:
 
 
 def links(page: Path) -> list[Link]:
-    """The links of a page that stay inside the project; what stands in inline code is no link."""
+    """The links and pictures of a page that stay inside the project; what stands in inline code is no link."""
     found = []
     for number, line in read(page)[0]:
         bare = re.sub(r"\[`[^`]*`\]|`[^`]*`", lambda code: code[0] if code[0].startswith("[") else "", line)

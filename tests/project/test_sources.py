@@ -110,8 +110,8 @@ def test_every_compiled_module_has_its_index_and_its_stub() -> None:
 
 def test_links_that_stand_side_by_side(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    page.write_text("[`a`](a.py#L1) calls [`b.c`](b.py), not `[d](d.py)` and [e](e.md)\n", encoding="utf-8")
-    assert [(link.label, link.target) for link in links(page)] == [("`a`", "a.py#L1"), ("`b.c`", "b.py"), ("e", "e.md")]
+    page.write_text("[`a`](a.py#L1) calls [`b.c`](b.py), not `[d](d.py)` and [e](e.md) ![f](f.svg)\n", encoding="utf-8")
+    assert [(link.label, link.target) for link in links(page)] == [("`a`", "a.py#L1"), ("`b.c`", "b.py"), ("e", "e.md"), ("f", "f.svg")]
 
 
 _DEFINED = (re.compile(r"\b(?:class|def)\s+(\w+)"), re.compile(r"^\s*(?:self\.)?(\w+)\b[^=\n]*=", re.MULTILINE))
