@@ -13,10 +13,9 @@ from spark_bridge.session import SparkChild, SparkConfig
 from spark_bridge.session.shared import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
+from tests.servers.required import required
 
-QUICK = {"spark.sql.shuffle.partitions": 2, "spark.driver.extraJavaOptions": spark_programs.JVM_OPTIONS}
-"""Settings of a session that lives for seconds: few partitions, and a JVM that compiles little."""
-LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf=QUICK, app_name="tests")
+LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="tests")
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,8 +25,14 @@ def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="session")
+def spark_here() -> None:
+    """Skip the test if no Spark can be started here."""
+    required(spark_programs.why_not())
+
+
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def spark_child(temporary_files: None) -> AsyncIterator[SparkChild]:
+async def spark_child(spark_here: None, temporary_files: None) -> AsyncIterator[SparkChild]:
     """A child with a local session."""
     held = hold(LOCAL)
     try:

@@ -5,11 +5,12 @@ import pytest
 from spark_bridge.session import SparkConfig
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
-from tests.spark_bridge.spark_fixtures import QUICK
 
 pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
-KILLED = SparkConfig(master="local[2]", driver_memory="512m", conf=QUICK, app_name="pipelines that are killed")
+KILLED = SparkConfig(
+    master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="pipelines that are killed"
+)
 KILLS_ITSELF = """
 import os, signal
 

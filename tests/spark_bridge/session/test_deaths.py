@@ -17,7 +17,7 @@ from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants
 from tests.spark_bridge.session.test_spark_child import count, slow_job
-from tests.spark_bridge.spark_fixtures import QUICK, group_members, is_running, until
+from tests.spark_bridge.spark_fixtures import group_members, is_running, until
 
 pytestmark = pytest.mark.guarantee("SP-5")
 
@@ -75,10 +75,11 @@ async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
 
 @pytest.mark.parametrize("at", ["the gateway", "the context"])
 @pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
 async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> None:
     """It passes: whoever calls again has another one, and a pipeline goes on by itself."""
     log = tmp_path / "spark.log"
-    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log), conf=QUICK))
+    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
     before = set(descendants(os.getpid()))
     calling = asyncio.create_task(child.call(count, 10))
     await until(lambda: bool(new_jvms(before)))
@@ -107,6 +108,7 @@ asyncio.run(main())
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
 async def test_nothing_is_left_when_the_engine_is_killed() -> None:
     engine = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, cwd=ROOT, stdout=subprocess.PIPE)
     try:

@@ -79,6 +79,7 @@ def free_port() -> int:
 
 
 @pytest.mark.parametrize("scheme", ["spark", "sc"])
+@pytest.mark.usefixtures("spark_here")
 async def test_nobody_answers(scheme: str) -> None:
     error = await refusal(SparkConfig(master=f"{scheme}://127.0.0.1:{free_port()}"))
     assert isinstance(error, SparkUnavailable)
@@ -86,6 +87,7 @@ async def test_nobody_answers(scheme: str) -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
 async def test_a_start_that_fails_again_waits_before_the_next() -> None:
     child = SparkChild(SparkConfig(master=f"spark://127.0.0.1:{free_port()}"))
     for _ in range(2):
@@ -111,6 +113,7 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
 async def test_what_the_jvm_does_not_take_is_shown() -> None:
     error = await refusal(SparkConfig(driver_memory="1k"))
     assert isinstance(error, SparkMissing)
@@ -119,6 +122,7 @@ async def test_what_the_jvm_does_not_take_is_shown() -> None:
 
 
 @pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
 async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
     """Spark reads these when it is first asked something, and not when it starts."""
     conf = {"spark.sql.shuffle.partitions": "abc"}
