@@ -61,7 +61,7 @@ def test_the_file_of_a_consumer_says_whose_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "x" * 101, "é", "a b", None, 7])
 def test_what_can_be_no_name_of_a_consumer_is_told(name: str) -> None:
-    with pytest.raises(HandoverError, match="is no name of a consumer"):
+    with pytest.raises(HandoverError, match="is not a valid name of a consumer"):
         consumer_file(name)
 
 

@@ -11,8 +11,9 @@ import pytest
 from pyarrow import fs
 
 from spark_bridge.handover import HandoverError, NameTaken, Storage, StorageUnavailable, storage_at
-from spark_bridge.handover.storage import is_draft, local
-from spark_bridge.handover.storage.fsspec_storage import FsspecStorage
+from spark_bridge.handover.storage import local
+from spark_bridge.handover.storage.api import is_draft
+from spark_bridge.handover.storage.filesystems import FsspecStorage
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS, storage_of
 
 pytestmark = pytest.mark.guarantee("SP-2")
@@ -83,7 +84,7 @@ def test_a_file_that_is_there_is_not_written_again(kind: str, tmp_path: Path) ->
     storage = storage_of(kind, tmp_path)
     with storage.open_output("x") as file:
         file.write(b"mine")
-    with pytest.raises(NameTaken, match="'x' is there already"), storage.open_output("x") as file:
+    with pytest.raises(NameTaken, match="'x' exists already"), storage.open_output("x") as file:
         file.write(b"yours")
     assert storage.read("x") == b"mine"
 
@@ -150,7 +151,7 @@ def test_a_url_or_a_file_system_says_which_storage_it_is(tmp_path: Path) -> None
         ("", None, "the folder of a hand-over is ''"),
         (None, None, "the folder of a hand-over is None"),
         ("nosuch://x", None, "'nosuch://x' cannot be reached"),
-        ("x", "s3", "str is no file system"),
+        ("x", "s3", "str is not a file system"),
     ],
 )
 def test_what_cannot_be_reached_is_told(folder: Any, filesystem: object, text: str) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bridge.committer.columns import BUFFERS, MISFIT, Columns, column_at, column_of, plain_column
+from spark_bridge.writer.columns import BUFFERS, CONVERSION_ERRORS, Columns, column_at, column_of, plain_column
 
 OFFSET = timezone(timedelta(hours=1))
 ODD = st.sampled_from([
@@ -37,7 +37,7 @@ def outcome(make: Callable[[], pa.Array]) -> tuple[object, ...]:
     """The type and the values of a column, or what was raised instead."""
     try:
         column = make()
-    except MISFIT as error:
+    except CONVERSION_ERRORS as error:
         return type(error), str(error)
     column.validate(full=True)
     return column.type, column.null_count, repr(column.to_pylist())

@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import Handover
-from tests.spark_bridge.committer.killed import STEPS, handover_of, written
-from tests.spark_bridge.committer.playing import named, staged
+from tests.spark_bridge.writer.killed import STEPS, handover_of, written
+from tests.spark_bridge.writer.playing import named, staged
 
 pytestmark = [pytest.mark.deep, pytest.mark.guarantee("SP-2", "TX-8", "TX-9")]
 
@@ -23,7 +23,7 @@ READ_EVERY = 4
 
 def live(folder: Path, step: str | None, number: int) -> bool:
     """Run one process; tell whether it was killed."""
-    command = [sys.executable, "-m", "tests.spark_bridge.committer.killed", written(folder, BATCH, step, number)]
+    command = [sys.executable, "-m", "tests.spark_bridge.writer.killed", written(folder, BATCH, step, number)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode in (0, -9), ended.stderr

@@ -1,6 +1,6 @@
 """The victim of `test_kills`: a process that hands lines of files over, and kills itself at a named step.
 
-python -m tests.spark_bridge.committer.killed JSON      [folder, state, source, lines of a batch, step or null, number]
+python -m tests.spark_bridge.writer.killed JSON      [folder, state, source, lines of a batch, step or null, number]
 """
 
 import asyncio
@@ -18,8 +18,8 @@ from tests.kills.moments import after, before
 from tests.kills.steps import Step
 
 _LOCAL: Final = "spark_bridge.handover.storage.local"
-_WRITER: Final = "spark_bridge.committer.manifest_writer:ManifestWriter.write"
-_RETENTION: Final = "spark_bridge.committer.retention"
+_WRITER: Final = "spark_bridge.writer.manifest_writer:ManifestWriter.write_manifest"
+_RETENTION: Final = "spark_bridge.writer.retention"
 _STATE: Final = "engine.transactional.transactional_state:TransactionalState.save"
 
 
@@ -33,18 +33,18 @@ STEPS: Final = {
     for step in (
         Step("contract: not linked", f"{_LOCAL}:link", before),
         Step("contract: linked", f"{_LOCAL}:link", after),
-        Step("staging: file not begun", "spark_bridge.committer.part_writer:PartWriter.__init__", before),
+        Step("staging: file not begun", "spark_bridge.writer.partition_output:ParquetFile.__init__", before),
         Step("staging: written, not forced to the disk", f"{_LOCAL}:sync_file", before),
         Step("staging: forced to the disk, name not", f"{_LOCAL}:sync_folder", before),
-        Step("staging: durable, not reported", "spark_bridge.committer.share_writer:ShareWriter.finish", after),
+        Step("staging: durable, not reported", "spark_bridge.writer.partition_output:PartitionOutput.finish_files", after),
         Step("deciding: staged, no manifest", _WRITER, before),
         Step("deciding: drafted, not linked", f"{_LOCAL}:link", before),
         Step("deciding: linked, draft there", f"{_LOCAL}:link", after),
         Step("deciding: manifest there, state behind", _WRITER, after),
         Step("state: before the save", _STATE, before),
         Step("state: saved", _STATE, after),
-        Step("deletion: not noted", f"{_RETENTION}:note_deleted", before),
-        Step("deletion: noted, nothing gone", f"{_RETENTION}:note_deleted", after),
+        Step("deletion: not noted", f"{_RETENTION}:mark_deleted", before),
+        Step("deletion: noted, nothing gone", f"{_RETENTION}:mark_deleted", after),
         Step("deletion: before a manifest goes", f"{_LOCAL}:LocalStorage._remove", before, below("manifests/0")),
         Step("deletion: a manifest gone", f"{_LOCAL}:LocalStorage._remove", after, below("manifests/0")),
         Step("deletion: before a file goes", f"{_LOCAL}:LocalStorage._remove", before, below("files/")),
@@ -71,17 +71,17 @@ async def main(folder: str, state: str, source: str, batch: int, step: str | Non
     """Run to the end, or to the step."""
     if step is not None:
         STEPS[step].arm(number, 0.0)
-    arm_tidying()
+    shorten_retention_period()
     config = Config(state_provider=f"sqlite:///{state}", batch_interval_ms=5)
     async with engine.run(topology(handover_of(folder), source, batch), config) as run:
         await run.completed()
 
 
-def arm_tidying() -> None:
+def shorten_retention_period() -> None:
     """Tidy up after each batch."""
-    from spark_bridge.committer import decider
+    from spark_bridge.writer import manifest_committer
 
-    decider.TIDY_EVERY_SECS = 0.0  # type: ignore[misc]
+    manifest_committer.RETENTION_PERIOD_SECS = 0.0  # type: ignore[misc]
 
 
 def written(folder: Path, *rest: Any) -> str:
