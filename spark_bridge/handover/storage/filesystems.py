@@ -169,6 +169,14 @@ class FsspecStorage(_FileSystemStorage):
 
 
 def _creates_exclusively(filesystem: Any) -> bool:
-    """Tell whether this version of a file system has `mode`; older versions take it for another option, and overwrite."""
-    write = filesystem._pipe_file if getattr(filesystem, "async_impl", False) else filesystem.pipe_file
-    return "mode" in inspect.signature(write).parameters
+    """Tell whether this file system creates exclusively by itself.
+
+    Older versions take `mode` for another option, and overwrite. fsspec's general `pipe_file`, which `ArrowFSWrapper` inherits, looks
+    first and writes then.
+    """
+    from fsspec.spec import AbstractFileSystem  # whoever has a file system of fsspec has fsspec
+
+    if getattr(filesystem, "async_impl", False):
+        return "mode" in inspect.signature(filesystem._pipe_file).parameters
+    is_general = type(filesystem).pipe_file is AbstractFileSystem.pipe_file
+    return not is_general and "mode" in inspect.signature(filesystem.pipe_file).parameters

@@ -8,6 +8,7 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.spec import AbstractFileSystem
 from pyarrow import fs
 
 from spark_bridge.handover import HandoverError, NameTaken, Storage, StorageUnavailable, storage_at
@@ -162,3 +163,13 @@ def test_what_cannot_be_reached_is_told(folder: Any, filesystem: object, text: s
 def test_a_draft_is_known_by_its_name() -> None:
     assert is_draft(".000000000007.json.host-1-2.tmp")
     assert not is_draft("000000000007.json")
+
+
+class WithoutItsOwnCreate(AbstractFileSystem):
+    """A file system named like an object store, whose `mode` is fsspec's own: it looks first and writes then, as `ArrowFSWrapper` does."""
+
+    protocol = "s3"
+
+
+def test_a_create_that_looks_first_is_not_taken_for_an_exclusive_one() -> None:
+    assert not FsspecStorage(WithoutItsOwnCreate(), "bucket/folder", "s3://bucket/folder").exclusive
