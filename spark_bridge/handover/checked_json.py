@@ -20,7 +20,7 @@ def encode(kind: str, fields: Mapping[str, Any]) -> bytes:
 
 
 def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict[str, Any]:
-    """Return the fields of a file of this kind; `where` names the file in errors, `repair` says how to mend a damaged one.
+    """Return the fields of a file of this kind. `where`: name of the file in errors; `repair`: hint for a damaged file.
 
     Raises TornFile if the file is cut or changed, ForeignFile if it is of another program or kind, and NewerFormat if a later version
     wrote it.

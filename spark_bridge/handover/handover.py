@@ -69,7 +69,7 @@ class Handover:
         return newest
 
     def _probe_from(self, txid: int) -> int:
-        """Return the last txid of the unbroken row of manifests after this txid, if names do not depend on the attempt."""
+        """Return the last of the consecutive txids from here on that have a manifest. Names by attempt cannot be probed."""
         if not self.contract.by_attempt:
             while self.storage.exists(str(ManifestName(txid + 1))):
                 txid += 1

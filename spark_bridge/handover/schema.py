@@ -21,9 +21,10 @@ _SUPPORTED: Final = "Use bool, int8 to int64, float32, float64, decimal128, stri
 
 
 def schema_of(declared: pa.Schema | str) -> pa.Schema:
-    """Return the schema of the files from a pyarrow Schema or Spark's DDL; raise HandoverError if Spark cannot have such columns.
+    """Return the schema of the files from a pyarrow Schema or Spark's DDL.
 
-    Timestamps become microseconds in UTC; one without a zone becomes Spark's `timestamp_ntz`. Metadata is dropped.
+    Raises HandoverError if Spark has no such columns. Timestamps become microseconds in UTC; one without a zone becomes Spark's
+    `timestamp_ntz`. Metadata is dropped.
 
     >>> schema_of("host string not null, at timestamp, price decimal(10,2)").names
     ['host', 'at', 'price']

@@ -1,4 +1,4 @@
-"""Parquet files of a batch: a digest is taken while a file is written and verified before a reader gets a row (SP-2)."""
+"""Parquet files of a batch. Each has a digest, which is verified before a reader gets a row (SP-2)."""
 
 import hashlib
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from spark_bridge.handover.storage import Storage
 from spark_bridge.handover.storage.api import missing_file
 
 WRITE_BYTES: Final = 1 << 20
-"""Bytes that are hashed and written in one call: each call takes the GIL, so smaller ones stop the event loop more often."""
+"""Bytes that are hashed and written in one call. Each call takes the GIL, so smaller ones stop the event loop more often."""
 RESTORE: Final = "The file changed after the engine wrote it. Restore it from a copy. No row of it was read."
 
 
@@ -64,7 +64,7 @@ def digest_of(content: bytes) -> str:
 
 
 def open_staged(storage: Storage, file: StagedFile) -> Any:
-    """Open a staged file for pyarrow.parquet after its size and digest are verified; a file with a digest is read into memory.
+    """Open a staged file for pyarrow.parquet, its size and digest verified. A file with a digest is read into memory.
 
     Raises TornFile if it differs from the committed file, HandoverError if it does not exist. Both errors name the txid.
     """

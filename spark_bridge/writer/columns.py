@@ -13,7 +13,7 @@ from engine.transactional import TransactionAttempt
 
 Row: TypeAlias = tuple[Any, ...]
 CONVERSION_ERRORS: Final = (ValueError, TypeError, OverflowError, pa.ArrowException)
-"""Errors of pyarrow for a value of another type, one that is too large, or a text that is not valid."""
+"""Errors of pyarrow for a value of another type, too large a number, or a text that is not valid."""
 BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[bytes | None]] | None]]] = {
     pa.int8(): partial(integer_buffers, byte_width=1),
     pa.int16(): partial(integer_buffers, byte_width=2),
@@ -83,7 +83,7 @@ def places_of(schema: pa.Schema, fields: Iterable[str]) -> list[int]:
 
 
 def bad_row_error(attempt: TransactionAttempt, schema: pa.Schema, names: Sequence[str], row: Row, bad: BadRow, hint: str) -> FatalError:
-    """Return the error for a row of these fields that does not fit; `bad.row` counts from the first row of its attempt."""
+    """Return the error for a row that does not fit. `bad.row` counts from the first row of its attempt."""
     field = schema.field(bad.column)
     value: Any = row[list(names).index(bad.column)]
     wanted = f"{field.type}{'' if field.nullable else ' not null'}"
@@ -119,7 +119,7 @@ def column_of(field: pa.Field, values: list[Any]) -> pa.Array:
 
 
 def _check_nulls(field: pa.Field, column: pa.Array, name: str) -> None:
-    """Raise ValueError for a null in a field that is declared not null, at any depth. pyarrow does not check that."""
+    """Raise ValueError for a null in a field declared not null, at any depth; pyarrow does not check it."""
     if not field.nullable and column.null_count:
         raise ValueError(f"{name} is null, and declared not null")
     for inner, path, find in _inner_fields(field.type, name):
@@ -127,7 +127,7 @@ def _check_nulls(field: pa.Field, column: pa.Array, name: str) -> None:
 
 
 def _inner_fields(kind: pa.DataType, name: str) -> "list[tuple[pa.Field, str, Callable[[pa.Array], pa.Array]]]":
-    """Return the fields of a nested type that may be declared not null, with a function that finds their values in a column."""
+    """Return the fields of a nested type, each with its path and a function that finds its values."""
     if pa.types.is_struct(kind):
         inner = [kind.field(number) for number in range(kind.num_fields)]
         return [(field, f"{name}.{field.name}", partial(_struct_values, number)) for number, field in enumerate(inner)]

@@ -7,7 +7,7 @@ from spark_bridge.handover import Handover, Position, Storage
 from spark_bridge.handover.consumers import read_positions
 from spark_bridge.handover.handover import mark_deleted
 from spark_bridge.handover.names import FILES, MANIFESTS, REJECTS, ManifestName, StagedName
-from spark_bridge.handover.storage.api import is_draft
+from spark_bridge.handover.storage import is_draft
 
 
 def consumer_positions(storage: Storage, declared: Collection[str]) -> dict[str, Position]:

@@ -1,4 +1,4 @@
-"""`Stager`: a batch bolt with n tasks, each of which writes its rows of a batch to Parquet files in the processing phase (SP-2)."""
+"""`Stager`: a batch bolt whose tasks write their rows to Parquet files, in the processing phase (SP-2)."""
 
 import asyncio
 from collections.abc import Awaitable

@@ -9,11 +9,11 @@ from urllib.parse import unquote, urlsplit
 from pyarrow import fs
 
 from spark_bridge.handover.errors import HandoverError
-from spark_bridge.handover.storage.api import Storage
+from spark_bridge.handover.storage.api import Storage, is_draft
 from spark_bridge.handover.storage.filesystems import ArrowStorage, FsspecStorage
 from spark_bridge.handover.storage.local import LocalStorage
 
-__all__ = ["Storage", "storage_at"]
+__all__ = ["Storage", "is_draft", "storage_at"]
 
 URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://.*")
 

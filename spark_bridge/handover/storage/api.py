@@ -40,7 +40,7 @@ class Storage(ABC):
             return self._exists(name)
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, without the folder, in any order; none if the folder does not exist."""
+        """Return the names of the files in a folder, without the folder, in any order. A missing folder has none."""
         with self.translate_errors("list", folder):
             return self._names(folder)
 

@@ -14,7 +14,7 @@ from spark_bridge.handover.storage.api import Storage, draft_of, name_taken
 OBJECT_STORES_OF_ARROW: Final = frozenset({"s3", "gcs", "abfs"})
 """Types of pyarrow whose files appear whole when they are closed, and replace an existing file."""
 OBJECT_STORES_OF_FSSPEC: Final = frozenset({"s3", "s3a", "gs", "gcs", "az", "abfs", "abfss", "memory"})
-"""Protocols of fsspec whose files appear whole, and whose own `mode="create"` is exclusive: the second of two writers gets an error."""
+"""Protocols of fsspec whose files appear whole. Their own `mode="create"` is exclusive: the second of two writers gets an error."""
 
 
 class _FileSystemStorage(Storage):

@@ -1,4 +1,4 @@
-"""A consumer's two txids only grow, whatever is asked, and what it planned is remembered until it is committed (SP-3)."""
+"""The two txids of a consumer only grow, and a planned attempt is remembered until it is committed (SP-3)."""
 
 import random
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A folder as a reader has it: the newest txid, its manifests, and what is said of one that is not there (SP-2, SP-3)."""
+"""`Handover` finds the newest txid and its manifests, and says why one is missing (SP-2, SP-3)."""
 
 import pickle
 from pathlib import Path
@@ -33,7 +33,7 @@ SCHEMA = schema_of("host string not null, status int")
 
 
 class Folder:
-    """A hand-over folder, as the engine would have written it."""
+    """A hand-over folder in the engine's format, written without the engine."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self.place = place_at(kind, path)

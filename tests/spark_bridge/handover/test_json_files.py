@@ -1,4 +1,4 @@
-"""The JSON files of a folder say what they are; what is torn, foreign or newer is told apart (SP-2)."""
+"""Damaged, foreign and newer JSON files of a folder get different errors (SP-2)."""
 
 import json
 from typing import Any

@@ -1,4 +1,4 @@
-"""What is written as a name is read from it, and nothing else is taken for one."""
+"""A name of a file is parsed as it was built, and no other text is taken for a name."""
 
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""A schema is declared by pyarrow or in Spark's DDL, and is one and the same (SP-2)."""
+"""A schema declared by pyarrow equals the same schema declared in Spark's DDL (SP-2)."""
 
 from typing import Any
 

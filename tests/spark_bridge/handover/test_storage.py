@@ -1,4 +1,4 @@
-"""Every storage does the same: what is written is there whole, and a name that is taken is left alone (SP-2)."""
+"""Every storage behaves alike: files appear whole, and an existing name is never overwritten by `create` (SP-2)."""
 
 import errno
 import os
@@ -12,8 +12,7 @@ from fsspec.spec import AbstractFileSystem
 from pyarrow import fs
 
 from spark_bridge.handover import HandoverError, NameTaken, Storage, StorageUnavailable, storage_at
-from spark_bridge.handover.storage import local
-from spark_bridge.handover.storage.api import is_draft
+from spark_bridge.handover.storage import is_draft, local
 from spark_bridge.handover.storage.filesystems import FsspecStorage
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS, storage_of
 
@@ -121,7 +120,7 @@ def test_a_file_system_without_links_is_told_once_and_for_all(tmp_path: Path, mo
 
 
 class Old:
-    """A file system whose version knows no `mode`, but any keyword."""
+    """A file system of an older version: it takes any keyword, and has no `mode`."""
 
     protocol = "abfs"
     async_impl = False
@@ -166,7 +165,7 @@ def test_a_draft_is_known_by_its_name() -> None:
 
 
 class WithoutItsOwnCreate(AbstractFileSystem):
-    """A file system named like an object store, whose `mode` is fsspec's own: it looks first and writes then, as `ArrowFSWrapper` does."""
+    """A file system with the name of an object store, and with fsspec's general `mode`, like `ArrowFSWrapper`."""
 
     protocol = "s3"
 

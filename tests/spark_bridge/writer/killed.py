@@ -1,4 +1,4 @@
-"""The victim of `test_kills`: a process that hands lines of files over, and kills itself at a named step.
+"""Process of `test_kills`: hands over the lines of files, and kills itself at a named step.
 
 python -m tests.spark_bridge.writer.killed JSON      [folder, state, source, lines of a batch, step or null, number]
 """
@@ -24,7 +24,7 @@ _STATE: Final = "engine.transactional.transactional_state:TransactionalState.sav
 
 
 def below(folder: str) -> Callable[..., bool]:
-    """Calls of a storage on a name in this folder."""
+    """Return a filter for calls of a storage: names that begin with this folder."""
     return lambda storage, name, *rest: name.startswith(folder)
 
 
@@ -37,10 +37,10 @@ STEPS: Final = {
         Step("staging: written, not forced to the disk", f"{_LOCAL}:sync_file", before),
         Step("staging: forced to the disk, name not", f"{_LOCAL}:sync_folder", before),
         Step("staging: durable, not reported", "spark_bridge.writer.partition_output:PartitionOutput.finish_files", after),
-        Step("deciding: staged, no manifest", _WRITER, before),
-        Step("deciding: drafted, not linked", f"{_LOCAL}:link", before),
-        Step("deciding: linked, draft there", f"{_LOCAL}:link", after),
-        Step("deciding: manifest there, state behind", _WRITER, after),
+        Step("commit: staged, no manifest", _WRITER, before),
+        Step("commit: drafted, not linked", f"{_LOCAL}:link", before),
+        Step("commit: linked, draft there", f"{_LOCAL}:link", after),
+        Step("commit: manifest there, state behind", _WRITER, after),
         Step("state: before the save", _STATE, before),
         Step("state: saved", _STATE, after),
         Step("deletion: not noted", f"{_RETENTION}:mark_deleted", before),
@@ -51,11 +51,11 @@ STEPS: Final = {
         Step("deletion: a file gone", f"{_LOCAL}:LocalStorage._remove", after, below("files/")),
     )
 }
-"""Where a process dies."""
+"""Points at which a process is killed."""
 
 
 def topology(handover: SparkHandover, source: str, batch: int) -> Topology:
-    """Lines of files, handed over by two tasks."""
+    """Build a topology that hands over lines of files with two tasks."""
     builder = TransactionalTopologyBuilder("killed", "lines", FileTransactionalSpout(source, batch_lines=batch, stop_at_end=True), 2,
                                            max_spout_pending=3)  # fmt: skip
     handover.declare(builder, "spark", 2).shuffle_grouping("lines")
@@ -63,12 +63,12 @@ def topology(handover: SparkHandover, source: str, batch: int) -> Topology:
 
 
 def handover_of(folder: str) -> SparkHandover:
-    """The hand-over of all lives."""
+    """Return the hand-over that all processes of a test use."""
     return SparkHandover(folder, "line string not null", consumers=("reader",), max_pending_batches=1000)
 
 
 async def main(folder: str, state: str, source: str, batch: int, step: str | None, number: int) -> None:
-    """Run to the end, or to the step."""
+    """Run to the end, or to the step that kills the process."""
     if step is not None:
         STEPS[step].arm(number, 0.0)
     shorten_retention_period()
@@ -78,14 +78,14 @@ async def main(folder: str, state: str, source: str, batch: int, step: str | Non
 
 
 def shorten_retention_period() -> None:
-    """Tidy up after each batch."""
+    """Run retention after each batch."""
     from spark_bridge.writer import manifest_committer
 
     manifest_committer.RETENTION_PERIOD_SECS = 0.0  # type: ignore[misc]
 
 
 def written(folder: Path, *rest: Any) -> str:
-    """The argument of a life."""
+    """Return the command line argument of one process."""
     return json.dumps([str(folder / "spool"), str(folder / "state.db"), str(folder / "lines"), *rest])
 
 

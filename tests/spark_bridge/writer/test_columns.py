@@ -1,4 +1,4 @@
-"""Columns of rows: the compiled way makes what pyarrow makes, and what it does not take, pyarrow does."""
+"""Compiled conversions make the same columns as pyarrow; values that they refuse are left to pyarrow."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -27,14 +27,14 @@ EXACT = {
 
 
 def exact_values(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values as they should be in a column of this type."""
+    """Return a strategy for values of exactly this type."""
     if pa.types.is_integer(kind):
         return EXACT["integer"]
     return EXACT["timestamp" if pa.types.is_timestamp(kind) else str(kind)]
 
 
 def outcome(make: Callable[[], pa.Array]) -> tuple[object, ...]:
-    """The type and the values of a column, or what was raised instead."""
+    """Return the type and the values of a column, or the error."""
     try:
         column = make()
     except CONVERSION_ERRORS as error:

@@ -1,4 +1,4 @@
-"""Each committed batch is there once, whole, under a manifest of its own, whatever fails (SP-2, TX-8)."""
+"""Each committed batch arrives once, whole, under its own manifest, whatever fails (SP-2, TX-8)."""
 
 import errno
 from dataclasses import replace
@@ -95,7 +95,7 @@ def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(han
 
 @pytest.mark.parametrize("when", ["before", "between"])
 def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: SparkHandover, when: str) -> None:
-    """Of a far txid: a copy of one that is there, or of another hand-over."""
+    """The stray manifest has a far txid: a copy of another one, or a file of another hand-over."""
     state = tmp_path / "state.db"
     by_attempt = not handover.storage().exclusive
     handover.storage().make_folder("manifests")
@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
         run_hand_over(SparkHandover(tmp_path / "spool" / "below", DDL))
 
 
-# Who else is there
+# Another writer in the folder
 
 
 def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(handover: SparkHandover) -> None:
@@ -269,7 +269,7 @@ def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
         builder.build()
 
 
-# What does not fit
+# Rows that do not fit
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_nested_values_that_may_not_be_null_are_seen(tmp_path: Path) -> None:
     assert read_back(handover) == [[{"who": {"name": "a"}, "tags": ["x", None]}, {"who": None, "tags": None}]]
 
 
-# What build() refuses
+# Topologies that build() refuses
 
 
 @pytest.mark.parametrize(
@@ -334,11 +334,11 @@ def test_a_topology_that_cannot_be_handed_over_is_refused(tmp_path: Path, spout:
         handing(handover_at("local", tmp_path / "spool"), spout)
 
 
-def test_a_decider_has_one_task(tmp_path: Path) -> None:
+def test_a_manifest_committer_has_one_task(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool")
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
     builder.set_bolt("spark", handover.stager, 2).shuffle_grouping("rows")
-    builder.set_committer("decides", handover.committer, 2).shuffle_grouping("spark")
+    builder.set_committer("commits", handover.committer, 2).shuffle_grouping("spark")
     with pytest.raises(TopologyError, match="writes one value, so it has one task"):
         builder.build()
 

@@ -1,4 +1,4 @@
-"""The engine is killed (SIGKILL) at each named step between a row and the coordinator's state, and of a deletion: every row once (SP-2)."""
+"""The engine is killed (SIGKILL) at each named step of staging, commit and deletion: every row arrives once (SP-2)."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"line {number}" for number in range(240)]
 BATCH = 5
 READ_EVERY = 4
-"""Of the batches that are there, the reader commits all but so many when a process has died."""
+"""Number of newest batches that the reader leaves uncommitted after each kill."""
 
 
 def live(folder: Path, step: str | None, number: int) -> bool:
@@ -38,7 +38,7 @@ class Reader:
         self.rows: dict[int, list[str]] = {}
 
     def read(self, *, leave: int) -> None:
-        """Read what is new; what is there already must be as it was."""
+        """Read new batches, and check that earlier ones are unchanged."""
         handover = Handover.open(self.folder)
         newest = handover.newest()
         for txid in range(handover.deleted() + 1, newest + 1):
@@ -50,7 +50,7 @@ class Reader:
         handover.consumer("reader").commit(max(0, newest - leave))
 
 
-KINDS = ("contract", "staging", "deciding", "state", "deletion")
+KINDS = ("contract", "staging", "commit", "state", "deletion")
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -1,4 +1,4 @@
-"""Answers of a storage that are lost: clients of object stores, and NFS, send the request again by themselves (SP-2)."""
+"""Lost answers of a storage: clients of object stores, and NFS, repeat the request by themselves (SP-2)."""
 
 import os
 from pathlib import Path
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("SP-2")
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
 def test_a_file_that_was_sent_twice_is_ones_own(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second try is told that the name is taken: by the first."""
+    """The repeated request fails because the first one created the name."""
     storage = storage_of(kind, tmp_path)
     for folder in FOLDERS:
         storage.make_folder(folder)

@@ -1,4 +1,4 @@
-"""Which step follows from what is in the folder: of one history it is always the same batch once (SP-2, TX-8)."""
+"""`next_step` decides from the folder: within one history each batch is written once (SP-2, TX-8)."""
 
 import pytest
 from hypothesis import given
@@ -39,7 +39,7 @@ def test_what_is_of_another_history_is_refused(newest: int, written: int | None,
 
 @given(st.lists(st.sampled_from(["commits", "is lost", "restarts"]), max_size=40))
 def test_whatever_is_heard_of_commits_each_batch_is_written_once(events: list[str]) -> None:
-    """The coordinator hears of a commit or not; the next attempt comes with the next id."""
+    """The coordinator learns of a commit or not; the next attempt has the next id."""
     folder: dict[int, int] = {}
     txid, attempt_id, epoch = 1, EPOCH, 1
     for event in events:

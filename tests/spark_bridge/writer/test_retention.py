@@ -1,4 +1,4 @@
-"""What every consumer has committed goes, and no more, whatever the deletion is stopped in the midst of (SP-2, SP-3)."""
+"""Batches that every consumer has committed are deleted, and no others, wherever a deletion is interrupted (SP-2, SP-3)."""
 
 from pathlib import Path
 from typing import Any
@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def more(handover: SparkHandover, state: Path, upto: int) -> None:
-    """Hand over what is new of so many numbers, 4 in a batch."""
+    """Hand over the numbers up to a limit that were not handed over yet, in batches of 4."""
     run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
 
 
@@ -104,7 +104,7 @@ def test_a_deletion_that_was_stopped_is_done_again(kind: str, tmp_path: Path, mo
 
 
 def stopping(call: Any, calls: list[int], at: int) -> Any:
-    """A call that is stopped before it is made the n-th time."""
+    """Return the call, interrupted before its n-th use."""
 
     def made(*arguments: Any) -> Any:
         calls[0] += 1
@@ -130,7 +130,7 @@ def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_p
 
 
 def test_what_was_staged_of_a_batch_that_was_committed_without_rows_is_swept(tmp_path: Path) -> None:
-    """Between two attempts a source may define a batch anew that nobody was told of: the files of the first are nobody's."""
+    """Between two attempts a source may define an unreported batch anew: the files of the first attempt have no manifest."""
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
     more(handover, state, 4)
     storage, last = handover.storage(), TransactionAttempt(2, 9)
