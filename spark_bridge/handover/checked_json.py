@@ -33,7 +33,7 @@ def decode(content: bytes, kind: str, where: str, repair: str = RESTORE) -> dict
         hint = f"If another program wrote it, give the hand-over a folder of its own. If it is damaged: {repair}"
         raise ForeignFile(f"{where} is not a file of {FORMAT}", hint=hint)
     version = found.get("version")
-    # Judged before the checksum: a later version may compute the checksum in another way.
+    # Checked before the checksum: a later version may compute the checksum in another way.
     if type(version) is int and version > VERSION:
         text = f"{where} is of version {version} of {FORMAT}, and this program reads up to version {VERSION}"
         hint = "Update stormcell here, on the drivers and on the executors, to the version that writes the folder. "
