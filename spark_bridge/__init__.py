@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from spark_bridge.cli import run_pipeline_in_terminal as run_pipeline_in_terminal
-    from spark_bridge.committer import SparkHandover as SparkHandover
     from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
     from spark_bridge.pipeline import run_pipeline as run_pipeline
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from spark_bridge.source import package_zip as package_zip
     from spark_bridge.source import register as register
     from spark_bridge.transform import SparkTransform as SparkTransform
+    from spark_bridge.writer import SparkHandover as SparkHandover
 
 _HOMES: Final = {
     "Delta": "spark_bridge.sinks",
@@ -34,7 +34,7 @@ _HOMES: Final = {
     "SparkConfig": "spark_bridge.session",
     "SparkDied": "spark_bridge.session",
     "SparkError": "spark_bridge.session",
-    "SparkHandover": "spark_bridge.committer",
+    "SparkHandover": "spark_bridge.writer",
     "SparkTransform": "spark_bridge.transform",
     "Sqlite": "spark_bridge.sinks",
     "StormcellDataSource": "spark_bridge.source",

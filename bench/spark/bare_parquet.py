@@ -9,14 +9,14 @@ import pyarrow.parquet as pq
 
 from bench.compare.work import print_result
 from bench.spark.rows import BATCH_ROWS, WARM_ROWS, Row, rows, table_of
-from spark_bridge.committer.part_writer import with_dictionary
+from spark_bridge.writer.partition_output import dictionary_columns
 
 
 def write(found: list[Row], folder: Path) -> None:
     """Write each batch."""
     for first in range(0, len(found), BATCH_ROWS):
         table = table_of(found[first : first + BATCH_ROWS])
-        pq.write_table(table, folder / f"{first}.parquet", compression="zstd", use_dictionary=with_dictionary(table.schema))
+        pq.write_table(table, folder / f"{first}.parquet", compression="zstd", use_dictionary=dictionary_columns(table.schema))
 
 
 def main() -> None:

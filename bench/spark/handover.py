@@ -20,7 +20,7 @@ from engine import BatchBolt, Fields, Topology, Tuple
 from engine.topology import BoltDeclarer
 from engine.transactional import BurstBolt, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import Handover, SparkHandover
-from spark_bridge.committer.stager import BURST_ROWS
+from spark_bridge.writer.stager import BURST_ROWS
 
 RANGE_ROWS = 500
 

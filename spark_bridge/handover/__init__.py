@@ -1,13 +1,14 @@
-"""The folder between the engine and Spark: its layout, as both sides know it (SP-2, SP-3). Needs pyarrow alone."""
+"""Hand-over folder between the engine and Spark, used by both sides (SP-2, SP-3). Needs pyarrow, and no engine."""
 
 try:
-    import pyarrow  # noqa: F401 - here, where its absence can be told
+    import pyarrow  # noqa: F401 - imported first, so that its absence gets a clear error
 except ModuleNotFoundError as error:
     fix = "pip install 'stormcell[arrow]', or with Spark 'stormcell[spark]'"
     raise ModuleNotFoundError(f"spark_bridge needs pyarrow, which is not installed. Install it: {fix}", name=error.name) from None
 
 from spark_bridge.handover.consumers import Consumer, Position
 from spark_bridge.handover.contract import Contract
+from spark_bridge.handover.ddl import ddl_of
 from spark_bridge.handover.errors import (
     ForeignFile,
     HandoverError,
@@ -20,7 +21,7 @@ from spark_bridge.handover.errors import (
 )
 from spark_bridge.handover.handover import Handover
 from spark_bridge.handover.manifest import Manifest
-from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, ddl_of, schema_of
+from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, schema_of
 from spark_bridge.handover.staged_file import StagedFile, open_staged
 from spark_bridge.handover.storage import Storage, storage_at
 

@@ -1,58 +1,60 @@
-"""How far each consumer is: what it has planned, and what it has committed (SP-3)."""
+"""Positions of consumers: the txids that each query has planned and committed (SP-3)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Final
 
-from spark_bridge.handover.checked_json import decode, encode, torn
+from spark_bridge.handover.checked_json import decode, encode, torn_file
 from spark_bridge.handover.errors import HandoverError
 from spark_bridge.handover.names import CONSUMERS, attempt_text, consumer_file, consumer_of
 from spark_bridge.handover.storage import Storage
 
 KIND: Final = "consumer"
 REPAIR: Final = (
-    "A copy is older than the query, which writes the file with each micro-batch. Have it go on where its checkpoint is: "
-    "{command} repair {name} --checkpoint PATH. Without a checkpoint, begin anew: {command} remove {name}, then add {name}."
+    "Do not restore it from a copy: the query rewrites it with each micro-batch, so a copy is too old. Set it from the checkpoint of the "
+    "query: {command} repair {name} --checkpoint PATH. Without a checkpoint, begin anew: {command} remove {name}, then add {name}."
 )
-"""Of a damaged file."""
+"""Hint for a damaged file of a consumer."""
 NO_ATTEMPTS: Final[Mapping[int, int]] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Both txids grow, unless a new checkpoint is told to begin before them, and `committed` is never above `planned`.
+    """Position of a consumer. `committed` is never above `planned`, and both only grow.
+
+    Exception: a new checkpoint that is told to begin at an earlier txid lowers both.
 
     >>> Position().plan(3, {2: 7, 3: 8}).commit(2)
     Position(planned=3, committed=2, attempts={3: 8})
     """
 
     planned: int = 0
-    """Up to which txid it has begun to read: admission counts from here."""
+    """Newest txid that the query has begun to read. Back-pressure counts from here."""
     committed: int = 0
-    """Up to which txid it is done, for ever: deletion counts from here."""
+    """Newest txid that the query never reads again. Deletion counts from here."""
     attempts: Mapping[int, int] = field(default_factory=dict)
-    """Which attempt of each txid it planned, for those above `committed`; empty where manifests are not named by attempt."""
+    """Planned attempt of each txid above `committed`; empty unless manifests are named by attempt."""
     began: int | None = field(default=None, compare=False, repr=False)
-    """Behind which txid the newest plan begins: the same plan may come again. None: nothing is planned."""
+    """Txid before the first one of the newest plan, which Spark may ask for again. None: no plan yet."""
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> "Position":
-        """Return it with `planned` at `end`. Raises HandoverError where it has planned another attempt of a txid.
+        """Return the position with `planned` at `end`. Raises HandoverError if another attempt of a txid is planned already.
 
-        `begin`: behind which txid; without it it follows what is planned, and what is below that changes nothing.
+        `begin`: the txid before the first one of this plan. Without it the plan follows `planned`, and a lower `end` changes nothing.
         """
         for txid, attempt_id in attempts.items():
-            noted = self.attempts.get(txid, attempt_id)
-            if noted != attempt_id:
-                text = f"{attempt_text(txid, noted)} is planned already, and now {attempt_text(txid, attempt_id)} is to be"
-                raise HandoverError(text, hint="Ask for the manifest of the attempt that is planned. Does another query use this consumer?")
+            planned = self.attempts.get(txid, attempt_id)
+            if planned != attempt_id:
+                text = f"{attempt_text(txid, planned)} is planned already, and now {attempt_text(txid, attempt_id)} is requested"
+                raise HandoverError(text, hint="Read the manifest of the planned attempt. Does another query use this consumer?")
         if begin is None:
             began = self.planned if end > self.planned else self.began
             return self._with(max(self.planned, end), self.committed, {**self.attempts, **attempts}, began)
         return self._with(end, min(self.committed, begin), {**self.attempts, **attempts}, begin)
 
     def commit(self, end: int) -> "Position":
-        """Return it with `committed` raised to `end`, and with it `planned`: what is committed was planned."""
+        """Return the position with `committed` raised to `end`; `planned` is raised too if it is lower."""
         return self._with(max(self.planned, end), max(self.committed, end), self.attempts, self.began)
 
     def _with(self, planned: int, committed: int, attempts: Mapping[int, int], began: int | None) -> "Position":
@@ -60,78 +62,79 @@ class Position:
 
 
 class Consumer:
-    """The file of one consumer. Once it is there, only the reader of its one query writes it, and always whole."""
+    """File of one consumer. The reader of its one query alone writes it, and replaces it as a whole."""
 
     def __init__(self, storage: Storage, name: str) -> None:
-        """Take where it is; raise HandoverError for what can be no name of one. Nothing is written before `add`, `plan` or `commit`."""
+        """Raise HandoverError if the name is not valid. Nothing is written before `add`, `plan` or `commit`."""
         self.name: Final = name
         self._file: Final = consumer_file(name)
         self._storage = storage
 
     def read(self) -> Position:
-        """Return where it stands: at 0 before it has planned anything."""
+        """Return its position; the position 0 if it has no file."""
         return self.find() or Position()
 
     def find(self) -> Position | None:
-        """Return where it stands; None where it has no file."""
+        """Return its position; None if it has no file."""
         content = self._storage.read(self._file)
         return None if content is None else read_position(content, self._storage.url, self.name)
 
     def plan(self, end: int, attempts: Mapping[int, int] = NO_ATTEMPTS, *, begin: int | None = None) -> Position:
-        """Note, durably, that it begins to read what is behind `begin` up to `end`; return where it stands.
+        """Durably note that the query begins to read the txids after `begin` up to `end`; return the new position.
 
-        `attempts`: by txid, whose manifests it took, where manifests are named by attempt. Raises HandoverError where another one of a
-        txid is planned already: then the manifest to read is `handover.manifest(txid, position.attempts[txid])`.
+        `attempts`: by txid the attempt whose manifest the query read, if manifests are named by attempt. Raises HandoverError if another
+        attempt of a txid is planned already: read `handover.manifest(txid, position.attempts[txid])` then.
         """
         position = self.read()
         return self._write(position, position.plan(end, attempts, begin=begin))
 
     def commit(self, end: int) -> Position:
-        """Note, durably, that it never asks again for what is up to `end`; return where it stands."""
+        """Durably note that the query never reads txids up to `end` again; return the new position."""
         position = self.read()
         return self._write(position, position.commit(end))
 
     def add(self) -> Position:
-        """Have its file be there, so that nothing is deleted before it has committed it; return where it stands."""
+        """Create its file, so that no batch is deleted before this consumer commits it; return its position."""
         self._storage.make_folder(CONSUMERS)
         self._storage.create(self._file, encode_position(self.name, Position()))
         return self.read()
 
     def put(self, position: Position) -> None:
-        """Have it stand there, whatever its file has said. For a command of a person only."""
+        """Overwrite its position, even in a damaged file. Only commands that a person runs may call this."""
         self._storage.replace(self._file, encode_position(self.name, position))
 
     def remove(self) -> None:
-        """Forget it: nothing waits for it any more. For a command of a person only."""
+        """Remove its file: deletion and back-pressure ignore it from now on. Only commands that a person runs may call this."""
         self._storage.remove(self._file)
 
     def _write(self, old: Position, new: Position) -> Position:
+        # An unmoved position is written as well if it is 0: a query that has not read yet must have a file.
         if new != old or new.began != old.began or new == Position():
             self._storage.replace(self._file, encode_position(self.name, new))
         return new
 
 
-def positions(storage: Storage) -> dict[str, Position]:
-    """Return where each consumer stands that has a file. Raises TornFile, which names it, where one of the files is damaged."""
-    found = {name: Consumer(storage, name).find() for name in names_of_consumers(storage)}
+def read_positions(storage: Storage) -> dict[str, Position]:
+    """Return the position of each consumer that has a file. Raises TornFile, with its name, if one of the files is damaged."""
+    found = {name: Consumer(storage, name).find() for name in consumer_names(storage)}
     return {name: position for name, position in found.items() if position is not None}
 
 
-def names_of_consumers(storage: Storage) -> list[str]:
-    """Return the consumers that have a file, whatever stands in it."""
+def consumer_names(storage: Storage) -> list[str]:
+    """Return the sorted names of the consumers that have a file, damaged or not."""
     found = map(consumer_of, sorted(storage.names(CONSUMERS)))
     return [name for name in found if name is not None]
 
 
 def encode_position(name: str, position: Position) -> bytes:
-    """Return the file of a consumer."""
+    """Return the content of a consumer's file."""
     attempts = {str(txid): attempt_id for txid, attempt_id in position.attempts.items()}
     fields = {"name": name, "planned": position.planned, "committed": position.committed, "began": position.began, "attempts": attempts}
     return encode(KIND, fields)
 
 
 def read_position(content: bytes, folder: str, name: str) -> Position:
-    """Return what the file of a consumer says. Raises TornFile, which names the commands that repair it."""
+    """Parse the file of a consumer. Raises TornFile, with the commands that repair it, if it is damaged."""
     where = f"{folder}: {consumer_file(name)!r}"
     repair = REPAIR.format(command=f"python -m spark_bridge consumers {folder}", name=name)
     fields = decode(content, KIND, where, repair)
@@ -139,10 +142,10 @@ def read_position(content: bytes, folder: str, name: str) -> Position:
         attempts = {int(txid): attempt_id for txid, attempt_id in fields["attempts"].items()}
         position = Position(fields["planned"], fields["committed"], attempts, fields.get("began"))
     except (KeyError, ValueError, AttributeError) as error:
-        raise torn(where, f"it lacks what a consumer's file has: {error}", repair) from error
+        raise torn_file(where, f"a field of the consumer is missing or wrong: {error}", repair) from error
     numbers = [position.planned, position.committed, *position.attempts.values()]
     if fields.get("name") != name or not all(map(_is_txid, numbers)) or not (position.began is None or _is_txid(position.began)):
-        raise torn(where, f"it is of {fields.get('name')!r}, at {position}", repair)
+        raise torn_file(where, f"it belongs to consumer {fields.get('name')!r}, with {position}", repair)
     return position
 
 

@@ -1,9 +1,14 @@
-"""Spark's DDL of a schema, read without Spark: `host string not null, at timestamp, tags array<string>`."""
+"""Spark's DDL of a schema, parsed and printed without Spark: `host string not null, at timestamp, tags array<string>`.
+
+No library does this where the engine runs. `StructType.fromDDL` of pyspark needs a JVM. sqlglot accepts types that Spark refuses
+(`map<int>`, `decimal(40)`), and drops the type of `status: int`.
+"""
 
 import re
 from typing import Final, NoReturn
 
 import pyarrow as pa
+from pyarrow import types
 
 from spark_bridge.handover.errors import HandoverError
 
@@ -27,25 +32,53 @@ SIMPLE_TYPES: Final = {
     "timestamp_ltz": pa.timestamp("us", tz="UTC"),
     "timestamp_ntz": pa.timestamp("us"),
 }
-"""By Spark's name; of two names of one type the first is the one to write."""
+"""Arrow types by Spark's name. If two names have one type, the first one is printed."""
+SIMPLE_NAMES: Final = {kind: name for name, kind in reversed(SIMPLE_TYPES.items())}
+"""Spark's names by Arrow type."""
 DECIMALS: Final = frozenset({"decimal", "dec", "numeric"})
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<quoted>`(?:[^`]|``)*`)|(?P<word>\w+)|(?P<text>'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\")|(?P<sign>[<>(),:]))"
 )
 
 
-def fields_of(text: str) -> list[pa.Field]:
-    """Return the fields of a DDL text; raise HandoverError, which says where it cannot be read.
+def ddl_of(schema: pa.Schema) -> str:
+    """Print a schema of `schema_of` as Spark's DDL, for `DataSource.schema()` or people.
 
-    >>> fields_of("tags array<string>, price decimal(10,2)")
+    >>> ddl_of(pa.schema([pa.field("host", pa.string(), nullable=False), ("tags", pa.list_(pa.string()))]))
+    '`host` string not null, `tags` array<string>'
+    """
+    return ", ".join(_field_text(field, " ") for field in schema)
+
+
+def parse_ddl(text: str) -> list[pa.Field]:
+    """Return the fields of a DDL text; raise HandoverError, with the position of the fault, if it is not valid.
+
+    >>> parse_ddl("tags array<string>, price decimal(10,2)")
     [pyarrow.Field<tags: list<item: string>>, pyarrow.Field<price: decimal128(10, 2)>]
     """
-    reader = _Reader(text)
-    return reader.fields(end=None)
+    return _Parser(text).fields(end=None)
 
 
-class _Reader:
-    """Reads from left to right; each method takes what it names."""
+def _field_text(field: pa.Field, separator: str) -> str:
+    quoted = "`" + field.name.replace("`", "``") + "`"
+    return f"{quoted}{separator}{_type_text(field.type)}{'' if field.nullable else ' not null'}"
+
+
+def _type_text(kind: pa.DataType) -> str:
+    simple = SIMPLE_NAMES.get(kind)
+    if simple is not None:
+        return simple
+    if types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if types.is_list(kind):
+        return f"array<{_type_text(kind.value_type)}>"
+    if types.is_map(kind):
+        return f"map<{_type_text(kind.key_type)},{_type_text(kind.item_type)}>"
+    return f"struct<{', '.join(_field_text(kind.field(number), ': ') for number in range(kind.num_fields))}>"
+
+
+class _Parser:
+    """Recursive descent parser: each method consumes the tokens of what it is named for."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -105,7 +138,7 @@ class _Reader:
             scale = self._number()
         self._expect(")")
         if not 1 <= precision <= 38 or scale > precision:
-            self._refuse("a decimal of 1 to 38 digits, of which no more stand behind the point", back=1)
+            self._refuse("a decimal with 1 to 38 digits and a scale up to the number of digits", back=1)
         return pa.decimal128(precision, scale)
 
     def _number(self) -> int:
@@ -139,20 +172,19 @@ class _Reader:
         at = self._at - back
         place = self._tokens[at][2] if at < len(self._tokens) else len(self._text)
         rest = self._text[place:].strip()[:40]
-        text = f"the schema {self._text!r} cannot be read at {rest!r} (character {place}): {wanted} is expected there"
-        raise HandoverError(text, hint='Write it as Spark does: "host string not null, at timestamp, tags array<string>".')
+        text = f"the schema {self._text!r} cannot be read at {rest!r} (character {place}): expected {wanted}"
+        raise HandoverError(text, hint='Write it in Spark\'s DDL: "host string not null, at timestamp, tags array<string>".')
 
 
 def _tokens(text: str) -> "list[tuple[str, str, int]]":
-    """Return (kind, word, place) of each token; a name in backquotes comes without them."""
+    """Return (kind, word, position) of each token; a name in backquotes comes without them."""
     found, at = [], 0
     end = len(text.rstrip())
     while at < end:
         token = _TOKEN.match(text, at)
         if token is None or token.lastgroup is None:
-            raise HandoverError(
-                f"the schema {text!r} cannot be read at {text[at:].strip()[:40]!r}", hint="Put an odd name in `backquotes`."
-            )
+            where = text[at:].strip()[:40]
+            raise HandoverError(f"the schema {text!r} cannot be read at {where!r}", hint="Put names with other characters in `backquotes`.")
         word = token[token.lastgroup]
         if token.lastgroup == "quoted":
             word = word[1:-1].replace("``", "`")

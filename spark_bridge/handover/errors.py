@@ -1,8 +1,11 @@
-"""What is wrong with a hand-over folder. Executors have no engine, so this is no EngineError; the engine's side turns it into one."""
+"""Errors of a hand-over folder. Executors run without the engine, so no class here derives from `EngineError`."""
 
 
 class HandoverError(Exception):
-    """Says what, where, and (its `hint`) what to do."""
+    """Base of all errors of a hand-over folder: `message` says what happened and where, `hint` what to do.
+
+    On the engine's side `call_in_thread` of `spark_bridge.writer` translates it into an error of the engine.
+    """
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         super().__init__(message, hint)
@@ -10,26 +13,26 @@ class HandoverError(Exception):
         self.hint = hint
 
     def __reduce__(self) -> tuple[object, ...]:
-        return _again, (type(self), self.message, self.hint)
+        return _unpickle, (type(self), self.message, self.hint)
 
     def __str__(self) -> str:
         return f"{self.message}\nFix: {self.hint}" if self.hint else self.message
 
 
 class StorageUnavailable(HandoverError):
-    """The storage does not answer, has no room or no right for us: what was asked of it may be asked again."""
+    """The storage failed: no answer, no room or no permission. The same call may succeed later."""
 
 
 class NameTaken(HandoverError):
-    """A file that nobody else should write is there already."""
+    """A file with a new, unique name exists already."""
 
 
 class TornFile(HandoverError):
-    """A file of ours is not whole, or was changed: its checksum does not fit."""
+    """A file of the folder is incomplete or was changed: its checksum or its digest does not match."""
 
 
 class ForeignFile(HandoverError):
-    """A file that should be ours is of something else."""
+    """A file of the folder was written by another program, or is of another kind."""
 
 
 class NewerFormat(HandoverError):
@@ -37,13 +40,13 @@ class NewerFormat(HandoverError):
 
 
 class TransactionDeleted(HandoverError):
-    """The files of a txid are gone, or were never there: every consumer of that time had committed it, or the folder began behind it."""
+    """The files of a txid were deleted after every consumer committed it, or the folder began after that txid."""
 
 
 class TransactionMissing(HandoverError):
-    """A txid has no manifest: it is not committed yet, or it is lost."""
+    """A txid has no manifest: it is not committed yet, or its manifest is lost."""
 
 
-def _again(kind: type[HandoverError], message: str, hint: str | None) -> HandoverError:
-    """Make an error that came from another process."""
+def _unpickle(kind: type[HandoverError], message: str, hint: str | None) -> HandoverError:
+    """Rebuild an error that came from another process; `hint` is a keyword, which pickle cannot pass."""
     return kind(message, hint=hint)

@@ -1,4 +1,4 @@
-"""What the files of a hand-over folder are called. Both sides ask here."""
+"""File names of a hand-over folder. The engine's side and Spark's side both build and parse names here only."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ CONSUMERS: Final = "consumers"
 FOLDERS: Final = (FILES, REJECTS, MANIFESTS, CONSUMERS)
 
 EPOCH_SIZE: Final = 2**32
-"""An attempt id is the epoch of the coordinator that made it, times this, and a number that grows."""
+"""Attempt ids per epoch of the coordinator: an attempt id is the epoch times this, plus a growing number."""
 _ATTEMPT: Final = r"(\d{12,})-(\d{8,})\.(\d{10})"
 _STAGED: Final = re.compile(rf"({FILES}|{REJECTS})/{_ATTEMPT}-(\d+)-of-(\d+)-(\d+)\.parquet")
 _MANIFEST: Final = re.compile(rf"(?:(\d{{12,}})|{_ATTEMPT})\.json")
@@ -24,7 +24,7 @@ _CONSUMER: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 
 @dataclass(frozen=True, slots=True, order=True)
 class StagedName:
-    """The name of a Parquet file: which part of which task's share of which attempt it holds.
+    """Name of a Parquet file. Attempt, task and part make it unique, so no two attempts write the same file.
 
     >>> str(StagedName(7, EPOCH_SIZE + 9, task=0, tasks=2, part=0))
     'files/000000000007-00000001.0000000009-0-of-2-0.parquet'
@@ -33,18 +33,19 @@ class StagedName:
     txid: int
     attempt_id: int
     task: int
-    """0, 1, …"""
+    """Index of the stager task: 0, 1, …"""
     tasks: int
+    """Number of stager tasks."""
     part: int
-    """0, 1, …"""
+    """Index among the files of this task and attempt: 0, 1, …"""
     folder: str = FILES
 
     def __str__(self) -> str:
-        return f"{self.folder}/{_of_attempt(self.txid, self.attempt_id)}-{self.task}-of-{self.tasks}-{self.part}.parquet"
+        return f"{self.folder}/{_attempt_name(self.txid, self.attempt_id)}-{self.task}-of-{self.tasks}-{self.part}.parquet"
 
     @classmethod
     def parse(cls, text: str) -> "StagedName | None":
-        """Return what a name says, None for the name of anything else.
+        """Parse a name; return None if it is not the name of a staged file.
 
         >>> StagedName.parse("rejects/000000000007-00000001.0000000009-0-of-2-0.parquet").txid
         7
@@ -59,7 +60,7 @@ class StagedName:
 
 @dataclass(frozen=True, slots=True)
 class ManifestName:
-    """The name of a manifest: with its attempt where manifests are named by attempt.
+    """Name of a manifest: by txid, or by txid and attempt if the storage cannot create exclusively.
 
     >>> str(ManifestName(7)), str(ManifestName(7, EPOCH_SIZE + 9))
     ('manifests/000000000007.json', 'manifests/000000000007-00000001.0000000009.json')
@@ -69,12 +70,12 @@ class ManifestName:
     attempt_id: int | None = None
 
     def __str__(self) -> str:
-        text = f"{self.txid:012}" if self.attempt_id is None else _of_attempt(self.txid, self.attempt_id)
+        text = f"{self.txid:012}" if self.attempt_id is None else _attempt_name(self.txid, self.attempt_id)
         return f"{MANIFESTS}/{text}.json"
 
     @classmethod
     def parse(cls, text: str) -> "ManifestName | None":
-        """Return what a name in the folder of manifests says, None for the name of anything else."""
+        """Parse a name in the folder `manifests`; return None if it is not the name of a manifest."""
         found = _MANIFEST.fullmatch(text)
         if found is None:
             return None
@@ -84,7 +85,7 @@ class ManifestName:
 
 
 def consumer_file(name: str) -> str:
-    """Return where the position of a consumer stands; raise HandoverError for what can be no name of one.
+    """Return the name of a consumer's file; raise HandoverError if the consumer's name is not valid.
 
     >>> consumer_file("per-minute")
     'consumers/per-minute.json'
@@ -92,18 +93,18 @@ def consumer_file(name: str) -> str:
     given: object = name
     if not isinstance(given, str) or _CONSUMER.fullmatch(given) is None:
         hint = "Use up to 100 letters, digits, '.', '_' and '-', the first a letter or a digit."
-        raise HandoverError(f"{name!r} is no name of a consumer", hint=hint)
+        raise HandoverError(f"{name!r} is not a valid name of a consumer", hint=hint)
     return f"{CONSUMERS}/{name}.json"
 
 
 def consumer_of(file_name: str) -> str | None:
-    """Return whose position a file in the folder of consumers is, None for the name of anything else."""
+    """Return the consumer of a file in the folder `consumers`; None if it is not the file of a consumer."""
     name = file_name.removesuffix(".json")
     return name if name != file_name and _CONSUMER.fullmatch(name) else None
 
 
 def attempt_text(txid: int, attempt_id: int) -> str:
-    """Return an attempt as the engine writes it for a person.
+    """Format an attempt for people, in the engine's format.
 
     >>> attempt_text(7, 2 * EPOCH_SIZE + 5)
     '7 (attempt 2.5)'
@@ -112,7 +113,7 @@ def attempt_text(txid: int, attempt_id: int) -> str:
 
 
 def file_text(name: str) -> str:
-    """Return a file of a batch for a person, with its txid.
+    """Format the name of a file for people, with its txid.
 
     >>> file_text("files/000000000007-00000001.0000000009-0-of-2-0.parquet")
     "'files/000000000007-00000001.0000000009-0-of-2-0.parquet' of txid 7"
@@ -121,5 +122,5 @@ def file_text(name: str) -> str:
     return repr(name) if staged is None else f"{name!r} of txid {staged.txid}"
 
 
-def _of_attempt(txid: int, attempt_id: int) -> str:
+def _attempt_name(txid: int, attempt_id: int) -> str:
     return f"{txid:012}-{attempt_id // EPOCH_SIZE:08}.{attempt_id % EPOCH_SIZE:010}"

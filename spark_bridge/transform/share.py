@@ -18,9 +18,8 @@ from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.topology import TaskContext, Tuple
 from engine.transactional import TransactionAttempt
-from spark_bridge.committer.columns import Columns, Row, places_of
-from spark_bridge.committer.misfit import misfit
 from spark_bridge.handover.storage.api import reason
+from spark_bridge.writer.columns import Columns, Row, bad_row_error, places_of
 
 CHUNK_ROWS: Final = 8_192
 """Rows that become columns at once: between two chunks the loop gets the interpreter."""
@@ -99,7 +98,7 @@ class Share:
                     batch, bad = Columns(schema, places_of(schema, names)).convert(rows)
                     if bad:
                         first_bad = bad[0]._replace(row=first + bad[0].row)
-                        raise misfit(self._attempt, schema, names, rows[bad[0].row], first_bad, CLEAN)
+                        raise bad_row_error(self._attempt, schema, names, rows[bad[0].row], first_bad, CLEAN)
                     writer.write_batch(batch)
         except OSError as error:
             raise _unwritable(self._folder, error) from error

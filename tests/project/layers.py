@@ -9,7 +9,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.executor", "engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.kafka", "engine.cluster"),
     ("engine", "engine.testing"),
-    ("engine.cli", "engine.__main__", "spark_bridge.committer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session"),
+    ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session"),
     ("spark_bridge.transform", "spark_bridge.pipeline"),
     ("spark_bridge.cli",),
     ("spark_bridge", "spark_bridge.__main__"),
@@ -64,7 +64,7 @@ DECIDING = (
     "engine.kafka.retry",
     "engine.kafka.undecodable",
     "engine.kafka.transactional.stored_txids",
-    "spark_bridge.committer.retention",
+    "spark_bridge.writer.retention",
     "spark_bridge.pipeline.restarts",
 )
 

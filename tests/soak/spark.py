@@ -60,7 +60,7 @@ class Played:
 
     def line(self) -> str:
         """One line of progress."""
-        from tests.spark_bridge.committer.killed import STEPS
+        from tests.spark_bridge.writer.killed import STEPS
 
         engines = sum(count for name, count in self.deaths.items() if name == "engine" or name in STEPS)
         return (

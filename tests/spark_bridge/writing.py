@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spark_bridge.handover import Contract, Handover, Manifest, StagedFile, Storage, schema_of, storage_at
-from spark_bridge.handover.deletion import note_deleted
+from spark_bridge.handover.handover import mark_deleted
 from spark_bridge.handover.names import CONSUMERS, CONTRACT, FILES, FOLDERS, StagedName
 from spark_bridge.handover.staged_file import digest_of
 
@@ -56,7 +56,7 @@ class Writer:
 
     def delete_up_to(self, txid: int) -> None:
         """Delete as the engine does."""
-        note_deleted(self.storage, txid)
+        mark_deleted(self.storage, txid)
         for number in range(1, txid + 1):
             self.storage.remove(f"manifests/{number:012}.json")
 

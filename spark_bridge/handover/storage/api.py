@@ -1,4 +1,4 @@
-"""What the hand-over asks of the place that its folder is at: a few calls that block, each safe to repeat."""
+"""`Storage`: the few file operations that a hand-over needs. All of them block, and all may be repeated safely."""
 
 import os
 import socket
@@ -12,86 +12,86 @@ from spark_bridge.handover.errors import HandoverError, NameTaken, StorageUnavai
 from spark_bridge.handover.names import file_text
 
 HINT: Final = (
-    "Nothing is lost, and nothing half done is visible. Make room, correct the rights or the name, or wait until the storage is back."
+    "Nothing is lost, and no partial batch is visible. Make room, correct the permissions or the name, or wait until the storage is back."
 )
 
 
 class Storage(ABC):
-    """A folder and what is below it. Names are relative to the folder, with `/` between their parts.
+    """A folder. Names are relative to it, with `/` between their parts.
 
-    Every method raises StorageUnavailable where the storage does not do what it is asked for.
+    Every method raises StorageUnavailable if the storage fails.
     """
 
     exclusive: bool
-    """True where `create` never replaces, whoever else does the same at that instant."""
+    """True if `create` never replaces a file, even if two processes create one name at the same instant."""
 
     def __init__(self, url: str) -> None:
         self.url: Final = url
-        """The folder, as a person names it."""
+        """The folder, for error messages."""
 
     def read(self, name: str) -> bytes | None:
-        """Return the content of a file, None where it is not there."""
-        with self.telling("read", name):
+        """Return the content of a file; None if it does not exist."""
+        with self.translate_errors("read", name):
             return self._read(name)
 
     def exists(self, name: str) -> bool:
-        """Tell whether a file is there."""
-        with self.telling("look for", name):
+        """Tell whether a file exists."""
+        with self.translate_errors("look for", name):
             return self._exists(name)
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of the files in a folder, without the folder, in no order; none where there is no folder."""
-        with self.telling("list", folder):
+        """Return the names of the files in a folder, without the folder, in any order. A missing folder has none."""
+        with self.translate_errors("list", folder):
             return self._names(folder)
 
     def create(self, name: str, content: bytes) -> bool:
-        """Have a file appear whole and durable; return False, and leave what is there, where the name is taken.
+        """Create a file, whole and durable; return False, and change nothing, if the name exists.
 
-        Where the storage is not `exclusive`, two that create one name at one instant may both be told True, and the later one stays.
+        Without `exclusive` two processes that create one name at the same instant may both get True; the later content stays.
         """
-        with self.telling("create", name):
+        with self.translate_errors("create", name):
             return self._create(name, content)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Have a file be there, whole and durable, in the place of what was there."""
-        with self.telling("write", name):
+        """Write a file, whole and durable, over the existing one if any."""
+        with self.translate_errors("write", name):
             self._replace(name, content)
 
     def remove(self, name: str) -> None:
-        """Remove a file; it need not be there."""
-        with self.telling("remove", name):
+        """Remove a file, if it exists."""
+        with self.translate_errors("remove", name):
             self._remove(name)
 
     def make_folder(self, name: str) -> None:
-        """Make a folder, and those above it; it may be there."""
-        with self.telling("make", name):
+        """Make a folder and its parents, if they do not exist."""
+        with self.translate_errors("make", name):
             self._make_folder(name)
 
     def open_output(self, name: str) -> AbstractContextManager[Any]:
-        """Open a new file for pyarrow.parquet to write; it is durable when the context ends. Use it inside `telling`.
+        """Open a new file for pyarrow.parquet to write; it is durable when the context ends. Use it inside `translate_errors`.
 
-        Raises NameTaken where the name is taken, and the storage is `exclusive`.
+        Raises NameTaken if the name exists and the storage is `exclusive`.
         """
         return self._open_output(name)
 
     def open_input(self, name: str) -> Any:
-        """Open a file for pyarrow.parquet: to be read at any place. Raises HandoverError where it is not there."""
-        with self.telling("open", name):
+        """Open a file for pyarrow.parquet, with random access. Raises HandoverError if it does not exist."""
+        with self.translate_errors("open", name):
             try:
                 return self._open_input(name)
             except FileNotFoundError as error:
-                raise missing(self.url, name) from error
+                raise missing_file(self.url, name) from error
 
     @contextmanager
-    def telling(self, doing: str, name: str) -> Iterator[None]:
-        """Turn what a storage raises into StorageUnavailable, which says what was done to which file."""
+    def translate_errors(self, action: str, name: str) -> Iterator[None]:
+        """Translate errors of the storage into StorageUnavailable, with the action and the file."""
         try:
             yield
         except HandoverError:
             raise
-        except Exception as error:  # clients of object stores raise whatever they like
-            text = f"{self.url}: cannot {doing} {name!r}: {reason(error)}" if name else f"{self.url}: cannot {doing} it: {reason(error)}"
-            raise StorageUnavailable(text, hint=HINT) from error
+        except Exception as error:  # clients of object stores have no common base of errors
+            what = repr(name) if name else "the folder"
+            raise StorageUnavailable(f"{self.url}: cannot {action} {what}: {reason(error)}", hint=HINT) from error
 
     @abstractmethod
     def _read(self, name: str) -> bytes | None: ...
@@ -121,20 +121,20 @@ class Storage(ABC):
     def _open_input(self, name: str) -> Any: ...
 
 
-def missing(url: str, name: str) -> HandoverError:
-    """Return the error for a file that a manifest names and that is not there."""
+def missing_file(url: str, name: str) -> HandoverError:
+    """Return the error for a file that a manifest names and that does not exist."""
     text = f"{url}: {file_text(name)} is missing, and a manifest names it"
     return HandoverError(text, hint="The engine removes a file only after its manifest. Restore it from a copy.")
 
 
-def taken(url: str, name: str) -> NameTaken:
-    """Return the error for a file that is there, though its name is new."""
-    text = f"{url}: {name!r} is there already, and it was to be written now"
-    return NameTaken(text, hint="Does another engine write here, or was the topology's state lost? Begin with an empty folder then.")
+def name_taken(url: str, name: str) -> NameTaken:
+    """Return the error for a new, unique name that exists already."""
+    text = f"{url}: {name!r} exists already, and this attempt wanted to create it"
+    return NameTaken(text, hint="Does another engine write here, or was the topology's state lost? Then begin with an empty folder.")
 
 
 def reason(error: Exception) -> str:
-    """Return what an error says, with its kind where that is not plain.
+    """Return the text of an error; with its class unless the operating system gave the text.
 
     >>> reason(OSError(28, "No space left on device"))
     'No space left on device'
@@ -145,7 +145,7 @@ def reason(error: Exception) -> str:
 
 
 def draft_of(name: str) -> str:
-    """Return what a file is called while it is written: in the same folder, hidden, and of no other thread.
+    """Return a temporary name for a file while it is written: hidden, in the same folder, unique to this thread.
 
     >>> draft_of("manifests/000000000007.json").startswith("manifests/.000000000007.json.")
     True
@@ -155,5 +155,5 @@ def draft_of(name: str) -> str:
 
 
 def is_draft(name: str) -> bool:
-    """Tell whether a name in a folder is that of a draft."""
+    """Tell whether a name in a folder is a draft."""
     return name.startswith(".") and name.endswith(".tmp")

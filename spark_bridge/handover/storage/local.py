@@ -1,4 +1,7 @@
-"""A folder of this machine, or one that the operating system mounts."""
+"""Storage in a local folder, or in one that the operating system mounts.
+
+fsspec does not fit here: its local file system never calls fsync, and its `mode="create"` looks first and writes then.
+"""
 
 import errno
 import os
@@ -9,13 +12,13 @@ from typing import Any, Final
 import pyarrow as pa
 
 from spark_bridge.handover.errors import HandoverError
-from spark_bridge.handover.storage.api import Storage, draft_of, taken
+from spark_bridge.handover.storage.api import Storage, draft_of, name_taken
 
 NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EXDEV, errno.EMLINK})
 
 
 class LocalStorage(Storage):
-    """What is written is forced to the disk, and so are the names; a link to a name fails where that is taken."""
+    """Files and their folder entries are forced to the disk. A hard link creates exclusively: it fails if the name exists."""
 
     exclusive = True
 
@@ -33,6 +36,7 @@ class LocalStorage(Storage):
             return None
 
     def _exists(self, name: str) -> bool:
+        # Not os.path.exists, which takes every error of the storage for "no".
         try:
             os.stat(self._path(name))
         except FileNotFoundError:
@@ -79,12 +83,12 @@ class LocalStorage(Storage):
 
     @contextmanager
     def _open_output(self, name: str) -> Iterator[Any]:
-        """pyarrow's own file: it is written without the interpreter's lock."""
+        """Open a file of pyarrow, which is written without the GIL."""
         path = self._path(name)
         try:
             descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666)
         except FileExistsError:
-            raise taken(self.url, name) from None
+            raise name_taken(self.url, name) from None
         try:
             with pa.OSFile(path, "wb") as file:
                 yield file
@@ -98,7 +102,7 @@ class LocalStorage(Storage):
 
 
 def link(draft: str, path: str) -> None:
-    """Give a draft its name; raise FileExistsError where that is taken, HandoverError where the file system knows no links."""
+    """Give a draft its name; raise FileExistsError if that exists, HandoverError if the file system has no hard links."""
     try:
         os.link(draft, path)
     except FileExistsError:
@@ -106,7 +110,7 @@ def link(draft: str, path: str) -> None:
     except OSError as error:
         if error.errno not in NO_LINKS:
             raise
-        text = f"the file system of {path!r} makes no hard link, by which a manifest gets its name ({error.strerror})"
+        text = f"the file system of {path!r} makes no hard links, which a manifest needs ({error.strerror})"
         raise HandoverError(text, hint="Write the folder as local:///path: its manifests are then named by attempt.") from error
 
 
@@ -116,7 +120,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_folder(path: str) -> None:
-    """Force the names in a folder to the disk."""
+    """Force the entries of a folder to the disk."""
     descriptor = os.open(path or os.curdir, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

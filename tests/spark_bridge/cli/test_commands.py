@@ -63,7 +63,7 @@ def test_look_lists_transactions(folder: Folder, text: str, txids: list[int], ca
 
 def test_what_is_no_folder_is_said(tmp_path: Path, folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["look", str(tmp_path)]) == 2
-    assert "is no hand-over folder" in capsys.readouterr().err
+    assert "is not a hand-over folder" in capsys.readouterr().err
     assert run_command_line(["look", folder.path, "--txids", "x-"]) == 2
     assert "Write 7, 7-20 or 7-" in capsys.readouterr().err
     assert run_command_line(["lok", folder.path]) == 2
@@ -119,7 +119,7 @@ def test_a_damaged_consumer_is_listed_beside_the_others(folder: Folder, capsys: 
         assert run_command_line(command) == 2
         out, err = capsys.readouterr()
         assert [line.split() for line in out.splitlines()[-2:]] == [["per-minute", "0", "0", "3"], ["raw", "–", "–", "–"]]
-        assert "'consumers/raw.json' is damaged: its checksum does not fit its content" in err
+        assert "'consumers/raw.json' is damaged: its checksum does not match its content" in err
         assert f"consumers {folder.path} repair raw --checkpoint PATH" in err
         assert "never again" not in err
     assert run_command_line(["consumers", folder.path, "--json"]) == 2

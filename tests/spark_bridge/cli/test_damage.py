@@ -12,7 +12,7 @@ from engine.errors import EngineError
 from spark_bridge.cli.main import run_command_line
 from spark_bridge.handover import HandoverError, storage_at
 from spark_bridge.handover.checked_json import encode
-from spark_bridge.handover.deletion import note_deleted
+from spark_bridge.handover.handover import mark_deleted
 from spark_bridge.pipeline.consumers import claim_checkpoints
 from spark_bridge.sinks import Parquet
 from spark_bridge.sinks.parquet import POINTER, Complete
@@ -35,7 +35,7 @@ def folder(tmp_path: Path) -> Folder:
     made.write(3)
     made.handover().consumer("c").plan(3)
     made.handover().consumer("c").commit(2)
-    note_deleted(made.storage, 1)
+    mark_deleted(made.storage, 1)
     made.storage.remove("manifests/000000000001.json")
     claim_checkpoints(storage_at(tmp_path / "checkpoints"), made.handover().contract)
     Parquet(str(tmp_path / "sink"))._point_to(Complete("q", "id", 4, "txid", 9, 9))

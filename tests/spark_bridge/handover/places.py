@@ -1,4 +1,4 @@
-"""The storages that tests run on: each kind of them once."""
+"""One storage of each kind, for parametrized tests."""
 
 import itertools
 from collections.abc import Callable
@@ -28,7 +28,7 @@ EXCLUSIVE: Final = {"local": True, "memory": True, "fsspec": False, "arrow": Fal
 
 
 def storage_of(kind: str, folder: Path) -> Storage:
-    """Return a storage of this kind, whose folder is there."""
+    """Return a storage of this kind, with its folder made."""
     storage = storage_at(**place_at(kind, folder))
     storage.make_folder("")
     return storage

@@ -1,4 +1,4 @@
-"""A consumer's two txids only grow, whatever is asked, and what it planned is remembered until it is committed (SP-3)."""
+"""The two txids of a consumer only grow, and a planned attempt is remembered until it is committed (SP-3)."""
 
 import random
 from pathlib import Path
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from spark_bridge.handover import Consumer, HandoverError, Position, TornFile
 from spark_bridge.handover.checked_json import encode
-from spark_bridge.handover.consumers import encode_position, positions, read_position
+from spark_bridge.handover.consumers import encode_position, read_position, read_positions
 from tests.spark_bridge.handover.places import KINDS, storage_of
 from tests.spark_bridge.writing import Writer
 
@@ -38,7 +38,7 @@ def test_a_position_is_the_highest_of_all_that_was_asked(calls: list[tuple[str, 
 def test_another_attempt_of_what_is_planned_is_refused() -> None:
     position = Position().plan(3, {3: 2**32 + 5})
     assert position.plan(4, {3: 2**32 + 5, 4: 2**32 + 6}).attempts == {3: 2**32 + 5, 4: 2**32 + 6}
-    with pytest.raises(HandoverError, match=r"3 \(attempt 1\.5\) is planned already, and now 3 \(attempt 1\.7\) is to be"):
+    with pytest.raises(HandoverError, match=r"3 \(attempt 1\.5\) is planned already, and now 3 \(attempt 1\.7\) is requested"):
         position.plan(3, {3: 2**32 + 7})
 
 
@@ -48,9 +48,9 @@ def test_a_file_is_raised_and_never_lowered(kind: str, tmp_path: Path) -> None:
     storage.make_folder("consumers")
     consumer = Consumer(storage, "per-minute")
     assert consumer.read() == Position()
-    assert positions(storage) == {}
+    assert read_positions(storage) == {}
     assert consumer.plan(0) == Position()
-    assert positions(storage) == {"per-minute": Position()}
+    assert read_positions(storage) == {"per-minute": Position()}
     consumer.plan(5, {5: 7})
     assert consumer.plan(3) == Position(5, 0, {5: 7})
     consumer.commit(4)
@@ -79,7 +79,7 @@ def test_files_of_others_in_the_folder_are_left_alone(tmp_path: Path) -> None:
     random.Random(7).shuffle(order)
     for name in order:
         Consumer(storage, name).plan(1)
-    assert list(positions(storage)) == ["a", "b", "c"]
+    assert list(read_positions(storage)) == ["a", "b", "c"]
 
 
 @pytest.mark.parametrize("kind", ["damaged", "empty", "of another", "of numbers that are none"])
@@ -105,4 +105,4 @@ def test_a_damaged_file_is_told(tmp_path: Path) -> None:
     Consumer(storage, "a").add()
     storage.replace("consumers/a.json", b'{"format": "stormc')
     with pytest.raises(TornFile, match=r"'consumers/a.json' is damaged"):
-        positions(storage)
+        read_positions(storage)

@@ -1,4 +1,4 @@
-"""A folder as a reader has it: the newest txid, its manifests, and what is said of one that is not there (SP-2, SP-3)."""
+"""`Handover` finds the newest txid and its manifests, and says why one is missing (SP-2, SP-3)."""
 
 import pickle
 from pathlib import Path
@@ -23,7 +23,7 @@ from spark_bridge.handover import (
     storage_at,
 )
 from spark_bridge.handover.contract import read_contract
-from spark_bridge.handover.deletion import note_deleted
+from spark_bridge.handover.handover import mark_deleted
 from spark_bridge.handover.names import EPOCH_SIZE, FOLDERS, ManifestName
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS, place_at
 
@@ -33,7 +33,7 @@ SCHEMA = schema_of("host string not null, status int")
 
 
 class Folder:
-    """A hand-over folder, as the engine would have written it."""
+    """A hand-over folder in the engine's format, written without the engine."""
 
     def __init__(self, kind: str, path: Path) -> None:
         self.place = place_at(kind, path)
@@ -67,7 +67,7 @@ def test_the_contract_says_who_writes_and_what(folder: Folder) -> None:
 
 
 def test_a_folder_without_a_contract_is_none(tmp_path: Path) -> None:
-    with pytest.raises(HandoverError, match=r"is no hand-over folder: it has no contract.json") as caught:
+    with pytest.raises(HandoverError, match=r"is not a hand-over folder: it has no contract.json") as caught:
         Handover.open(tmp_path)
     assert "Start the topology" in str(caught.value)
     assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
@@ -81,7 +81,7 @@ def test_the_newest_is_found_and_never_gets_smaller(folder: Folder) -> None:
     assert folder.open().newest() == 5
     assert folder.open().newest(known=3) == 5
     assert [handover.manifest(txid) for txid in range(1, 6)] == manifests
-    note_deleted(folder.storage, 5)
+    mark_deleted(folder.storage, 5)
     for txid in range(1, 6):
         folder.storage.remove(folder.path(txid))
     assert handover.newest() == 5
@@ -97,7 +97,7 @@ def test_who_looks_seldom_finds_the_newest_though_the_next_one_is_gone(folder: F
 
     for txid in (2, 3, 4):
         folder.add(txid)
-    note_deleted(folder.storage, 3)
+    mark_deleted(folder.storage, 3)
     for txid in (1, 2, 3):
         folder.storage.remove(folder.path(txid))
 
@@ -120,7 +120,7 @@ def test_the_newest_is_probed_for_where_names_are_known(tmp_path: Path, monkeypa
 def test_what_is_not_there_is_told_with_the_reason(folder: Folder) -> None:
     for txid in range(1, 6):
         folder.add(txid)
-    note_deleted(folder.storage, 2)
+    mark_deleted(folder.storage, 2)
     for txid in (1, 2, 4):
         folder.storage.remove(folder.path(txid))
     handover = folder.open()
@@ -161,7 +161,7 @@ def test_the_attempt_that_was_planned_is_the_one_that_is_read(folder: Folder) ->
         with pytest.raises(TransactionMissing, match=r"the manifest of 7 \(attempt 1\.4\) is missing"):
             folder.open().manifest(7, EPOCH_SIZE + 4)
     else:
-        with pytest.raises(HandoverError, match=r"is that of 7 \(attempt 1\.3\), and 7 \(attempt 1\.4\) was planned"):
+        with pytest.raises(HandoverError, match=r"is of 7 \(attempt 1\.3\), and 7 \(attempt 1\.4\) was planned"):
             folder.open().manifest(7, EPOCH_SIZE + 4)
     assert folder.open().manifest(7, EPOCH_SIZE + 3).attempt_id == EPOCH_SIZE + 3
 
@@ -176,17 +176,20 @@ def test_consumers_are_found_by_name(folder: Folder) -> None:
 OTHERS: list[tuple[dict[str, Any], str]] = [
     ({"component": "else"}, "is written by component 'spark' of topology 't', and now by 'else' of 't'"),
     ({"topology": "u"}, "is written by component 'spark' of topology 't', and now by 'spark' of 'u'"),
-    ({"schema": schema_of("host string")}, r"has rows of \(`host` string not null, `status` int\), and now come rows of \(`host` string\)"),
-    ({"manifests": "by attempt"}, "names its manifests exclusively, which this way of reaching it cannot"),
+    (
+        {"schema": schema_of("host string")},
+        r"has the schema \(`host` .*`status` int\), and this topology declares \(`host` string\)",
+    ),
+    ({"manifests": "by attempt"}, "needs a storage that can create files exclusively"),
 ]
 
 
 @pytest.mark.parametrize(("changes", "text"), OTHERS)
 def test_another_writer_is_refused_with_both(changes: dict[str, Any], text: str) -> None:
     fields = {"topology": "t", "component": "spark", "schema": SCHEMA, "manifests": "exclusive"}
-    Contract(**fields).check_same(Contract(**fields), "/x")
+    Contract(**fields).check_same_writer(Contract(**fields), "/x")
     with pytest.raises(HandoverError, match=text):
-        Contract(**fields).check_same(Contract(**{**fields, **changes}), "/x")
+        Contract(**fields).check_same_writer(Contract(**{**fields, **changes}), "/x")
 
 
 @pytest.mark.parametrize("content", [b"{", b"{}", b'{"format": "stormcell-handover", "version": 2}'])

@@ -1,4 +1,4 @@
-"""The JSON files of a folder say what they are; what is torn, foreign or newer is told apart (SP-2)."""
+"""Damaged, foreign and newer JSON files of a folder get different errors (SP-2)."""
 
 import json
 from typing import Any
@@ -67,7 +67,7 @@ def test_a_changed_byte_is_seen(fields: dict[str, Any], data: st.DataObject) -> 
 
 @pytest.mark.parametrize("content", [b"[]", b"7", b"{}", b'{"format": "delta"}', b'"stormcell-handover"'])
 def test_what_is_none_of_ours_is_foreign(content: bytes) -> None:
-    with pytest.raises(ForeignFile, match="x is no file of stormcell-handover"):
+    with pytest.raises(ForeignFile, match="x is not a file of stormcell-handover"):
         decode(content, "manifest", "x")
 
 
@@ -78,14 +78,14 @@ def test_a_file_of_another_kind_is_foreign() -> None:
 
 def test_a_newer_version_is_told_whatever_else_is_in_it() -> None:
     content = json.dumps({"format": "stormcell-handover", "version": 2, "signature": "?"}).encode()
-    with pytest.raises(NewerFormat, match="is of version 2 of stormcell-handover, and this program knows 1") as caught:
+    with pytest.raises(NewerFormat, match="is of version 2 of stormcell-handover, and this program reads up to version 1") as caught:
         decode(content, "manifest", "x")
     assert "Update stormcell" in str(caught.value)
 
 
 @pytest.mark.parametrize("name", [ManifestName(8), ManifestName(7, EPOCH_SIZE + 2)])
 def test_a_manifest_under_another_name_is_told(name: ManifestName) -> None:
-    with pytest.raises(TornFile, match="holds another manifest than its name says, of txid 7"):
+    with pytest.raises(TornFile, match="holds the manifest of another txid or attempt than its name, of txid 7"):
         read_manifest(Manifest(7, EPOCH_SIZE + 1, 0).encoded(), "x", name)
 
 

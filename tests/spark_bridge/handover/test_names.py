@@ -1,4 +1,4 @@
-"""What is written as a name is read from it, and nothing else is taken for one."""
+"""A name of a file is parsed as it was built, and no other text is taken for a name."""
 
 import pytest
 from hypothesis import given
@@ -61,7 +61,7 @@ def test_the_file_of_a_consumer_says_whose_it_is(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", ".hidden", "x" * 101, "é", "a b", None, 7])
 def test_what_can_be_no_name_of_a_consumer_is_told(name: str) -> None:
-    with pytest.raises(HandoverError, match="is no name of a consumer"):
+    with pytest.raises(HandoverError, match="is not a valid name of a consumer"):
         consumer_file(name)
 
 

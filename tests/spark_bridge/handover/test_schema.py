@@ -1,4 +1,4 @@
-"""A schema is declared by pyarrow or in Spark's DDL, and is one and the same (SP-2)."""
+"""A schema declared by pyarrow equals the same schema declared in Spark's DDL (SP-2)."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ def test_types_that_are_nearly_sparks_become_it() -> None:
 @pytest.mark.parametrize("kind", [pa.uint8(), pa.uint64(), pa.float16(), pa.time64("us"), pa.duration("s"), pa.null(),
                                   pa.dictionary(pa.int8(), pa.string()), pa.decimal256(50, 2), pa.struct([])])  # fmt: skip
 def test_a_type_that_spark_has_not_is_refused_wherever_it_is(kind: Any) -> None:
-    with pytest.raises(HandoverError, match=r"column 'a' is of type .*, which Spark has not"):
+    with pytest.raises(HandoverError, match=r"column 'a' is of type .*, and Spark has no such type"):
         schema_of(pa.schema({"a": kind}))
     with pytest.raises(HandoverError, match=r"column 'a\.b\[\]' is of type"):
         schema_of(pa.schema({"a": pa.struct({"b": pa.list_(kind)})}))
@@ -75,7 +75,7 @@ def test_a_type_that_spark_has_not_is_refused_wherever_it_is(kind: Any) -> None:
     [
         ("a int, TxId long", "has a column 'TxId', and the source adds one of that name"),
         ("batch_time timestamp", "has a column 'batch_time'"),
-        ("a int, A string", "has 2 columns 'a', which to Spark are one"),
+        ("a int, A string", "has 2 columns 'a': Spark does not distinguish"),
         ("`` int", "has a column without a name"),
         (pa.schema([]), "has no column"),
         (["a"], "the schema of a hand-over is"),

@@ -1,4 +1,4 @@
-"""Every storage does the same: what is written is there whole, and a name that is taken is left alone (SP-2)."""
+"""Every storage behaves alike: files appear whole, and an existing name is never overwritten by `create` (SP-2)."""
 
 import errno
 import os
@@ -8,11 +8,12 @@ from typing import Any
 
 import fsspec
 import pytest
+from fsspec.spec import AbstractFileSystem
 from pyarrow import fs
 
 from spark_bridge.handover import HandoverError, NameTaken, Storage, StorageUnavailable, storage_at
 from spark_bridge.handover.storage import is_draft, local
-from spark_bridge.handover.storage.fsspec_storage import FsspecStorage
+from spark_bridge.handover.storage.filesystems import FsspecStorage
 from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS, storage_of
 
 pytestmark = pytest.mark.guarantee("SP-2")
@@ -83,7 +84,7 @@ def test_a_file_that_is_there_is_not_written_again(kind: str, tmp_path: Path) ->
     storage = storage_of(kind, tmp_path)
     with storage.open_output("x") as file:
         file.write(b"mine")
-    with pytest.raises(NameTaken, match="'x' is there already"), storage.open_output("x") as file:
+    with pytest.raises(NameTaken, match="'x' exists already"), storage.open_output("x") as file:
         file.write(b"yours")
     assert storage.read("x") == b"mine"
 
@@ -119,7 +120,7 @@ def test_a_file_system_without_links_is_told_once_and_for_all(tmp_path: Path, mo
 
 
 class Old:
-    """A file system whose version knows no `mode`, but any keyword."""
+    """A file system of an older version: it takes any keyword, and has no `mode`."""
 
     protocol = "abfs"
     async_impl = False
@@ -150,7 +151,7 @@ def test_a_url_or_a_file_system_says_which_storage_it_is(tmp_path: Path) -> None
         ("", None, "the folder of a hand-over is ''"),
         (None, None, "the folder of a hand-over is None"),
         ("nosuch://x", None, "'nosuch://x' cannot be reached"),
-        ("x", "s3", "str is no file system"),
+        ("x", "s3", "str is not a file system"),
     ],
 )
 def test_what_cannot_be_reached_is_told(folder: Any, filesystem: object, text: str) -> None:
@@ -161,3 +162,13 @@ def test_what_cannot_be_reached_is_told(folder: Any, filesystem: object, text: s
 def test_a_draft_is_known_by_its_name() -> None:
     assert is_draft(".000000000007.json.host-1-2.tmp")
     assert not is_draft("000000000007.json")
+
+
+class WithoutItsOwnCreate(AbstractFileSystem):
+    """A file system with the name of an object store, and with fsspec's general `mode`, like `ArrowFSWrapper`."""
+
+    protocol = "s3"
+
+
+def test_a_create_that_looks_first_is_not_taken_for_an_exclusive_one() -> None:
+    assert not FsspecStorage(WithoutItsOwnCreate(), "bucket/folder", "s3://bucket/folder").exclusive

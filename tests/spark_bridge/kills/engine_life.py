@@ -12,9 +12,9 @@ from dataclasses import asdict, dataclass
 
 from engine import Config
 from tests.kills import lives
-from tests.spark_bridge.committer.killed import STEPS, arm_tidying
 from tests.spark_bridge.kills.flow import topology_of
 from tests.spark_bridge.kills.places import Places
+from tests.spark_bridge.writer.killed import STEPS, shorten_retention_period
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,7 +28,7 @@ class Life:
     """Batches at once."""
     step: str | None = None
     number: int = 1
-    """At which step of `committer.killed` it dies, when it is there for the n-th time."""
+    """At which step of `writer.killed` it dies, when it is there for the n-th time."""
     stop_at_end: bool = False
 
     def written(self) -> str:
@@ -44,7 +44,7 @@ class Life:
 
 async def main(life: Life) -> None:
     """Run."""
-    arm_tidying()
+    shorten_retention_period()
     config = Config(state_provider=f"sqlite:///{life.places.path('state.db')}", batch_interval_ms=5)
     topology = topology_of(life.places, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)
     await lives.live(topology, config, lives.Death(step=life.step, at=life.number, flight_secs=0.0), STEPS)

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 
 from spark_bridge import Handover, Parquet
 from spark_bridge.handover import Position
-from tests.spark_bridge.committer.playing import named, staged
 from tests.spark_bridge.kills.flow import BEGAN_SECS, WINDOW_SECS, handover_of
 from tests.spark_bridge.kills.places import WINDOWS, Places
+from tests.spark_bridge.writer.playing import named, staged
 
 Row = tuple[int, int]
 """number, txid"""

@@ -5,9 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from tests.spark_bridge.committer.killed import STEPS
 from tests.spark_bridge.kills.places import ROWS
 from tests.spark_bridge.kills.striking import BETWEEN, POINTS
+from tests.spark_bridge.writer.killed import STEPS
 
 LOCAL_VICTIMS: Final = ("pipeline", "child", "jvm", "point", "point")
 CLUSTER_VICTIMS: Final = ("executor", "executor", "worker", "child", "pipeline")

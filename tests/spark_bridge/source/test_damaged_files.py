@@ -14,8 +14,8 @@ from spark_bridge.handover import HandoverError, TornFile
 from spark_bridge.source.batch_reader import HandoverBatchReader
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.stream_reader import HandoverStreamReader
-from tests.spark_bridge.committer.playing import handover_at, run_hand_over
 from tests.spark_bridge.source.makes_reader import at, rows_of
+from tests.spark_bridge.writer.playing import handover_at, run_hand_over
 from tests.spark_bridge.writing import Writer
 
 pytestmark = pytest.mark.guarantee("SP-2")

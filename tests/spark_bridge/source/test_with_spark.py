@@ -122,7 +122,7 @@ def test_an_unknown_consumer_is_told_when_the_stream_is_loaded(stream: ReadsStre
 
 
 def test_a_folder_without_a_contract_is_told(source: "SparkSession", tmp_path: Path) -> None:
-    with pytest.raises(Exception, match=r"is no hand-over folder: it has no contract\.json"):
+    with pytest.raises(Exception, match=r"is not a hand-over folder: it has no contract\.json"):
         source.read.format("stormcell").load(str(tmp_path))
 
 

@@ -1,4 +1,4 @@
-"""The engine is killed (SIGKILL) at each named step between a row and the coordinator's state, and of a deletion: every row once (SP-2)."""
+"""The engine is killed (SIGKILL) at each named step of staging, commit and deletion: every row arrives once (SP-2)."""
 
 import os
 import subprocess
@@ -9,8 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import Handover
-from tests.spark_bridge.committer.killed import STEPS, handover_of, written
-from tests.spark_bridge.committer.playing import named, staged
+from tests.spark_bridge.writer.killed import STEPS, handover_of, written
+from tests.spark_bridge.writer.playing import named, staged
 
 pytestmark = [pytest.mark.deep, pytest.mark.guarantee("SP-2", "TX-8", "TX-9")]
 
@@ -18,12 +18,12 @@ ROOT = Path(__file__).resolve().parents[3]
 LINES = [f"line {number}" for number in range(240)]
 BATCH = 5
 READ_EVERY = 4
-"""Of the batches that are there, the reader commits all but so many when a process has died."""
+"""Number of newest batches that the reader leaves uncommitted after each kill."""
 
 
 def live(folder: Path, step: str | None, number: int) -> bool:
     """Run one process; tell whether it was killed."""
-    command = [sys.executable, "-m", "tests.spark_bridge.committer.killed", written(folder, BATCH, step, number)]
+    command = [sys.executable, "-m", "tests.spark_bridge.writer.killed", written(folder, BATCH, step, number)]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode in (0, -9), ended.stderr
@@ -38,7 +38,7 @@ class Reader:
         self.rows: dict[int, list[str]] = {}
 
     def read(self, *, leave: int) -> None:
-        """Read what is new; what is there already must be as it was."""
+        """Read new batches, and check that earlier ones are unchanged."""
         handover = Handover.open(self.folder)
         newest = handover.newest()
         for txid in range(handover.deleted() + 1, newest + 1):
@@ -50,7 +50,7 @@ class Reader:
         handover.consumer("reader").commit(max(0, newest - leave))
 
 
-KINDS = ("contract", "staging", "deciding", "state", "deletion")
+KINDS = ("contract", "staging", "commit", "state", "deletion")
 
 
 @pytest.mark.parametrize("kind", KINDS)

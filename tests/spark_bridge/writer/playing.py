@@ -1,4 +1,4 @@
-"""Topologies that hand batches over, played in virtual time, and what is in a folder, read with pyarrow alone."""
+"""Runs topologies that hand batches over, in virtual time, and reads a folder with pyarrow alone."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -17,18 +17,18 @@ FIELDS: Final = ("number", "name")
 
 
 def rows_of(numbers: Iterable[int]) -> list[tuple[int, str]]:
-    """Rows that fit DDL."""
+    """Return rows that fit DDL."""
     return [(number, f"n{number}") for number in numbers]
 
 
 def handover_at(kind: str, folder: Path, **settings: Any) -> SparkHandover:
-    """A hand-over to a new, empty folder of this kind of storage."""
+    """Return a hand-over to a new, empty folder on this kind of storage."""
     folder.mkdir(exist_ok=True)
     return SparkHandover(schema=settings.pop("schema", DDL), **place_at(kind, folder), **settings)
 
 
 def handing(handover: SparkHandover, spout: Any = None, *, tasks: int = 2, pending: int = 3, name: str = "t") -> Topology:
-    """Batches of 4 of 30 numbers, or those of a spout, handed over by so many tasks."""
+    """Build a topology that hands over batches of a spout, by default 30 numbers in batches of 4."""
     source = spout or MemoryTransactionalSpout(rows_of(range(30)), FIELDS, 4)
     builder = TransactionalTopologyBuilder(name, "rows", source, max_spout_pending=pending)
     handover.declare(builder, "spark", tasks).shuffle_grouping("rows")
@@ -36,19 +36,19 @@ def handing(handover: SparkHandover, spout: Any = None, *, tasks: int = 2, pendi
 
 
 def run_hand_over(handover: SparkHandover, spout: Any = None, *, state: Path | None = None, **how: Any) -> Finished:
-    """Run it to its end."""
+    """Run a hand-over to its end."""
     settings = {} if state is None else {"state_provider": f"sqlite:///{state}"}
     shape = {key: how.pop(key) for key in ("tasks", "pending", "name") if key in how}
     return run_topology(handing(handover, spout, **shape), Config(**settings, **how.pop("config", {})), **how)
 
 
 def opened(handover: SparkHandover) -> Handover:
-    """The folder as a reader has it."""
+    """Open the folder for reading."""
     return Handover.open(handover.folder, handover.options, filesystem=handover.filesystem)
 
 
 def read_back(handover: SparkHandover) -> list[list[dict[str, Any]]]:
-    """The rows of each batch that is there, by its manifest; their counts and sizes are those of the files."""
+    """Return the rows of each visible batch; check counts, sizes and schema of its files on the way."""
     folder, batches = opened(handover), []
     for txid in range(folder.deleted() + 1, folder.newest() + 1):
         manifest, rows = folder.manifest(txid), []
@@ -64,18 +64,18 @@ def read_back(handover: SparkHandover) -> list[list[dict[str, Any]]]:
 
 
 def numbers(handover: SparkHandover) -> list[int]:
-    """All numbers that are there, in order."""
+    """Return all visible numbers, sorted."""
     return sorted(row["number"] for batch in read_back(handover) for row in batch)
 
 
 def staged(handover: SparkHandover) -> set[str]:
-    """The names of all Parquet files."""
+    """Return the names of all Parquet files, visible or not."""
     storage = handover.storage()
     return {f"{folder}/{name}" for folder in ("files", "rejects") for name in storage.names(folder)}
 
 
 def named(handover: SparkHandover) -> set[str]:
-    """The names of those that a manifest names."""
+    """Return the names of the Parquet files that a manifest names."""
     folder = opened(handover)
     manifests = [folder.manifest(txid) for txid in range(folder.deleted() + 1, folder.newest() + 1)]
     return {file.name for manifest in manifests for file in (*manifest.files, *manifest.rejects)}

@@ -1,4 +1,4 @@
-"""From rows of Python values to Arrow columns of the declared schema, and which rows do not fit it."""
+"""Converts rows of Python values to Arrow columns of the declared schema, and finds the rows that do not fit."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -7,11 +7,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
 
+from engine.errors import FatalError
 from engine.kernel import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
+from engine.transactional import TransactionAttempt
 
 Row: TypeAlias = tuple[Any, ...]
-MISFIT: Final = (ValueError, TypeError, OverflowError, pa.ArrowException)
-"""What pyarrow raises for a value that is of another type, too large, or no text."""
+CONVERSION_ERRORS: Final = (ValueError, TypeError, OverflowError, pa.ArrowException)
+"""Errors of pyarrow for a value of another type, too large a number, or a text that is not valid."""
 BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[bytes | None]] | None]]] = {
     pa.int8(): partial(integer_buffers, byte_width=1),
     pa.int16(): partial(integer_buffers, byte_width=2),
@@ -24,29 +26,30 @@ BUFFERS: Final[dict[pa.DataType, Callable[[list[Row], int], tuple[int, list[byte
     pa.timestamp("us"): timestamp_buffers,
     pa.timestamp("us", tz="UTC"): timestamp_buffers,
 }
-"""What makes a column without pyarrow, in an eighth of its time, where all values are None or exactly of the type: the same column."""
+"""Compiled conversions by type, for columns whose values are all None or of exactly the type. They make the same column as pyarrow, in an
+eighth of its time."""
 
 
 class BadRow(NamedTuple):
-    """The first fault of a row that does not fit."""
+    """First fault of a row that does not fit the schema."""
 
     row: int
-    """Among the rows that were to be converted: 0, 1, …"""
+    """Index among the converted rows: 0, 1, …"""
     column: str
     error: str
 
 
 class Columns:
-    """Converts rows column by column: so a thread that does it lets go of the interpreter's lock between two of them."""
+    """Conversion of rows to a schema, column by column: between two columns a thread releases the GIL."""
 
     def __init__(self, schema: pa.Schema, places: Sequence[int]) -> None:
-        """Take the place of each column in a row."""
+        """`places`: index in a row of each column."""
         self.schema: Final = schema
         self._places = list(zip(schema, places, strict=True))
         self._may_be_plain = all(field.type in BUFFERS for field in schema)
 
     def convert_plain(self, rows: list[Row]) -> pa.RecordBatch | None:
-        """Return rows whose values are all plain; None where some are not, or do not fit. Takes 0.1 µs for a row of five columns."""
+        """Convert rows whose values are all plain; return None if one is not, or does not fit. Takes 0.1 µs per row of five columns."""
         if not self._may_be_plain:
             return None
         arrays: list[pa.Array] = []
@@ -58,13 +61,13 @@ class Columns:
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
     def convert(self, rows: list[Row]) -> tuple[pa.RecordBatch, list[BadRow]]:
-        """Return the rows that fit, in order, and those that do not."""
+        """Return the rows that fit, in order, and the faults of the others."""
         arrays: list[pa.Array] = []
         faults: dict[int, BadRow] = {}
         for field, place in self._places:
             try:
                 arrays.append(column_at(field, place, rows))
-            except MISFIT:
+            except CONVERSION_ERRORS:
                 for bad in _bad_values(field, [row[place] for row in rows], 0):
                     faults.setdefault(bad.row, bad)
         if not faults:
@@ -74,13 +77,23 @@ class Columns:
 
 
 def places_of(schema: pa.Schema, fields: Iterable[str]) -> list[int]:
-    """Return where each column stands in tuples of these fields, by name."""
+    """Return the index of each column in tuples of these fields, by name."""
     places = {name: place for place, name in enumerate(fields)}
     return [places[name] for name in schema.names]
 
 
+def bad_row_error(attempt: TransactionAttempt, schema: pa.Schema, names: Sequence[str], row: Row, bad: BadRow, hint: str) -> FatalError:
+    """Return the error for a row that does not fit. `bad.row` counts from the first row of its attempt."""
+    field = schema.field(bad.column)
+    value: Any = row[list(names).index(bad.column)]
+    wanted = f"{field.type}{'' if field.nullable else ' not null'}"
+    text = f"row {bad.row} of batch {attempt} does not fit the schema: column {bad.column!r} is {wanted}"
+    shown = dict(zip(names[1:], row[1:], strict=True))
+    return FatalError(f"{text}, and the value is {value!r} ({type(value).__name__}): {bad.error}. The row: {shown!r}", hint=hint)
+
+
 def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:
-    """Return a column of what stands at a place of each row; raise one of MISFIT where a value does not fit."""
+    """Convert the values at an index of each row; raise one of CONVERSION_ERRORS if a value does not fit."""
     column = plain_column(field, place, rows)
     if column is None:
         return column_of(field, list(map(itemgetter(place), rows)))
@@ -89,7 +102,7 @@ def column_at(field: pa.Field, place: int, rows: list[Row]) -> pa.Array:
 
 
 def plain_column(field: pa.Field, place: int, rows: list[Row]) -> pa.Array | None:
-    """Return a column where all values are plain: None, or exactly of a type of BUFFERS."""
+    """Convert a column with a compiled conversion of BUFFERS; return None if a value or the type is not plain."""
     compiled = BUFFERS.get(field.type)
     read = None if compiled is None else compiled(rows, place)
     if read is None:
@@ -99,24 +112,23 @@ def plain_column(field: pa.Field, place: int, rows: list[Row]) -> pa.Array | Non
 
 
 def column_of(field: pa.Field, values: list[Any]) -> pa.Array:
-    """Return a column; raise one of MISFIT where a value does not fit."""
+    """Convert values with pyarrow; raise one of CONVERSION_ERRORS if a value does not fit."""
     column = pa.array(values, field.type)
     _check_nulls(field, column, field.name)
     return column
 
 
 def _check_nulls(field: pa.Field, column: pa.Array, name: str) -> None:
-    """Raise ValueError where there is nothing and the schema says "not null", at any depth."""
+    """Raise ValueError for a null in a field declared not null, at any depth; pyarrow does not check it."""
     if not field.nullable and column.null_count:
         raise ValueError(f"{name} is null, and declared not null")
-    for inner, path, find in _inner(field.type, name):
+    for inner, path, find in _inner_fields(field.type, name):
         _check_nulls(inner, find(column), path)
 
 
-def _inner(kind: pa.DataType, name: str) -> "list[tuple[pa.Field, str, Callable[[pa.Array], pa.Array]]]":
-    """Return the fields in a nested type that may say "not null", with how their values are found in a column of it."""
+def _inner_fields(kind: pa.DataType, name: str) -> "list[tuple[pa.Field, str, Callable[[pa.Array], pa.Array]]]":
+    """Return the fields of a nested type, each with its path and a function that finds its values."""
     if pa.types.is_struct(kind):
-        # What is in a struct that is null itself is not looked at.
         inner = [kind.field(number) for number in range(kind.num_fields)]
         return [(field, f"{name}.{field.name}", partial(_struct_values, number)) for number, field in enumerate(inner)]
     if pa.types.is_list(kind):
@@ -127,14 +139,15 @@ def _inner(kind: pa.DataType, name: str) -> "list[tuple[pa.Field, str, Callable[
 
 
 def _struct_values(number: int, column: pa.Array) -> pa.Array:
+    """Return the values of a field of a struct. A struct that is null itself has none."""
     return column.drop_null().field(number)
 
 
 def _bad_values(field: pa.Field, values: list[Any], first: int) -> list[BadRow]:
-    """Find those that do not fit, by halves: most of a column fits."""
+    """Find the values that do not fit, by bisection: most values of a column fit."""
     try:
         column_of(field, values)
-    except MISFIT as error:
+    except CONVERSION_ERRORS as error:
         if len(values) == 1:
             return [BadRow(first, field.name, str(error).strip() or type(error).__name__)]
     else:

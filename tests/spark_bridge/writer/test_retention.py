@@ -1,4 +1,4 @@
-"""What every consumer has committed goes, and no more, whatever the deletion is stopped in the midst of (SP-2, SP-3)."""
+"""Batches that every consumer has committed are deleted, and no others, wherever a deletion is interrupted (SP-2, SP-3)."""
 
 from pathlib import Path
 from typing import Any
@@ -9,13 +9,13 @@ from hypothesis import strategies as st
 
 from engine.transactional import MemoryTransactionalSpout, TransactionAttempt
 from spark_bridge import SparkHandover
-from spark_bridge.committer import retention
-from spark_bridge.committer.manifest_writer import ManifestWriter
-from spark_bridge.committer.retention import Retention, deletable
 from spark_bridge.handover import Handover, Manifest, Position, StorageUnavailable, TransactionDeleted
 from spark_bridge.handover.names import StagedName
-from tests.spark_bridge.committer.playing import FIELDS, handover_at, named, numbers, opened, rows_of, run_hand_over, staged
+from spark_bridge.writer import retention
+from spark_bridge.writer.manifest_writer import ManifestWriter
+from spark_bridge.writer.retention import Retention, deletable_txid
 from tests.spark_bridge.handover.places import KINDS
+from tests.spark_bridge.writer.playing import FIELDS, handover_at, named, numbers, opened, rows_of, run_hand_over, staged
 
 pytestmark = pytest.mark.guarantee("SP-2", "SP-3")
 
@@ -24,7 +24,7 @@ POSITIONS = st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda pair: P
 
 @given(st.dictionaries(st.sampled_from("abc"), POSITIONS), st.integers(0, 30), st.integers(0, 5))
 def test_what_goes_was_committed_by_all_and_is_not_to_be_kept(consumers: dict[str, Position], newest: int, keep: int) -> None:
-    upto = deletable(consumers, newest, keep)
+    upto = deletable_txid(consumers, newest, keep)
     assert all(upto <= position.committed for position in consumers.values())
     assert upto == 0 or (consumers and upto <= newest - max(1, keep))
 
@@ -35,7 +35,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 
 def more(handover: SparkHandover, state: Path, upto: int) -> None:
-    """Hand over what is new of so many numbers, 4 in a batch."""
+    """Hand over the numbers up to a limit that were not handed over yet, in batches of 4."""
     run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(upto)), FIELDS, 4), state=state)
 
 
@@ -91,10 +91,10 @@ def test_a_deletion_that_was_stopped_is_done_again(kind: str, tmp_path: Path, mo
     folder = opened(handover)
     tidies, calls = Retention(folder, ("a",), 0), [0]
     with monkeypatch.context() as patch:
-        for owner, name in ((retention, "note_deleted"), (type(folder.storage), "remove")):
+        for owner, name in ((retention, "mark_deleted"), (type(folder.storage), "remove")):
             patch.setattr(owner, name, stopping(getattr(owner, name), calls, stops_at))
         with pytest.raises(KeyboardInterrupt):
-            tidies.tidy(TransactionAttempt(8, folder.manifest(8).attempt_id))
+            tidies.apply_after(TransactionAttempt(8, folder.manifest(8).attempt_id))
     assert numbers(handover) == list(range(4 * opened(handover).deleted(), 32)), "what is not noted as deleted is whole"
     more(handover, state, 36)
     assert opened(handover).deleted() == 3
@@ -104,7 +104,7 @@ def test_a_deletion_that_was_stopped_is_done_again(kind: str, tmp_path: Path, mo
 
 
 def stopping(call: Any, calls: list[int], at: int) -> Any:
-    """A call that is stopped before it is made the n-th time."""
+    """Return the call, interrupted before its n-th use."""
 
     def made(*arguments: Any) -> Any:
         calls[0] += 1
@@ -130,15 +130,15 @@ def test_what_superseded_attempts_staged_is_swept_once_its_txid_is_visible(tmp_p
 
 
 def test_what_was_staged_of_a_batch_that_was_committed_without_rows_is_swept(tmp_path: Path) -> None:
-    """Between two attempts a source may define a batch anew that nobody was told of: the files of the first are nobody's."""
+    """Between two attempts a source may define an unreported batch anew: the files of the first attempt have no manifest."""
     state, handover = tmp_path / "state.db", handover_at("local", tmp_path / "spool")
     more(handover, state, 4)
     storage, last = handover.storage(), TransactionAttempt(2, 9)
     storage.create(str(StagedName(2, 5, 0, 1, 0)), b"half a file")
     writer = ManifestWriter(storage, Handover.open(tmp_path / "spool").contract)
-    assert writer.write(Manifest(*last, time_ms=0))
+    assert writer.write_manifest(Manifest(*last, time_ms=0))
     tidied = Retention(writer.handover, (), 1)
-    tidied.tidy(last)
+    tidied.apply_after(last)
     assert staged(handover) == named(handover)
     assert numbers(handover) == list(range(4))
 
@@ -151,9 +151,9 @@ def test_what_cannot_be_deleted_costs_no_batch_and_is_told_once(
     def fails(*_: Any) -> int:
         raise StorageUnavailable("the storage does not answer")
 
-    monkeypatch.setattr(retention, "deletable", fails)
-    monkeypatch.setattr("spark_bridge.committer.decider.TIDY_EVERY_SECS", 0.0)
+    monkeypatch.setattr(retention, "deletable_txid", fails)
+    monkeypatch.setattr("spark_bridge.writer.manifest_committer.RETENTION_PERIOD_SECS", 0.0)
     finished = run_hand_over(handover, pending=1)
     assert not finished.errors
-    told = [record for record in caplog.records if "What could be deleted stays for now" in record.getMessage()]
+    told = [record for record in caplog.records if "Old batches are not deleted for now" in record.getMessage()]
     assert len(told) == 1

@@ -1,4 +1,4 @@
-"""Columns of rows: the compiled way makes what pyarrow makes, and what it does not take, pyarrow does."""
+"""Compiled conversions make the same columns as pyarrow; values that they refuse are left to pyarrow."""
 
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, timezone
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_bridge.committer.columns import BUFFERS, MISFIT, Columns, column_at, column_of, plain_column
+from spark_bridge.writer.columns import BUFFERS, CONVERSION_ERRORS, Columns, column_at, column_of, plain_column
 
 OFFSET = timezone(timedelta(hours=1))
 ODD = st.sampled_from([
@@ -27,17 +27,17 @@ EXACT = {
 
 
 def exact_values(kind: pa.DataType) -> st.SearchStrategy[Any]:
-    """Values as they should be in a column of this type."""
+    """Return a strategy for values of exactly this type."""
     if pa.types.is_integer(kind):
         return EXACT["integer"]
     return EXACT["timestamp" if pa.types.is_timestamp(kind) else str(kind)]
 
 
 def outcome(make: Callable[[], pa.Array]) -> tuple[object, ...]:
-    """The type and the values of a column, or what was raised instead."""
+    """Return the type and the values of a column, or the error."""
     try:
         column = make()
-    except MISFIT as error:
+    except CONVERSION_ERRORS as error:
         return type(error), str(error)
     column.validate(full=True)
     return column.type, column.null_count, repr(column.to_pylist())

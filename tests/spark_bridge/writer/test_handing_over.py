@@ -1,4 +1,4 @@
-"""Each committed batch is there once, whole, under a manifest of its own, whatever fails (SP-2, TX-8)."""
+"""Each committed batch arrives once, whole, under its own manifest, whatever fails (SP-2, TX-8)."""
 
 import errno
 from dataclasses import replace
@@ -12,11 +12,12 @@ from engine import BasicBolt, ComponentError, FatalError, TopologyError, Tuple
 from engine.testing import KillTask, run_topology
 from engine.transactional import FailedBatch, MemoryOpaqueSpout, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge import SparkHandover
-from spark_bridge.committer import manifest_writer, part_writer, share_writer, stager
 from spark_bridge.handover import Manifest, Position
 from spark_bridge.handover.names import ManifestName
 from spark_bridge.handover.storage import local
-from tests.spark_bridge.committer.playing import (
+from spark_bridge.writer import manifest_writer, partition_output, stager
+from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS
+from tests.spark_bridge.writer.playing import (
     DDL,
     FIELDS,
     handing,
@@ -29,7 +30,6 @@ from tests.spark_bridge.committer.playing import (
     run_hand_over,
     staged,
 )
-from tests.spark_bridge.handover.places import EXCLUSIVE, KINDS
 
 pytestmark = pytest.mark.guarantee("SP-2", "TX-8")
 ALL = list(range(30))
@@ -95,7 +95,7 @@ def test_replays_leave_one_batch_each_and_nothing_else_where_it_can_be_swept(han
 
 @pytest.mark.parametrize("when", ["before", "between"])
 def test_a_stray_manifest_is_named_and_not_the_state(tmp_path: Path, handover: SparkHandover, when: str) -> None:
-    """Of a far txid: a copy of one that is there, or of another hand-over."""
+    """The stray manifest has a far txid: a copy of another one, or a file of another hand-over."""
     state = tmp_path / "state.db"
     by_attempt = not handover.storage().exclusive
     handover.storage().make_folder("manifests")
@@ -127,7 +127,7 @@ def test_tasks_that_die_cost_no_row(handover: SparkHandover, component: str) -> 
 def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
     tmp_path: Path, handover: SparkHandover, monkeypatch: pytest.MonkeyPatch, nth: int, after: bool
 ) -> None:
-    real, calls = manifest_writer.ManifestWriter.write, [0]
+    real, calls = manifest_writer.ManifestWriter.write_manifest, [0]
 
     def dies(self: Any, manifest: Any) -> bool:
         calls[0] += 1
@@ -140,7 +140,7 @@ def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
 
     state = tmp_path / "state.db"
     with monkeypatch.context() as patch:
-        patch.setattr(manifest_writer.ManifestWriter, "write", dies)
+        patch.setattr(manifest_writer.ManifestWriter, "write_manifest", dies)
         with pytest.raises(ComponentError, match="the process dies"):
             run_hand_over(handover, state=state)
     there = [opened(handover).manifest(txid) for txid in range(1, opened(handover).newest() + 1)]
@@ -157,8 +157,8 @@ def test_a_run_that_ends_beside_a_manifest_is_gone_on_with(
 def test_many_rows_are_written_as_they_come_and_in_files_of_a_bounded_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stager, "CHUNK_ROWS", 10)
     monkeypatch.setattr(stager.Stager, "burst_rows", 5)
-    monkeypatch.setattr(part_writer, "ROW_GROUP_ROWS", 30)
-    monkeypatch.setattr(share_writer, "FILE_ROWS", 100)
+    monkeypatch.setattr(partition_output, "ROW_GROUP_ROWS", 30)
+    monkeypatch.setattr(partition_output, "FILE_ROWS", 100)
     handover = handover_at("local", tmp_path / "spool")
     run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(1000)), FIELDS, 450), tasks=1)
     assert numbers(handover) == list(range(1000))
@@ -193,7 +193,7 @@ def test_a_folder_that_cannot_be_made_ends_the_run(tmp_path: Path) -> None:
         run_hand_over(SparkHandover(tmp_path / "spool" / "below", DDL))
 
 
-# Who else is there
+# Another writer in the folder
 
 
 def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(handover: SparkHandover) -> None:
@@ -203,7 +203,7 @@ def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(hand
         run_hand_over(handover, name="u")
     other = SparkHandover(schema="number long", **place)
     with pytest.raises(
-        ComponentError, match=r"has rows of \(`number` bigint not null, `name` string\), and now come rows of \(`number` bigint\)"
+        ComponentError, match=r"has the schema \(`number` bigint not null, `name` string\), and this topology declares \(`number` bigint\)"
     ):
         run_hand_over(other)
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
@@ -216,7 +216,7 @@ def test_another_component_or_topology_or_schema_ends_the_run_and_says_both(hand
 def test_a_state_that_is_older_than_the_folder_ends_the_run_before_anything_is_written(handover: SparkHandover) -> None:
     run_hand_over(handover)
     before = staged(handover)
-    with pytest.raises(ComponentError, match="has batch 8, and now comes a new batch 1"):
+    with pytest.raises(ComponentError, match="has batch 8 already, and the coordinator continues with a new batch 1"):
         run_hand_over(handover)
     assert staged(handover) == before
 
@@ -226,7 +226,7 @@ def test_two_engines_on_one_new_folder_are_told_by_what_they_write(tmp_path: Pat
     run_hand_over(handover)
     for name in handover.storage().names("manifests"):
         handover.storage().remove(f"manifests/{name}")
-    with pytest.raises(ComponentError, match="is there already, and it was to be written now"):
+    with pytest.raises(ComponentError, match="exists already, and this attempt wanted to create it"):
         run_hand_over(handover)
 
 
@@ -238,7 +238,7 @@ def test_a_folder_that_has_lost_batches_ends_the_run(tmp_path: Path, handover: S
         name = ManifestName.parse(text)
         if name is not None and name.txid > 5:
             storage.remove(f"manifests/{text}")
-    with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: those between are missing"):
+    with pytest.raises(ComponentError, match=r"has batches up to 5, and this is batch 9 .*: the batches between are missing"):
         run_hand_over(handover, MemoryTransactionalSpout(rows_of(range(34)), FIELDS, 4), state=state)
 
 
@@ -249,7 +249,7 @@ def test_a_hand_over_that_is_added_later_begins_there_and_says_so(tmp_path: Path
     run_hand_over(later, MemoryTransactionalSpout(rows_of(range(38)), FIELDS, 4), state=state)
     assert numbers(later) == list(range(30, 38))
     assert opened(later).deleted() == 8
-    assert any("is new, at batch 9" in record.getMessage() for record in caplog.records)
+    assert any("is new and begins at batch 9" in record.getMessage() for record in caplog.records)
 
 
 @pytest.mark.parametrize(
@@ -269,7 +269,7 @@ def test_a_hand_over_that_takes_nothing_in_is_refused(tmp_path: Path) -> None:
         builder.build()
 
 
-# What does not fit
+# Rows that do not fit
 
 
 @pytest.mark.parametrize(
@@ -319,7 +319,7 @@ def test_nested_values_that_may_not_be_null_are_seen(tmp_path: Path) -> None:
     assert read_back(handover) == [[{"who": {"name": "a"}, "tags": ["x", None]}, {"who": None, "tags": None}]]
 
 
-# What build() refuses
+# Topologies that build() refuses
 
 
 @pytest.mark.parametrize(
@@ -334,11 +334,11 @@ def test_a_topology_that_cannot_be_handed_over_is_refused(tmp_path: Path, spout:
         handing(handover_at("local", tmp_path / "spool"), spout)
 
 
-def test_a_decider_has_one_task(tmp_path: Path) -> None:
+def test_a_manifest_committer_has_one_task(tmp_path: Path) -> None:
     handover = handover_at("local", tmp_path / "spool")
     builder = TransactionalTopologyBuilder("t", "rows", MemoryTransactionalSpout(rows_of(ALL), FIELDS, 4))
     builder.set_bolt("spark", handover.stager, 2).shuffle_grouping("rows")
-    builder.set_committer("decides", handover.committer, 2).shuffle_grouping("spark")
+    builder.set_committer("commits", handover.committer, 2).shuffle_grouping("spark")
     with pytest.raises(TopologyError, match="writes one value, so it has one task"):
         builder.build()
 
@@ -349,7 +349,7 @@ def test_a_decider_has_one_task(tmp_path: Path) -> None:
         ({"folder": ""}, "the folder of a hand-over is ''"),
         ({"schema": "txid long"}, "has a column 'txid'"),
         ({"consumers": "a"}, r"SparkHandover\(consumers\) is 'a'"),
-        ({"consumers": ("a/b",)}, "'a/b' is no name of a consumer"),
+        ({"consumers": ("a/b",)}, "'a/b' is not a valid name of a consumer"),
         ({"max_pending_batches": 0}, r"SparkHandover\(max_pending_batches\) is 0"),
         ({"keep_batches": -1}, r"SparkHandover\(keep_batches\) is -1"),
         ({"on_bad_row": "drop"}, r"SparkHandover\(on_bad_row\) is 'drop'"),

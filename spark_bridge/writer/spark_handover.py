@@ -1,4 +1,4 @@
-"""`SparkHandover`: each committed batch as Parquet files that Spark reads, exactly once (SP-2, SP-3, SP-6)."""
+"""`SparkHandover`: writes each committed batch as Parquet files that Spark reads, exactly once (SP-2, SP-3, SP-6)."""
 
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -11,11 +11,11 @@ import pyarrow as pa
 from engine.errors import UsageError
 from engine.topology import BoltDeclarer
 from engine.transactional import TransactionalTopologyBuilder
-from spark_bridge.committer.decider import Decider
-from spark_bridge.committer.share_writer import Style
-from spark_bridge.committer.stager import Stager
 from spark_bridge.handover import HandoverError, Storage, schema_of, storage_at
 from spark_bridge.handover.names import consumer_file
+from spark_bridge.writer.manifest_committer import ManifestCommitter
+from spark_bridge.writer.settings import HandoverSettings
+from spark_bridge.writer.stager import Stager
 
 OnBadRow = Literal["stop", "reject"]
 MANIFEST_SUFFIX: Final = "/manifest"
@@ -23,33 +23,34 @@ MANIFEST_SUFFIX: Final = "/manifest"
 
 @dataclass(frozen=True, eq=False)
 class SparkHandover:
-    """Two components, a stager and a decider; `declare` declares both.
+    """Hand-over of committed batches to Spark. `declare` adds its two components, a stager and a manifest committer, to a topology.
 
     >>> handover = SparkHandover("/tmp/spool", "host string not null, status int", consumers=("per-minute",))
     >>> # handover.declare(builder, "spark", parallelism=2).shuffle_grouping("clean")
 
-    A column takes the field of its name; fields without a column are left out. A timestamp takes a datetime, which is of UTC where it has
-    no zone, or an int of microseconds. One component of one topology writes to a folder, and its spout is a transactional one.
+    Each column takes the field of its name; fields without a column are left out. A timestamp takes a datetime, in UTC unless it has a
+    zone, or an int of microseconds. One component of one topology writes to a folder, and its spout must be transactional.
     """
 
     folder: str | os.PathLike[str]
-    """A path, or a URL as fsspec knows it; with `filesystem` a path as that knows it."""
+    """A path, or a URL of fsspec. With `filesystem`, a path of that file system."""
     schema: pa.Schema | str
-    """By pyarrow, or in Spark's DDL. Not `txid` and `batch_time`, which Spark's side adds."""
+    """Schema of the rows, by pyarrow or in Spark's DDL. Spark's side adds the columns `txid` and `batch_time`."""
     consumers: Collection[str] = ()
-    """Names of the queries that must see every batch. Without any nothing is deleted, and nothing is held back."""
+    """Names of the queries that must see every batch. Without consumers nothing is deleted and there is no back-pressure."""
     max_pending_batches: int = 16
-    """How many batches there may be that a consumer has not begun to read."""
+    """Number of batches that a consumer may be behind before no new batch begins."""
     keep_batches: int = 0
-    """How many of the newest batches stay though every consumer has committed them."""
+    """Number of newest batches to keep after every consumer has committed them. The newest one is always kept."""
     on_bad_row: OnBadRow = "stop"
-    """What a row does that does not fit the schema: it ends the run, or goes to the folder `rejects`, under the same manifest."""
+    """Treatment of a row that does not fit the schema. "stop" ends the run, "reject" writes the row to the folder `rejects`, under the
+    same manifest."""
     compression: str = "zstd"
-    """Of Parquet, as pyarrow names it."""
+    """Compression of Parquet, by pyarrow's name."""
     filesystem: object = None
-    """Of pyarrow or fsspec, instead of a URL."""
+    """A file system of pyarrow or fsspec, instead of a URL."""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """For the file system that fsspec makes of a URL."""
+    """Arguments of the file system that fsspec makes from a URL."""
 
     def __post_init__(self) -> None:
         for text, hint in self._faults():
@@ -60,7 +61,7 @@ class SparkHandover:
                 consumer_file(name)
             self.storage()
         except HandoverError as error:
-            raise UsageError(f"SparkHandover: {error.message}", hint=error.hint) from None  # it says all that the other one does
+            raise UsageError(f"SparkHandover: {error.message}", hint=error.hint) from None
 
     def _faults(self) -> Iterator[tuple[str, str]]:
         consumers: object = self.consumers
@@ -78,35 +79,43 @@ class SparkHandover:
 
     @cached_property
     def arrow_schema(self) -> pa.Schema:
-        """The schema that is written."""
+        """Schema of the files."""
         return schema_of(self.schema)
 
-    @property
-    def style(self) -> Style:
-        """How rows are written."""
-        return Style(self.arrow_schema, self.compression, self.on_bad_row == "reject")
+    @cached_property
+    def _settings(self) -> HandoverSettings:
+        """Settings for the components. Cached, because resources of a task are found by its identity."""
+        return HandoverSettings(
+            open_storage=self.storage,
+            schema=self.arrow_schema,
+            compression=self.compression,
+            keeps_rejects=self.on_bad_row == "reject",
+            consumers=tuple(self.consumers),
+            max_pending_batches=self.max_pending_batches,
+            keep_batches=self.keep_batches,
+        )
 
     def storage(self) -> Storage:
-        """Return where the folder is."""
+        """Return the storage of the folder."""
         return storage_at(self.folder, self.options, self.filesystem)
 
     def stager(self) -> Stager:
         """Return a new stager: a factory for `set_bolt`, with any parallelism."""
-        return Stager(self)
+        return Stager(self._settings)
 
-    def committer(self) -> Decider:
-        """Return a new decider: a factory for `set_committer`, with one task behind a global grouping on the stager."""
-        return Decider(self)
+    def committer(self) -> ManifestCommitter:
+        """Return a new manifest committer: a factory for `set_committer`, with one task and a global grouping on the stager."""
+        return ManifestCommitter(self._settings)
 
     def declare(self, builder: TransactionalTopologyBuilder, component_id: str, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
-        """Declare both components, `component_id` and `component_id/manifest`; return the declarer of the first, to subscribe it by."""
+        """Declare both components, `component_id` and `component_id/manifest`; return the declarer of the first for its groupings."""
         declarer = builder.set_bolt(component_id, self.stager, parallelism, **settings)
         builder.set_committer(f"{component_id}{MANIFEST_SUFFIX}", self.committer).global_grouping(component_id)
         return declarer
 
 
 def _is_codec(name: str) -> bool:
-    """Tell whether Parquet can be written with it here."""
+    """Tell whether this build of pyarrow can write Parquet with a compression."""
     try:
         return bool(pa.Codec.is_available(name))
     except ValueError:

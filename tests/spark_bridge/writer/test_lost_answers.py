@@ -1,4 +1,4 @@
-"""Answers of a storage that are lost: clients of object stores, and NFS, send the request again by themselves (SP-2)."""
+"""Lost answers of a storage: clients of object stores, and NFS, repeat the request by themselves (SP-2)."""
 
 import os
 from pathlib import Path
@@ -7,9 +7,9 @@ from typing import Any, cast
 import pyarrow as pa
 import pytest
 
-from spark_bridge.committer.manifest_writer import ManifestWriter
 from spark_bridge.handover import Contract, Manifest
 from spark_bridge.handover.names import FOLDERS
+from spark_bridge.writer.manifest_writer import ManifestWriter
 from tests.spark_bridge.handover.places import storage_of
 
 pytestmark = pytest.mark.guarantee("SP-2")
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("SP-2")
 
 @pytest.mark.parametrize("kind", ["local", "memory"])
 def test_a_file_that_was_sent_twice_is_ones_own(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The second try is told that the name is taken: by the first."""
+    """The repeated request fails because the first one created the name."""
     storage = storage_of(kind, tmp_path)
     for folder in FOLDERS:
         storage.make_folder(folder)
@@ -34,6 +34,6 @@ def test_a_file_that_was_sent_twice_is_ones_own(kind: str, tmp_path: Path, monke
         file.write(b"rows")
     assert storage.read("staged") == b"rows"
     writer = ManifestWriter(storage, Contract("t", "spark", pa.schema([("n", pa.int64())]), "exclusive"))
-    assert writer.write(Manifest(1, 2**32 + 1, 5, (), ()))
-    assert writer.write(Manifest(2, 2**32 + 2, 6, (), ()))
+    assert writer.write_manifest(Manifest(1, 2**32 + 1, 5, (), ()))
+    assert writer.write_manifest(Manifest(2, 2**32 + 2, 6, (), ()))
     assert writer.handover.newest() == 2

@@ -1,4 +1,4 @@
-"""Which step follows from what is in the folder: of one history it is always the same batch once (SP-2, TX-8)."""
+"""`next_step` decides from the folder: within one history each batch is written once (SP-2, TX-8)."""
 
 import pytest
 from hypothesis import given
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from engine import FatalError
 from engine.transactional import TransactionAttempt
-from spark_bridge.committer.deciding import Step, next_step
+from spark_bridge.writer.manifest_writer import ManifestStep, next_step
 
 pytestmark = pytest.mark.guarantee("SP-2", "TX-8")
 
@@ -16,20 +16,20 @@ ATTEMPT = TransactionAttempt(7, EPOCH + 9)
 
 @pytest.mark.parametrize(
     ("newest", "written", "step"),
-    [(6, None, Step.WRITE), (7, EPOCH + 8, Step.SKIP), (7, 1, Step.SKIP), (0, None, Step.BEGIN)],
+    [(6, None, ManifestStep.WRITE), (7, EPOCH + 8, ManifestStep.SKIP), (7, 1, ManifestStep.SKIP), (0, None, ManifestStep.BEGIN)],
 )
-def test_a_batch_is_written_skipped_or_the_first(newest: int, written: int | None, step: Step) -> None:
+def test_a_batch_is_written_skipped_or_the_first(newest: int, written: int | None, step: ManifestStep) -> None:
     assert next_step("'/x'", ATTEMPT, newest, written) is step
-    assert next_step("'/x'", TransactionAttempt(1, EPOCH), 0, None) is Step.WRITE
+    assert next_step("'/x'", TransactionAttempt(1, EPOCH), 0, None) is ManifestStep.WRITE
 
 
 @pytest.mark.parametrize(
     ("newest", "written", "text"),
     [
-        (8, None, r"has batch 8, and now comes batch 7 \(attempt 1\.9\)"),
-        (7, EPOCH + 9, r"has batch 7 \(attempt 1\.9\), and now comes batch 7 \(attempt 1\.9\)"),
-        (7, EPOCH + 10, r"has batch 7 \(attempt 1\.10\), and now comes"),
-        (5, None, r"has batches up to 5, and this is batch 7 \(attempt 1\.9\): those between are missing"),
+        (8, None, r"has batch 8 already, and the coordinator continues with batch 7 \(attempt 1\.9\)"),
+        (7, EPOCH + 9, r"has batch 7 \(attempt 1\.9\) already, and the coordinator continues with batch 7 \(attempt 1\.9\)"),
+        (7, EPOCH + 10, r"has batch 7 \(attempt 1\.10\) already, and the coordinator continues with"),
+        (5, None, r"has batches up to 5, and this is batch 7 \(attempt 1\.9\): the batches between are missing"),
     ],
 )
 def test_what_is_of_another_history_is_refused(newest: int, written: int | None, text: str) -> None:
@@ -39,7 +39,7 @@ def test_what_is_of_another_history_is_refused(newest: int, written: int | None,
 
 @given(st.lists(st.sampled_from(["commits", "is lost", "restarts"]), max_size=40))
 def test_whatever_is_heard_of_commits_each_batch_is_written_once(events: list[str]) -> None:
-    """The coordinator hears of a commit or not; the next attempt comes with the next id."""
+    """The coordinator learns of a commit or not; the next attempt has the next id."""
     folder: dict[int, int] = {}
     txid, attempt_id, epoch = 1, EPOCH, 1
     for event in events:
@@ -48,8 +48,8 @@ def test_whatever_is_heard_of_commits_each_batch_is_written_once(events: list[st
             attempt_id = epoch * EPOCH
         attempt_id += 1
         step = next_step("'/x'", TransactionAttempt(txid, attempt_id), max(folder, default=0), folder.get(txid))
-        assert (step is Step.SKIP) == (txid in folder)
-        if step is Step.WRITE:
+        assert (step is ManifestStep.SKIP) == (txid in folder)
+        if step is ManifestStep.WRITE:
             folder[txid] = attempt_id
         if event == "commits":
             txid += 1

@@ -9,10 +9,10 @@ import pytest
 from engine import ComponentError
 from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
-from spark_bridge.committer import open_folder
 from spark_bridge.handover.storage.local import LocalStorage
-from tests.spark_bridge.committer.playing import handover_at, numbers, opened, run_hand_over
+from spark_bridge.writer import open_folder
 from tests.spark_bridge.handover.places import KINDS
+from tests.spark_bridge.writer.playing import handover_at, numbers, opened, run_hand_over
 
 pytestmark = pytest.mark.guarantee("SP-6")
 
@@ -98,7 +98,7 @@ def test_a_storage_that_is_not_there_at_the_start_is_waited_for(tmp_path: Path, 
     def reads(storage: Any) -> Any:
         if left[0]:
             left[0] -= 1
-            with storage.telling("read", "contract.json"):
+            with storage.translate_errors("read", "contract.json"):
                 raise OSError(5, "Input/output error")
         return real(storage)
 

@@ -1,0 +1,114 @@
+"""`ManifestCommitter`: the one task that makes the files of a batch visible by a manifest, in the commit phase (SP-2)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+from engine.errors import EngineError
+from engine.names import POOL_NAME
+from engine.topology import TaskContext, Tuple
+from engine.transactional import Committer, TransactionAttempt
+from spark_bridge.handover import Manifest, StagedFile
+from spark_bridge.writer.manifest_writer import ManifestWriter
+from spark_bridge.writer.open_folder import FolderResource, OpenFolder, call_in_thread
+from spark_bridge.writer.retention import Retention, remove_drafts
+from spark_bridge.writer.settings import HandoverSettings
+from spark_bridge.writer.stager import REPORT
+
+LOGGER: Final = logging.getLogger("spark_bridge.writer")
+RETENTION_PERIOD_SECS: Final = 1.0
+"""Shortest time between two runs of retention, which reads all consumers. It runs after a commit only."""
+
+
+class ManifestCommitter(Committer):
+    """Committer of one attempt: collects the reports of the stager tasks and writes the manifest. It emits nothing."""
+
+    needs_transactional_spout: ClassVar[bool] = True
+    keyed_by: ClassVar[Sequence[str] | None] = None
+    """Makes `build()` refuse a second task: two tasks would write two manifests."""
+    reads: ClassVar[tuple[str, ...]] = REPORT.names
+
+    def __init__(self, settings: HandoverSettings) -> None:
+        self._settings = settings
+        self._reports: list[Tuple] = []
+
+    def execute(self, tup: Tuple) -> None:
+        self._reports.append(tup)
+
+    async def finish_batch(self) -> None:
+        [stager] = {tup.source_component for tup in self._reports}
+        folder = await self.resources.opened(CommitterResource(self._settings, stager))
+        await folder.commit_manifest(self._manifest())
+
+    def _manifest(self) -> Manifest:
+        files: list[StagedFile] = []
+        rejects: list[StagedFile] = []
+        for tup in sorted(self._reports, key=lambda tup: tup["task"]):
+            files += tup["files"]
+            rejects += tup["rejects"]
+        return Manifest(*self.attempt, round(self.context.clock.wall() * 1000), tuple(files), tuple(rejects))
+
+
+@dataclass(frozen=True)
+class CommitterResource:
+    """Key and factory of the committer task's `CommitterFolder`."""
+
+    settings: HandoverSettings
+    stager: str
+    """Id of the stager, which the contract names as the writer."""
+
+    async def open(self, context: TaskContext) -> "CommitterFolder":
+        """Open the folder, and remove drafts that an earlier process left."""
+        folder = await FolderResource(self.settings, self.stager).open(context)
+        await folder.run_in_thread(lambda: remove_drafts(folder.storage))
+        return CommitterFolder(folder, self.settings, context)
+
+
+class CommitterFolder:
+    """Folder of the committer task: writes manifests, and runs retention in a second thread."""
+
+    def __init__(self, folder: OpenFolder, settings: HandoverSettings, context: TaskContext) -> None:
+        self._folder, self._context = folder, context
+        self._writer = ManifestWriter(folder.storage, folder.contract)
+        self._retention = Retention(self._writer.handover, settings.consumers, settings.keep_batches)
+        self._retention_pool = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} {context.component_id}")
+        """A thread of its own, so that no commit waits for a deletion."""
+        self._deleting: asyncio.Task[None] | None = None
+        self._unapplied: TransactionAttempt | None = None
+        """Newest commit since the last run of retention."""
+        self._next_run_at = 0.0
+        self._last_warning = ""
+        self._skipped = context.counter("handover_batches_skipped")
+
+    async def commit_manifest(self, manifest: Manifest) -> None:
+        """Write the manifest unless its txid has one, then run retention in the background."""
+        written = await self._folder.run_in_thread(lambda: self._writer.write_manifest(manifest))
+        if not written:
+            self._skipped.add()
+        self._unapplied = TransactionAttempt(manifest.txid, manifest.attempt_id)
+        self._retention.note_commit(self._unapplied)
+        now = self._context.clock.now()
+        if now >= self._next_run_at and (self._deleting is None or self._deleting.done()):
+            self._next_run_at = now + RETENTION_PERIOD_SECS
+            self._deleting = self._context.create_task(self._apply_retention(self._unapplied))
+
+    async def _apply_retention(self, attempt: TransactionAttempt) -> None:
+        """Delete. A failure fails no batch: it is logged once, and the next run tries again."""
+        self._unapplied = None
+        try:
+            await call_in_thread(self._retention_pool, lambda: self._retention.apply_after(attempt))
+            self._last_warning = ""
+        except EngineError as error:
+            if error.message != self._last_warning:
+                LOGGER.warning("%s. Old batches are not deleted for now.", error.message)
+            self._last_warning = error.message
+
+    async def close(self) -> None:
+        """Run retention for the last commits, and end the threads."""
+        if self._unapplied is not None:
+            await self._apply_retention(self._unapplied)
+        self._retention_pool.shutdown(wait=False, cancel_futures=True)
+        await self._folder.close()

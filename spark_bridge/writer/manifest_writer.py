@@ -1,0 +1,97 @@
+"""Writes one manifest per txid: decides from the folder whether an attempt's manifest is due (SP-2, TX-8). Runs in a thread."""
+
+import logging
+from enum import Enum
+from typing import Final
+
+from engine.errors import FatalError
+from engine.transactional import TransactionAttempt
+from spark_bridge.handover import Contract, Handover, HandoverError, Manifest, Storage
+from spark_bridge.handover.handover import mark_deleted
+
+LOGGER: Final = logging.getLogger("spark_bridge.writer")
+MAX_ROUNDS: Final = 5
+"""Tries of one commit, if another process creates a manifest at the same time."""
+
+
+class ManifestStep(Enum):
+    """Decision about the manifest of an attempt in its commit phase."""
+
+    WRITE = "write"
+    SKIP = "skip"
+    """A lower attempt wrote the manifest of this txid, and the coordinator did not learn of that commit."""
+    BEGIN = "begin"
+    """The folder is new, and earlier batches were committed without it: mark those as deleted, then write."""
+
+
+def next_step(where: str, attempt: TransactionAttempt, newest: int, written: int | None) -> ManifestStep:
+    """Decide. `newest`: newest txid of the folder, deleted ones included; `written`: attempt id in the manifest of this txid, if any.
+
+    Raises FatalError if the folder and the coordinator's state do not belong to one history.
+    """
+    txid, attempt_id = attempt
+    if newest > txid or (written is not None and written >= attempt_id):
+        there = TransactionAttempt(newest, written) if newest == txid and written is not None else newest
+        raise state_is_older(where, f"batch {there}", f"batch {attempt}")
+    if newest == txid:
+        return ManifestStep.SKIP
+    if newest == 0 and txid > 1:
+        return ManifestStep.BEGIN
+    if newest < txid - 1:
+        raise FatalError(
+            f"the hand-over {where} has batches up to {newest}, and this is batch {attempt}: the batches between are missing",
+            hint="Was it restored from an older copy, or were manifests removed? Restore the newest copy, or begin with an empty folder.",
+        )
+    return ManifestStep.WRITE
+
+
+def state_is_older(where: str, there: str, now: str) -> FatalError:
+    """Return the error for a folder that is ahead of the coordinator's state."""
+    return FatalError(
+        f"the hand-over {where} has {there} already, and the coordinator continues with {now}",
+        hint="If another process has taken the topology over, nothing is wrong. Else the topology's state is older than the folder, or "
+        "belongs to another run: restore it (state_provider), or begin with an empty folder.",
+    )
+
+
+class ManifestWriter:
+    """Only writer of a folder's manifests; it notices if another process writes there."""
+
+    def __init__(self, storage: Storage, contract: Contract) -> None:
+        self._storage = storage
+        self._by_attempt = contract.by_attempt
+        self.handover: Final = Handover(storage, contract)
+        self._newest: int | None = None
+        """Txid that this object wrote last; None: read the folder."""
+
+    def write_manifest(self, manifest: Manifest) -> bool:
+        """Create the manifest of a txid; return False if an earlier attempt has one. Raises FatalError as `next_step` does."""
+        attempt = TransactionAttempt(manifest.txid, manifest.attempt_id)
+        content, name = manifest.encoded(), str(manifest.name(by_attempt=self._by_attempt))
+        for _ in range(MAX_ROUNDS):
+            step = self._next_step(attempt)
+            if step is ManifestStep.BEGIN:
+                LOGGER.warning(
+                    "the hand-over %r is new and begins at batch %s: it has no earlier batches of this topology", self._storage.url, attempt
+                )
+                mark_deleted(self._storage, attempt.txid - 1)
+            if step is ManifestStep.SKIP or self._create(name, content):
+                self._newest = attempt.txid
+                return step is not ManifestStep.SKIP
+            self._newest = None
+        text = f"{self._storage.url}: {name!r} could not be created because it exists, and could not be read because it does not"
+        raise HandoverError(text, hint="Does the storage keep its files? Make sure that one engine alone writes here.")
+
+    def _create(self, name: str, content: bytes) -> bool:
+        """Create a manifest. An existing one with the same attempt and time is ours: a client that lost the answer sends it again."""
+        return self._storage.create(name, content) or self._storage.read(name) == content
+
+    def _next_step(self, attempt: TransactionAttempt) -> ManifestStep:
+        # After our own manifest of the txid before, the folder is not read again: `create` would fail if another process wrote there.
+        newest = self._newest
+        if newest is None or newest != attempt.txid - 1 or self._by_attempt:
+            newest = self.handover.newest(newest or 0)
+        if newest > attempt.txid:
+            self.handover.check_unbroken(attempt.txid - 1, newest)
+        written = self.handover.manifest(attempt.txid).attempt_id if newest == attempt.txid else None
+        return next_step(repr(self._storage.url), attempt, newest, written)
