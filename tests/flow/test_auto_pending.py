@@ -12,7 +12,7 @@ from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.executor.stage import Sink
-from tests.flow.play import Numbers
+from tests.flow.flow_topologies import Numbers
 
 pytestmark = pytest.mark.guarantee("FC-8")
 

@@ -22,7 +22,7 @@ from engine import (
     UsageError,
 )
 from engine.testing import run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 class Yields(FlowProducer):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import FailTuple, FlowSettings
-from tests.flow.play import Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 class Paced(Numbers):

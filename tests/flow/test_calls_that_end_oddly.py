@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, FlowControlBolt
-from tests.flow.play import Numbers, run_flow
+from tests.flow.flow_topologies import Numbers, run_flow
 
 pytestmark = pytest.mark.guarantee("ACK-12", "FC-9")
 

@@ -24,7 +24,7 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.testing import Capture, KillTask, run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-1")

@@ -25,8 +25,8 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.flow.controller import FlowController
-from engine.flow.source import source_of
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow, topology
+from engine.flow.record_reader import record_reader
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow, topology
 
 POISON = 7
 
@@ -241,19 +241,19 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
 def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
     controller = FlowController(FlowSettings(pack_bytes=1000), [1])
     for now in (0.0, 1.0):
-        controller.offer("before", "x", now)
-        sending = controller.next_send(now)
-        assert sending is not None
+        controller.offer_record("before", "x", now)
+        delivery = controller.next_delivery(now)
+        assert delivery is not None
         if now == 0.0:
-            controller.acked(sending, 0.0001)
-    assert not controller.offer("a", "x" * 600, 1.0)
-    assert controller.next_send(1.0) is None, "the task has work, and the pack may grow"
-    assert controller.wanted(1.0) > 0
-    assert controller.offer("b", "x" * 600, 1.0), "no more is wanted"
-    assert controller.wanted(1.0) == 0
-    sending = controller.next_send(1.0)
-    assert sending is not None
-    assert [entry[0] for entry in sending.pack.entries] == ["a"], "two would be too many"
+            controller.note_tree_ack(delivery, 0.0001)
+    assert not controller.offer_record("a", "x" * 600, 1.0)
+    assert controller.next_delivery(1.0) is None, "the task has work, and the pack may grow"
+    assert controller.records_wanted(1.0) > 0
+    assert controller.offer_record("b", "x" * 600, 1.0), "no more is wanted"
+    assert controller.records_wanted(1.0) == 0
+    delivery = controller.next_delivery(1.0)
+    assert delivery is not None
+    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two would be too many"
 
 
 @pytest.mark.guarantee("FC-7")
@@ -306,19 +306,19 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
 
     now, offered = [0.0], []
     context: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now[0]))
-    source = source_of(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
-    assert source.pull(3) is False, "all that was asked for"
-    assert source.pull(100) is True
+    reader = record_reader(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
+    assert reader.pull_records(3) is False, "all that was asked for"
+    assert reader.pull_records(100) is True
     assert offered == list(range(1, 12)), "3, and 8: it looks at the clock at 1, 2, 4, and 8"
     for _ in range(12):
-        source.pull(100)
+        reader.pull_records(100)
     assert offered == list(range(1, 101))
-    assert source.has_ended
+    assert reader.has_ended
 
 
 @pytest.mark.guarantee("FC-1")
 def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.flow.source.PULL_SECS", -1.0)  # each pull is over with its first record
+    monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull is over with its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from engine import ComponentError, Config, FailTuple, Failure, FatalError, FlowControlBolt, FlowSettings
-from tests.flow.play import Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 class Refuses(Work):

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MOST, SpoutWindow
+from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MAX_WINDOW, SpoutWindow
 from tests.flow.pipelines import Cpu, Pool, best_of
 
 pytestmark = pytest.mark.guarantee("FC-8")
@@ -201,7 +201,7 @@ def test_the_window_stays_within_its_bounds_whatever_comes(bursts: list[tuple[in
         now, acked[task], failed[task] = now + secs, acked[task] + acks, failed[task] + fails
         size = window.after_burst(task, now, acked[task], failed[task], open_trees, limited)
         assert size == window.max_pending
-        assert 1 <= size <= MOST
+        assert 1 <= size <= MAX_WINDOW
         assert window.state in ("NORMAL", "SLOW", "BUSY")
 
 
@@ -210,7 +210,7 @@ def test_it_never_grows_beyond_its_greatest() -> None:
     for step in range(4000):
         acked += window.max_pending
         window.after_burst(0, step * 0.02, acked, 0, window.max_pending, limited=True)
-    assert window.max_pending in (MOST, MOST // 2)
+    assert window.max_pending in (MAX_WINDOW, MAX_WINDOW // 2)
 
 
 @pytest.mark.guarantee("FC-8")

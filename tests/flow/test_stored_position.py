@@ -14,7 +14,7 @@ from engine.errors import StateFenced, StateUnavailable
 from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
 from engine.state import Ledger, provider_of
 from engine.state.memory import MemoryProvider
-from tests.flow.play import Numbers, Work, run_flow
+from tests.flow.flow_topologies import Numbers, Work, run_flow
 from tests.flow.test_bad_input import Nothing
 
 
@@ -126,7 +126,7 @@ def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
     finished = run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
     assert (finished.state, finished.snapshot.flow[0].position) == ("complete", "5000")
     assert "the store is away" in seen
-    with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
+    with pytest.raises(ComponentError, match="cannot be written: the store is away"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
 
 
@@ -154,7 +154,7 @@ class Broken(MemoryProvider):
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["restart", "fail"]) -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Broken", on_error=on_error)
-    with pytest.raises(ComponentError, match="cannot be kept: OSError: the disk is full"):
+    with pytest.raises(ComponentError, match="cannot be written: OSError: the disk is full"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
 
 

@@ -24,7 +24,7 @@ LAW: dict[tuple[str, str], tuple[str, int, str]] = {
 
 
 @dataclass(eq=False)
-class ModelSending:
+class ModelDelivery:
     """A pack on its way; another one may be of the same records, at the same task, since the same instant."""
 
     numbers: range
@@ -62,7 +62,7 @@ class ModelTask:
     pack_secs: float = 0.0
     last_ack: float = 0.0
     head_began: float = 0.0
-    there: list[ModelSending] = field(default_factory=list)
+    there: list[ModelDelivery] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.window = max(self.settings.initial_window, self.width)
@@ -70,7 +70,7 @@ class ModelTask:
     @property
     def records(self) -> int:
         """Records that are at the task."""
-        return sum(len(sending.numbers) for sending in self.there)
+        return sum(len(delivery.numbers) for delivery in self.there)
 
     def has_room(self, now: float) -> bool:
         """Whether it may be sent a pack."""
@@ -88,19 +88,19 @@ class ModelTask:
         """The less, the sooner it is chosen."""
         return self.state == "BUSY", self.wait(now)
 
-    def send(self, sending: ModelSending) -> None:
+    def send(self, delivery: ModelDelivery) -> None:
         """A pack goes there."""
         if not self.there:
-            self.head_began = sending.at
-        self.there.append(sending)
-        sending.filled = len(self.there) >= self.window
+            self.head_began = delivery.at
+        self.there.append(delivery)
+        delivery.filled = len(self.there) >= self.window
 
-    def acked(self, sending: ModelSending, now: float) -> None:
+    def acked(self, delivery: ModelDelivery, now: float) -> None:
         """Its own ack came."""
-        service = max(0.0, now - max(sending.at, self.last_ack))
+        service = max(0.0, now - max(delivery.at, self.last_ack))
         self.last_ack = max(self.last_ack, now)
-        self.leaves(sending, now)
-        of_record = service / len(sending.numbers)
+        self.leaves(delivery, now)
+        of_record = service / len(delivery.numbers)
         if self.record_secs is None:
             self.record_secs, self.pack_secs = of_record, service
         else:
@@ -113,19 +113,19 @@ class ModelTask:
         threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
         if settings.threshold_ms is not None:
             threshold = settings.threshold_ms / 1000
-        self.follow("over" if now - sending.at > threshold else "within", sending.filled)
+        self.follow("over" if now - delivery.at > threshold else "within", delivery.filled)
 
-    def failed(self, sending: ModelSending, now: float) -> None:
+    def failed(self, delivery: ModelDelivery, now: float) -> None:
         """It failed there."""
-        self.leaves(sending, now)
+        self.leaves(delivery, now)
         self.failures += 1
         self.not_acked += 1
         self.paused_until = now + PAUSES[min(self.failures, 20)]
         self.follow("failed", False)
 
-    def failed_again(self, sending: ModelSending, now: float) -> None:
+    def failed_again(self, delivery: ModelDelivery, now: float) -> None:
         """What failed there had failed before."""
-        self.leaves(sending, now)
+        self.leaves(delivery, now)
         self.not_acked += 1
         if self.state == "BUSY":
             self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
@@ -143,7 +143,7 @@ class ModelTask:
         self.state, self.paused_until = "BUSY", now + 1.0
         self.acks += 1
 
-    def called_back(self, now: float) -> list[ModelSending]:
+    def called_back(self, now: float) -> list[ModelDelivery]:
         """All that is there goes elsewhere."""
         gone, self.there = self.there, []
         self.head_began = now
@@ -151,9 +151,9 @@ class ModelTask:
         self.window = max(1, self.window - len(gone))
         return gone
 
-    def leaves(self, sending: ModelSending, now: float) -> None:
+    def leaves(self, delivery: ModelDelivery, now: float) -> None:
         """It is no longer there."""
-        self.there.remove(sending)
+        self.there.remove(delivery)
         self.head_began = now
 
     def follow(self, came: str, filled: bool) -> None:

@@ -146,9 +146,9 @@ class NotingSpout(FlowControlSpout):
         super().next_tuple()
         assert self._controller is not None
         assert self._keeper is not None
-        if self._controller.sent > self.sent:
-            self.sent = self._controller.sent
-            self.journal.note("sent", self.context.task_index, self._keeper._before + self.sent)
+        if self._controller.sent_records > self.sent:
+            self.sent = self._controller.sent_records
+            self.journal.note("sent", self.context.task_index, self._keeper._done_before + self.sent)
 
 
 class Work(FlowControlBolt):

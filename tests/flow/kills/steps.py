@@ -28,7 +28,7 @@ def has_sent(spout: Any) -> bool:
 
 def moves(spout: Any, *arguments: Any) -> bool:
     """Acks by which there is more to be written."""
-    return bool(spout._keeper.is_due)
+    return bool(spout._keeper.is_behind)
 
 
 @dataclass(frozen=True)
@@ -56,16 +56,16 @@ STEPS: Final = {
         FlowStep("open: in the claim", f"{_LEDGER}.claim", in_flight, is_rare=True),
         FlowStep("open: claimed, not read", f"{_LEDGER}.read", before, is_rare=True),
         FlowStep("open: read, nothing pulled", f"{_LEDGER}.read", after, is_rare=True),
-        FlowStep("producer: a record pulled, not offered", f"{_CONTROLLER}.offer", before),
+        FlowStep("producer: a record pulled, not offered", f"{_CONTROLLER}.offer_record", before),
         FlowStep("spout: a pack sent", f"{_SPOUT}.next_tuple", after, has_sent),
         FlowStep("work: a pack begun", f"{_WORK}.process", before),
         FlowStep("work: in a pack", f"{_WORK}.passed", after),
-        FlowStep("spout: a pack settled, not taken in", f"{_SPOUT}._settled", before),
+        FlowStep("spout: a pack settled, not taken in", f"{_SPOUT}._on_task_ack", before),
         FlowStep("spout: a pack acked, not taken in", f"{_SPOUT}.ack", before),
         FlowStep("spout: a pack acked, its position not written", f"{_SPOUT}.ack", after, moves),
         FlowStep("spout: a pack failed, not taken in", f"{_SPOUT}.fail", before),
         FlowStep("spout: a pack failed, to be sent again", f"{_SPOUT}.fail", after),
-        FlowStep("spout: on the way to send a pack again", f"{_CONTROLLER}.send", after),
+        FlowStep("spout: on the way to send a pack again", f"{_CONTROLLER}.send_pack", after),
         FlowStep("spout: packs called back", f"{_CONTROLLER}._call_back", after, is_rare=True),
         FlowStep("position: before its write", f"{_LEDGER}.write", before, is_no_last, is_by_the_clock=True),
         FlowStep("position: in its write", f"{_LEDGER}.write", in_flight, is_no_last, is_by_the_clock=True),
