@@ -43,7 +43,7 @@ class FlowController(FlowFeed):
         stall_secs: float = math.inf,
         size_of: Callable[[Any], int] = record_bytes,
     ) -> None:
-        """concurrency: packs that a task processes at the same time. stall_secs: a task without an ack for this time is stalled."""
+        """concurrency: packs that a task processes at the same time. stall_secs: time without an ack after which it stalls."""
         self._settings = settings
         windows = [
             TaskWindow(
@@ -79,7 +79,8 @@ class FlowController(FlowFeed):
     def resend(self, now: float) -> PackDelivery | None:
         """Resend the first queued pack; None if no task has room.
 
-        It goes to another task than the one where it failed, unless only BUSY ones have room and that one is well.
+        It goes to another task than the one where it failed. It goes to the same task if no other has room, or if the others with
+        room are BUSY and this one is not.
         """
         _, _, pack, before = self.resend_queue[0]
         window, other = self.chooser.choose(now), self.chooser.choose(now, before)

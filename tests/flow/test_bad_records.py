@@ -1,4 +1,4 @@
-"""Bad records among good ones: the good ones flow on, and no task is held to be bad for what is the records' doing (FC-3, FC-4)."""
+"""Bad records among good ones: the good ones flow on, and no task is penalized for bad records (FC-3, FC-4)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -16,12 +16,12 @@ from tests.flow.test_task_window import ack, task_window
 
 
 def is_bad(record: int, percent: int) -> bool:
-    """So many of a hundred, spread."""
+    """Tell whether a record is one of the bad `percent`, which are spread evenly."""
     return record * 2654435761 % 2**32 < percent * 2**32 // 100
 
 
 class Some(Work):
-    """Raises for some of the records."""
+    """Raises for the bad records."""
 
     percent = 10
 
@@ -85,7 +85,7 @@ def test_a_bad_record_is_no_death_of_its_task() -> None:
 
 
 class InTwo(FlowControlBolt):
-    """Emits one of two kinds of process."""
+    """Emits one value; each test adds a kind of `process`."""
 
     output_fields = "number"
 
@@ -138,7 +138,7 @@ def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) 
 
 def _cancelled(self: Any, record: int) -> tuple[int, ...]:
     if record == 37:
-        raise asyncio.CancelledError  # of something that it waited for
+        raise asyncio.CancelledError  # another asyncio task was cancelled, and process() awaited it
     return (record,)
 
 
@@ -180,7 +180,7 @@ def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> Non
 
 
 def _flow(tasks: int, **settings: Any) -> FlowController:
-    """Idle tasks, each of which does a record in 0.1 ms."""
+    """Return a controller of idle tasks that take 0.1 ms per record."""
     flow = FlowController(FlowSettings(**settings), list(range(1, tasks + 1)))
     for task in range(tasks):
         flow.offer_record(f"warm {task}", task, 0.0)
@@ -201,7 +201,7 @@ def _sent(flow: FlowController, count: int, now: float) -> PackDelivery:
 
 
 def _fails_at(flow: FlowController, delivery: PackDelivery, place: int | None, now: float, reason: FailureReason = FAILED) -> list[Any]:
-    """One of its records fails, and the bolt says which."""
+    """Fail a delivery at its record `place`; None: the bolt does not say which one failed."""
     if place is not None:
         delivery.payload = Records(range(len(delivery.pack.entries)))
         delivery.payload.failed_index = place

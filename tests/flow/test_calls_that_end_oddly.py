@@ -1,4 +1,4 @@
-"""Calls of `process` that exit, or cancel their own asyncio task: as in any other bolt, though each has a task of its own (ACK-12)."""
+"""Calls of `process` that exit or cancel their own asyncio task count as in any other bolt (ACK-12)."""
 
 import asyncio
 from collections.abc import AsyncIterator

@@ -1,4 +1,4 @@
-"""The controller by itself: when it looks again though nothing came back (FC-3, FC-4)."""
+"""The controller alone: the times at which it wakes without an ack or a failure (FC-3, FC-4)."""
 
 import pytest
 
@@ -10,7 +10,7 @@ TASK = 1
 
 
 def controller(*, stall_secs: float = float("inf")) -> FlowController:
-    """One task that does a record in a millisecond, and has nothing to do."""
+    """Return a controller of one idle task that takes a millisecond per record."""
     flow = FlowController(FlowSettings(), [TASK], stall_secs=stall_secs)
     flow.offer_record("p1", "first", 0.0)
     first = flow.next_delivery(0.0)

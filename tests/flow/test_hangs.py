@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def hanging(done: list[tuple[int, int]], hung: list[tuple[int, int]], *, hangs: Any, every: Any) -> type[FlowControlBolt]:
-    """Return a bolt each task of which hangs once, by `hangs()`, at its first record that is in `every`."""
+    """Return a bolt whose tasks hang once each, by `hangs()`, at their first record in `every`."""
 
     class Hangs(Work):
         def __init__(self) -> None:

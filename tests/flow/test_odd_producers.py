@@ -1,4 +1,4 @@
-"""Producers that do what nobody expects: nothing is lost by it, and no position passes what is not done (FC-1, FC-6)."""
+"""Unusual producers: no record is lost, and no position passes an unfinished record (FC-1, FC-6)."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ POISON = 7
 
 
 class Poisoned(Work):
-    """Never does one of the records."""
+    """Never ends one of the records."""
 
     async def process(self, record: int) -> None:
         if record == POISON:
@@ -41,7 +41,7 @@ class Poisoned(Work):
 
 
 class OneList(FlowProducer):
-    """Its position is one list, which it goes on changing, and so is the one that it is to begin behind."""
+    """Uses one list as the position and changes it; it also changes the list that it gets as `after`."""
 
     def records(self, after: Any) -> Any:
         return self.changing(after)
@@ -75,7 +75,7 @@ def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded
 
 
 class SaysExhausted(FlowProducer):
-    """Ends as a spout does."""
+    """Ends by SpoutExhausted, like other spouts."""
 
     def records(self, after: Any) -> Any:
         yield from ((number, number) for number in range((after or 0) + 1, 501))
@@ -102,7 +102,7 @@ def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_be
 
 
 class Unmeasured(Numbers):
-    """Cannot say how large one of its records is."""
+    """Raises in `size_of` for one record."""
 
     def size_of(self, record: Any) -> int:
         if record == 300:
@@ -129,7 +129,7 @@ def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Nu
 
 
 class Large(FlowProducer):
-    """Counts how far it was read; each record is a megabyte."""
+    """Counts the records that were read. Each is a megabyte."""
 
     def __init__(self, read: list[int]) -> None:
         self.read = read
@@ -203,7 +203,7 @@ def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> No
 
 
 class Closed(Numbers):
-    """Has something open while it is read."""
+    """Holds a resource while it is read."""
 
     def records(self, after: Any) -> Any:
         try:
@@ -213,7 +213,7 @@ class Closed(Numbers):
 
 
 class ClosedAsync(Numbers):
-    """The same in an async generator, which waits while it is closed, and is ahead of the bolt by all that is buffered."""
+    """The same in an async generator, which awaits in its clean-up, and reads ahead."""
 
     async def records(self, after: Any) -> Any:
         try:
@@ -318,7 +318,7 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
 
 @pytest.mark.guarantee("FC-1")
 def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull is over with its first record
+    monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull ends after its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)

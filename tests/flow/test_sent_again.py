@@ -1,4 +1,4 @@
-"""What is sent again, and what counts as a try of a record (FC-3, FC-6)."""
+"""Resends, and the failures that count as a try of a record (FC-3, FC-6)."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 @pytest.mark.guarantee("FC-3", "FC-6")
 def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is_tried_again() -> None:
-    """Its first tuple waits for ever at the task that hangs; nobody may wait for that one."""
+    """The first tuple waits for ever at the task that hangs, and the controller must not wait for it."""
 
     class Hangs(Work):
         async def process(self, record: int) -> None:
@@ -36,7 +36,7 @@ def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is
 
 
 def _sent(controller: FlowController, count: int, now: float) -> Any:
-    """A pack of so many records on its way."""
+    """Send a pack of `count` records, and return its delivery."""
     for number in range(controller.sent_records + 1, controller.sent_records + 1 + count):
         controller.offer_record(f"p{number}", number, now)
     delivery = controller.next_delivery(now)
@@ -118,18 +118,18 @@ def test_the_death_of_an_acker_makes_no_task_busy() -> None:
 
 
 def _failed(controller: FlowController, delivery: Any, reason: FailureReason, now: float, task_id: int | None = None) -> None:
-    """It fails at its own task, or at that one."""
+    """Fail a delivery at its own task, or at `task_id`."""
     controller.note_tree_failure(delivery, Failure(reason, "work", delivery.window.task_id if task_id is None else task_id), now)
 
 
 @pytest.mark.guarantee("FC-3")
 def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
-    """Even where that one is well, and the failure came from downstream."""
+    """A resend goes elsewhere even if its task is well, and the failure came from downstream."""
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2])
     tasks = []
     for now in range(20):
         delivery = _sent(controller, 1, now)
-        controller.note_task_ack(delivery, now + 0.001 * delivery.window.task_id)  # the first is the faster one, and would be chosen
+        controller.note_task_ack(delivery, now + 0.001 * delivery.window.task_id)  # the first task is faster, and would be chosen
         _failed(controller, delivery, FAILED, now + 0.1, task_id=99)
         again = controller.next_delivery(now + 0.2)
         assert again is not None
@@ -171,7 +171,7 @@ def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_g
 
 @pytest.mark.guarantee("FC-3")
 def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
-    """A look shortly before the stall is long enough makes the next one due after it; the alarm is for that one."""
+    """A check shortly before the limit makes the next check due after it. The alarm is set for that check."""
     controller = FlowController(FlowSettings(), [1], stall_secs=8)
     _sent(controller, 1, 0.0)
     controller.records_wanted(7.9)
@@ -189,7 +189,7 @@ def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrency: int) -> None:
-    """Its tuple times out, and that is a try: the look for tasks that stand still must not come before it."""
+    """The timeout of its tuple counts as a try, so the check for stalls must not come before it."""
 
     class Hangs(Work):
         call_timeout_secs = math.inf

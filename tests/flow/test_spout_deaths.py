@@ -1,4 +1,4 @@
-"""Producers that raise where the engine has decided already, and spouts that die for ever (FC-6, ACK-12)."""
+"""Producers whose give_up() raises, and spouts that die for ever (FC-6, ACK-12)."""
 
 import asyncio
 import itertools

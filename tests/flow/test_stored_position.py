@@ -1,4 +1,4 @@
-"""What a ledger may hold, and stores that are away or another's (FC-6)."""
+"""Stored positions, and stores that are away or taken over (FC-6)."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -72,7 +72,7 @@ def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> N
 
 
 class Overtaken(MemoryProvider):
-    """After two writes another process has claimed the ledger."""
+    """A ledger that another process claims after two writes."""
 
     def ledger(self, name: str) -> Ledger:
         ledger = super().ledger(name)
@@ -95,7 +95,7 @@ def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
 
 
 class Away(MemoryProvider):
-    """Cannot be reached for a while after the first write."""
+    """A ledger that is unavailable for a while after the first write."""
 
     def ledger(self, name: str) -> Ledger:
         ledger = super().ledger(name)
@@ -131,7 +131,7 @@ def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
 
 
 class Broken(MemoryProvider):
-    """Its second write raises what no provider is to raise."""
+    """A ledger whose second write raises an undocumented error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -175,7 +175,7 @@ def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
 
 
 class Counts(MemoryProvider):
-    """Counts the writes."""
+    """A ledger that counts its writes."""
 
     writes = 0
 

@@ -1,4 +1,4 @@
-"""One task's window, case by case (FC-2 to FC-5); the model's random schedules are in test_model."""
+"""The window of one task, case by case (FC-2 to FC-5). Random schedules are in test_model."""
 
 from typing import Any
 

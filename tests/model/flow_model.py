@@ -1,4 +1,4 @@
-"""Flow control built another way: sets of record numbers, and the law of a window as a table that is looked up."""
+"""Model of flow control, built another way: sets of record numbers, and the rules of a window as a table."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ LAW: dict[tuple[str, str], tuple[str, int, str]] = {
 
 @dataclass(eq=False)
 class ModelDelivery:
-    """A pack on its way; another one may be of the same records, at the same task, since the same instant."""
+    """A pack in flight. Compared by identity, because a second one may have the same records, task and time."""
 
     numbers: range
     task: int
@@ -38,8 +38,8 @@ class Held:
     """A failure that is held against a task."""
 
     task: "ModelTask"
-    acks: int
-    """What the task had acked, and how often it had stood still, by then."""
+    streak: int
+    """The streak of the task at that time."""
     places: int
 
 
@@ -55,8 +55,8 @@ class ModelTask:
     failures: int = 0
     not_acked: int = 0
     """Failures since its last ack, excused or not."""
-    acks: int = 0
-    """And how often it stood still."""
+    streak: int = 0
+    """Number of the failure streak; an ack or a stall ends a streak."""
     paused_until: float = 0.0
     record_secs: float | None = None
     pack_secs: float = 0.0
@@ -77,7 +77,7 @@ class ModelTask:
         return len(self.there) < self.window and not (self.state == "BUSY" and now < self.paused_until)
 
     def wait(self, now: float) -> float:
-        """How long until it begins with a pack that is sent now, as well as that can be known."""
+        """Seconds until it would begin with a pack that is sent now."""
         if len(self.there) < self.width:
             return 0.0
         secs = self.record_secs or 0.0
@@ -85,7 +85,7 @@ class ModelTask:
         return self.records * secs + max(0.0, over)
 
     def rank(self, now: float) -> tuple[bool, float]:
-        """The less, the sooner it is chosen."""
+        """Order of choice, the least first."""
         return self.state == "BUSY", self.wait(now)
 
     def send(self, delivery: ModelDelivery) -> None:
@@ -107,7 +107,7 @@ class ModelTask:
             self.record_secs += (of_record - self.record_secs) / (8 * self.width)
             self.pack_secs += (service - self.pack_secs) / (8 * self.width)
         if self.failures:
-            self.acks += 1
+            self.streak += 1
         self.failures = self.not_acked = 0
         settings = self.settings
         threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
@@ -124,27 +124,27 @@ class ModelTask:
         self.follow("failed", False)
 
     def failed_again(self, delivery: ModelDelivery, now: float) -> None:
-        """What failed there had failed before."""
+        """A record failed there that had failed before."""
         self.leaves(delivery, now)
         self.not_acked += 1
         if self.state == "BUSY":
             self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
 
     def excused(self, held: Held) -> None:
-        """It was the record."""
+        """The record proved to be bad."""
         self.window = min(self.window + held.places, max(self.settings.max_window, self.width))
-        if held.acks == self.acks and self.failures:
+        if held.streak == self.streak and self.failures:
             self.failures -= 1
             if not self.failures:
                 self.state, self.counted = "NORMAL", 0
 
     def stalled(self, now: float) -> None:
-        """It acks nothing."""
+        """It has acked nothing for too long."""
         self.state, self.paused_until = "BUSY", now + 1.0
-        self.acks += 1
+        self.streak += 1
 
     def called_back(self, now: float) -> list[ModelDelivery]:
-        """All that is there goes elsewhere."""
+        """All packs in flight go to other tasks."""
         gone, self.there = self.there, []
         self.head_began = now
         self.counted = 0
@@ -157,7 +157,7 @@ class ModelTask:
         self.head_began = now
 
     def follow(self, came: str, filled: bool) -> None:
-        """One row of the law."""
+        """Apply one row of the table."""
         self.state, places, counting = LAW[self.state, came]
         self.window = max(1, self.window + places)
         if counting != "count":
@@ -170,7 +170,7 @@ class ModelTask:
 
 
 class DoneRecords:
-    """Which records are done, and which are on their way, as sets."""
+    """The done records and the records in flight, as sets."""
 
     def __init__(self) -> None:
         self.done: set[int] = set()

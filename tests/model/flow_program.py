@@ -1,4 +1,4 @@
-"""Random schedules of flow control beside its model: tasks of any speed that ack late, fail, stall, die and come back.
+"""Random schedules of flow control beside its model: tasks ack late, fail, stall, die and return.
 
 A program is bytes: each three are one step, as in `ledger_program`.
 """
@@ -148,7 +148,7 @@ class FlowProgram:
         return [each for each, model in self.deliveries.items() if each not in self.settled and model in self.there(each)]
 
     def there(self, delivery: PackDelivery) -> list[ModelDelivery]:
-        """What the model has at the task of a delivery."""
+        """Return the deliveries that the model has at the task of a delivery."""
         return self.tasks[delivery.window.task_id].there
 
     def look_for_stalls(self) -> None:
@@ -257,7 +257,7 @@ class FlowProgram:
             elif failure.task_id in (None, model.task):
                 before = task.window
                 task.failed(model, self.now)
-                self.records.held.update(dict.fromkeys(model.numbers, Held(task, task.acks, before - task.window)))
+                self.records.held.update(dict.fromkeys(model.numbers, Held(task, task.streak, before - task.window)))
                 if failure.reason == TIMEOUT:
                     self.call_back(task)
             else:
@@ -288,7 +288,7 @@ class FlowProgram:
             for each in [each for each, other in self.records.held.items() if other is held]:
                 del self.records.held[each]
 
-    # What holds after every step
+    # Checks after every step
 
     def compare(self) -> None:
         """Windows, states, what is where, and the position."""

@@ -6,7 +6,10 @@ import pytest
 
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
-REWRITTEN: Final = ("tests/project/english.py", "tests/project/test_english.py", "tests/tiers.py", "tests/budgets.py")
+REWRITTEN: Final = (
+    *("tests/project/english.py", "tests/project/test_english.py", "tests/tiers.py", "tests/budgets.py"),
+    *("engine/flow", "_native/flow.pyx", "_native/flow.pxd", "_native/flow.pyi", "tests/flow", "docs/FLOW.md"),
+)
 """Files and folders, from the project's root."""
 
 

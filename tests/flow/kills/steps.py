@@ -1,4 +1,4 @@
-"""Where a process under flow control dies by kill -9: the steps of a pack's way, and of the position's."""
+"""Steps at which a process dies by kill -9, along the way of a pack and of a position."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -8,39 +8,39 @@ from engine.flow.position_keeper import ENTRY
 from tests.kills.moments import after, before, in_flight
 from tests.kills.steps import Step
 
-# Which calls
+# Filters of calls
 
 
 def is_last(ledger: Any, changes: Mapping[str, Any]) -> bool:
-    """The write of the last position of a task."""
+    """Tell whether this writes the last position of a task."""
     return bool(ledger.places.number_of(changes[ENTRY][2]) == ledger.places.count)
 
 
 def is_no_last(ledger: Any, changes: Mapping[str, Any]) -> bool:
-    """The writes before that."""
+    """Tell whether this writes an earlier position."""
     return not is_last(ledger, changes)
 
 
 def has_sent(spout: Any) -> bool:
-    """Calls that sent a pack."""
+    """Tell whether the spout has sent a pack."""
     return bool(spout.sent)
 
 
 def moves(spout: Any, *arguments: Any) -> bool:
-    """Acks by which there is more to be written."""
+    """Tell whether an ack has moved the position."""
     return bool(spout._keeper.is_behind)
 
 
 @dataclass(frozen=True)
 class FlowStep(Step):
-    """And when a process comes there."""
+    """A step, and how often a process reaches it."""
 
     is_rare: bool = False
-    """Once, or for each task once."""
+    """Reached once, or once per task."""
     is_by_the_clock: bool = False
-    """Once for certain; how often beyond that depends on how fast the process is."""
+    """Reached at least once. More often only if the process is slow."""
     is_at_the_end: bool = False
-    """Only when it is about to be complete."""
+    """Reached only when the run is almost complete."""
 
 
 _LEDGER: Final = "tests.flow.kills.noting:NotingLedger"
