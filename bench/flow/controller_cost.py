@@ -1,6 +1,6 @@
 """`python -m bench.flow.controller_cost`: what the controller of a flow costs, as JSON.
 
-12 tasks. `decide_ns`: to choose a pack's task, to note its emit and its ack, in C (`AdaptiveFlowConsumer`, `FlowTasks`), per tuple.
+12 tasks. `decide_ns`: to choose a pack's task, to note its emit and its ack, in C (`TaskWindow`, `TaskChooser`), per tuple.
 `all_of_N_ns`: with the packing, the done prefix and the bookkeeping, per record, in tuples of N records.
 """
 
@@ -9,25 +9,25 @@ import json
 import time
 
 from engine.flow import FlowController, FlowSettings
-from engine.kernel import AdaptiveFlowConsumer, FlowTasks
+from engine.kernel import TaskChooser, TaskWindow
 
 TASKS = 12
 
 
 def decide(packs: int) -> float:
     """Nanoseconds per pack for its task, its emit and its ack."""
-    consumers = [AdaptiveFlowConsumer(task, initial_window=2, max_window=64, threshold_secs=0, pack_secs=0.005) for task in range(TASKS)]
-    tasks = FlowTasks(consumers)
-    sent = [consumer.send(None, 1, 0.0) for consumer in consumers]
+    windows = [TaskWindow(task, initial_size=2, max_size=64, threshold_secs=0, pack_secs=0.005) for task in range(TASKS)]
+    chooser = TaskChooser(windows)
+    sent = [window.open_delivery(None, 1, 0.0) for window in windows]
     began = time.perf_counter_ns()
     for turn in range(packs):
         now = turn * 0.0005
         old = sent[turn % TASKS]
-        old.consumer.settled(old, now)
-        consumer = tasks.choose(now)
-        assert consumer is not None
-        sent[turn % TASKS] = consumer.send(None, 1, now)
-        tasks.sent_to(consumer)
+        old.window.note_ack(old, now)
+        window = chooser.choose(now)
+        assert window is not None
+        sent[turn % TASKS] = window.open_delivery(None, 1, now)
+        chooser.note_sent(window)
     return (time.perf_counter_ns() - began) / packs
 
 
@@ -50,16 +50,16 @@ def whole(packs: int, records: int) -> float:
     began = time.perf_counter_ns()
     for turn in range(packs):
         now = turn * 1e-9
-        for _ in range(controller.wanted(now)):
+        for _ in range(controller.records_wanted(now)):
             number += 1
-            controller.offer(number, number, now)
-        sending = controller.next_send(now)
-        if sending is not None:
-            sent.append(sending)
+            controller.offer_record(number, number, now)
+        delivery = controller.next_delivery(now)
+        if delivery is not None:
+            sent.append(delivery)
         if len(sent) >= TASKS:
             old = sent.pop(0)
-            controller.settled(old, now)
-            controller.acked(old, now)
+            controller.note_task_ack(old, now)
+            controller.note_tree_ack(old, now)
     return (time.perf_counter_ns() - began) / max(number, 1)
 
 

@@ -1,16 +1,15 @@
-"""Adaptive flow control: a window for each bolt task, after TCP's, and a position below which all is done (FC-1 to FC-8)."""
+"""Adaptive flow control: a send window per bolt task, as in TCP, and a durable position of the source (FC-1 to FC-9)."""
 
 from engine.flow.bolt import FlowControlBolt
 from engine.flow.controller import FlowController
-from engine.flow.pack import Records
 from engine.flow.producer import FlowProducer
+from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
 from engine.flow.spout import FlowControlSpout
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
-from engine.kernel import AdaptiveFlowConsumer, DonePrefix
+from engine.kernel import DonePrefix, TaskWindow
 
 __all__ = [
-    "AdaptiveFlowConsumer",
     "DonePrefix",
     "FlowControlBolt",
     "FlowControlSpout",
@@ -20,4 +19,5 @@ __all__ = [
     "FlowSnapshot",
     "FlowTaskSnapshot",
     "Records",
+    "TaskWindow",
 ]

@@ -1,4 +1,4 @@
-"""`FlowControlBolt`: a bolt behind a flow-control spout, whose user code sees records."""
+"""`FlowControlBolt`: a bolt behind a flow-control spout, whose user code gets single records."""
 
 import asyncio
 import contextvars
@@ -6,12 +6,11 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from types import GeneratorType
-from typing import Any, Final, cast
+from typing import Any, Final, TypeAlias, cast
 
 from engine.errors import UsageError
-from engine.flow.call_limit import CallLimit, PackCall
-from engine.flow.daemon_threads import DaemonThreads
-from engine.flow.pack import Records
+from engine.flow.call_limit import CallLimit, DaemonThreads
+from engine.flow.records import PackCall, Records
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, CallKind, Tuple, call_kind
 from engine.topology.bolt import BasicResult
@@ -19,19 +18,24 @@ from engine.topology.collector import BasicCollector
 from engine.topology.spout import OnError
 from engine.topology.values import Values
 
+Emit: TypeAlias = tuple[Values, str, int | None]
+"""One recorded emit: values, stream, and the task of a direct emit."""
+
 
 class FlowControlBolt(BasicBolt):
-    """Calls `process` for each record of a pack, in order, and acks the pack when all are done (FC-1).
+    """Calls `process` for each record of a pack, in order, and acks the pack when all records are done (FC-1).
 
-    What `process` emits is anchored to the pack. What it raises fails the pack: the record that raised comes again by itself, at another
-    task, and so do those before it and those behind it; those before it are repeated.
+    Emits of `process` are anchored to the pack. If `process` raises, the pack fails. The record that raised is retried by itself, at
+    another task. The records before it and behind it are retried as packs, so those before it are processed twice.
     """
 
     takes_packs = True
     on_error: OnError | None = "fail"
-    """A record that raises is one of many, and is tried at another task: the instance goes on."""
+    """Keeps the instance after a record has raised, because the record is retried at another task."""
     call_timeout_secs: float | None = None
-    """Seconds that a call of an async `process`, or of one in `threads`, may take (FC-9); None: `Config.call_timeout_secs`; inf: any."""
+    """Seconds that a call of `process` may take if it is async or in `threads` (FC-9).
+
+    None takes `Config.call_timeout_secs`, and math.inf means no limit."""
 
     _limit: CallLimit | None = None
     _threads: DaemonThreads | None = None
@@ -43,12 +47,12 @@ class FlowControlBolt(BasicBolt):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "execute" in vars(cls):
-            raise UsageError(f"{cls.__name__} defines execute()", hint="A FlowControlBolt defines process(record); or derive from Bolt.")
+            raise UsageError(f"{cls.__name__} defines execute()", hint="A FlowControlBolt defines process(record). Or derive from Bolt.")
         _check_secs(f"{cls.__name__}.call_timeout_secs", cls.call_timeout_secs)
         cls.execute = _EXECUTES[call_kind(cls.process)]  # type: ignore[method-assign, assignment]
 
     def execute(self, tup: Tuple) -> Iterator[Values]:
-        """Unpack for a `process` that is a plain function; a subclass with another kind gets one of those below in its place."""
+        """Call a plain `process` for each record. `__init_subclass__` replaces this method for other kinds of `process`."""
         process, records = self.process, _records(tup)
         left = iter(records)
         try:
@@ -56,22 +60,22 @@ class FlowControlBolt(BasicBolt):
                 result = process(record)
                 if result is not None:
                     yield from _rows(result)
-        except BaseException:  # a GeneratorExit, too: what was yielded last could not be emitted
-            records.note_failed(left)
+        except BaseException:  # GeneratorExit too: then the row that was yielded last could not be emitted
+            records.mark_failed(left)
             raise
 
     async def execute_in_threads(self, tup: Tuple) -> None:
-        """Take the place of `execute` where `threads` is set: `process` runs in threads of its own, each of which may be left behind."""
+        """Run `process` in a thread that can be abandoned. The executor calls this instead of `execute` if `threads` is set."""
         call, limit = PackCall(_records(tup)), self._call_limit()
-        limit.check_room()
+        limit.check_abandoned()
         if self._threads is None:
             self._threads = DaemonThreads(f"{POOL_NAME} {self.context.component_id}")
             self.collector = cast(BasicCollector, _ThreadCollector(self.collector))
-        recorded: list[tuple[Values, str, int | None]] = []
+        emits: list[Emit] = []
         work = contextvars.copy_context().run
-        working = asyncio.get_running_loop().run_in_executor(self._threads, work, _process_in_thread, self, call, recorded)
+        working = asyncio.get_running_loop().run_in_executor(self._threads, work, _process_in_thread, self, call, emits)
         await limit.wait_for_thread(call, working)
-        for values, stream, task in recorded:
+        for values, stream, task in emits:
             if task is None:
                 self.collector.emit(values, stream)
             else:
@@ -84,24 +88,27 @@ class FlowControlBolt(BasicBolt):
         return self._limit
 
 
-def _check_secs(what: str, secs: object) -> None:
+def _check_secs(name: str, secs: object) -> None:
     if secs is None or (isinstance(secs, (int, float)) and not isinstance(secs, bool) and secs > 0):
         return
-    raise UsageError(f"{what} is {secs!r}", hint="Set a number of seconds above 0, math.inf for no limit, or None for the config's.")
+    raise UsageError(f"{name} is {secs!r}", hint="Set a number of seconds above 0, math.inf for no limit, or None for the config's.")
 
 
 def _records(tup: Tuple) -> Records:
     records = tup[0] if not tup.is_tick and len(tup) == 1 else None
     if type(records) is not Records:
-        what = "a tick" if tup.is_tick else f"a tuple of {tup.source_component!r}"
+        found = "a tick" if tup.is_tick else f"a tuple of {tup.source_component!r}"
         raise UsageError(
-            f"a FlowControlBolt got {what}, which is no pack of records",
-            hint="It takes a FlowControlSpout by direct_grouping(), and nothing else; for other inputs derive from Bolt.",
+            f"a FlowControlBolt got {found}, which is no pack of records",
+            hint="Subscribe it to a FlowControlSpout by direct_grouping(), and to nothing else. For other inputs derive from Bolt.",
         )
     return records
 
 
-def _by_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
+# `execute` for the other kinds of `process`
+
+
+def _execute_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
     process: Any = self.process
     records = _records(tup)
     left = iter(records)
@@ -109,14 +116,14 @@ def _by_generator(self: FlowControlBolt, tup: Tuple) -> Iterator[Values]:
         for record in left:
             yield from process(record)
     except BaseException:
-        records.note_failed(left)
+        records.mark_failed(left)
         raise
 
 
-async def _by_coroutine(self: FlowControlBolt, tup: Tuple) -> None:
-    """No async generator: most of these emit little, and that costs some ten microseconds a pack."""
+async def _execute_coroutine(self: FlowControlBolt, tup: Tuple) -> None:
+    # Not an async generator, which costs some ten microseconds a pack: most of these bolts emit little.
     call = PackCall(_records(tup))
-    await self._call_limit().run(call, _await_each(self, call))
+    await self._call_limit().run_coroutine(call, _await_each(self, call))
 
 
 async def _await_each(self: FlowControlBolt, call: PackCall) -> None:
@@ -130,13 +137,13 @@ async def _await_each(self: FlowControlBolt, call: PackCall) -> None:
                 for row in _rows(result):
                     self.collector.emit(row)
     except BaseException:
-        call.note_failed()
+        call.mark_failed()
         raise
 
 
-async def _by_async_generator(self: FlowControlBolt, tup: Tuple) -> None:
+async def _execute_async_generator(self: FlowControlBolt, tup: Tuple) -> None:
     call = PackCall(_records(tup))
-    await self._call_limit().run(call, _iterate_each(self, call))
+    await self._call_limit().run_coroutine(call, _iterate_each(self, call))
 
 
 async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
@@ -145,54 +152,54 @@ async def _iterate_each(self: FlowControlBolt, call: PackCall) -> None:
         for record in call.left:
             async with aclosing(process(record)) as rows:
                 async for values in rows:
-                    call.go_on()
-                    call.steps += 1
+                    call.raise_if_over()
+                    call.yielded += 1
                     self.collector.emit(values)
-            call.go_on()
+            call.raise_if_over()
     except BaseException:
-        call.note_failed()
+        call.mark_failed()
         raise
 
 
-_RECORDED: contextvars.ContextVar[list[tuple[Values, str, int | None]] | None] = contextvars.ContextVar("recorded", default=None)
-"""In a thread: what `process` has emitted there, for the loop to emit."""
+_EMITS: contextvars.ContextVar[list[Emit] | None] = contextvars.ContextVar("emits", default=None)
+"""Emits of the call that runs in this thread. The loop repeats them when the call has returned; None on the loop's thread."""
 
 
-def _process_in_thread(self: FlowControlBolt, call: PackCall, recorded: list[tuple[Values, str, int | None]]) -> None:
-    _RECORDED.set(recorded)
+def _process_in_thread(self: FlowControlBolt, call: PackCall, emits: list[Emit]) -> None:
+    _EMITS.set(emits)
     try:
         for record in call.left:
             result = self.process(record)
             if result is not None:
                 for row in _rows(result):
-                    call.steps += 1
-                    recorded.append((row, DEFAULT_STREAM, None))
+                    call.yielded += 1
+                    emits.append((row, DEFAULT_STREAM, None))
             if call.is_over:
                 return
     except BaseException:
-        call.note_failed()
+        call.mark_failed()
         raise
 
 
 class _ThreadCollector:
-    """`self.collector` of a bolt with threads: records what a thread emits."""
+    """Collector of a bolt with threads: records the emits of a thread, and passes on all others."""
 
     def __init__(self, outer: BasicCollector) -> None:
         self._outer = outer
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        recorded = _RECORDED.get()
-        if recorded is None:
+        emits = _EMITS.get()
+        if emits is None:
             self._outer.emit(values, stream)
         else:
-            recorded.append((values, stream, None))
+            emits.append((values, stream, None))
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        recorded = _RECORDED.get()
-        if recorded is None:
+        emits = _EMITS.get()
+        if emits is None:
             self._outer.emit_direct(task, values, stream)
         else:
-            recorded.append((values, stream, task))
+            emits.append((values, stream, task))
 
     def report_error(self, error: BaseException) -> None:
         self._outer.report_error(error)
@@ -205,13 +212,13 @@ def _rows(result: object) -> Iterator[Values]:
         return result
     raise UsageError(
         f"process() returned {result!r} ({type(result).__name__})"[:300],
-        hint="Return a tuple of values to emit, or None; a generator yields several.",
+        hint="Return a tuple of values to emit, or None. A generator yields several.",
     )
 
 
 _EXECUTES: Final[dict[CallKind, Callable[[FlowControlBolt, Tuple], Any]]] = {
     CallKind.PLAIN: FlowControlBolt.execute,
-    CallKind.GENERATOR: _by_generator,
-    CallKind.COROUTINE: _by_coroutine,
-    CallKind.ASYNC_GENERATOR: _by_async_generator,
+    CallKind.GENERATOR: _execute_generator,
+    CallKind.COROUTINE: _execute_coroutine,
+    CallKind.ASYNC_GENERATOR: _execute_async_generator,
 }

@@ -1,69 +1,49 @@
-"""The time limit of a call of `process` (FC-9): an overdue call is cancelled, and abandoned where it runs on all the same."""
+"""The time limit of one call of `process` (FC-9), and threads that can be abandoned."""
 
 import asyncio
 import inspect
 import logging
 import math
-from collections.abc import Coroutine
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Executor, Future
 from operator import length_hint
-from typing import Any, Final
+from queue import Empty, SimpleQueue
+from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from engine.errors import FatalError
-from engine.flow.pack import Records
+from engine.flow.records import PackCall
 from engine.kernel import StepTimer
 from engine.log import TaskLogger
 from engine.raised import without_exits
 from engine.topology import TaskContext
 
-LOOKS: Final = 8
-"""How often within the limit a call is looked at: that costs nothing per record, and an overdue one is seen an eighth late at most."""
+CHECKS_PER_LIMIT: Final = 8
+"""Checks of a running call within its limit. They cost nothing per record, and find an overdue call at most an eighth late."""
 GRACE_SECS: Final = 1.0
-"""What a cancelled call gets to end."""
-MOST_ABANDONED: Final = 16
-"""Calls of one task that run on; with one more the run ends, since only a new process gets rid of them."""
+"""Time that a cancelled coroutine has to end, before it is abandoned."""
+MAX_ABANDONED: Final = 16
+"""Abandoned calls of one task. One more ends the run, because only the end of the process ends such calls."""
 WARNING_PAUSE_SECS: Final = 60.0
 SHOWN_CHARACTERS: Final = 200
+IDLE_THREAD_SECS: Final = 10.0
+"""Time without work after which a thread ends."""
 _ROUNDING_SECS: Final = 1e-6
 LOGGER: Final = logging.getLogger("engine.flow")
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 _ABANDONED: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[tuple[str, int], set[asyncio.Future[Any]]]]] = WeakKeyDictionary()
-"""By loop, topology and task: they outlive the instances of a task."""
-
-
-class PackCall:
-    """One call of `execute`: its records, and how far it is."""
-
-    __slots__ = ("is_over", "left", "records", "steps")
-
-    def __init__(self, records: Records) -> None:
-        self.records = records
-        self.left = iter(records)
-        self.steps = 0
-        """Rows that generators have yielded: each is a sign of life."""
-        self.is_over = False
-        """True once the call was cancelled; what it still does has no effect."""
-
-    @property
-    def place(self) -> tuple[int, int]:
-        """How far it is."""
-        return length_hint(self.left), self.steps
-
-    def go_on(self) -> None:
-        """Raise CancelledError in a call that has swallowed its cancellation."""
-        if self.is_over:
-            raise asyncio.CancelledError
-
-    def note_failed(self) -> None:
-        """Note that the newest record is the one that failed."""
-        self.records.note_failed(self.left)
+"""Abandoned calls by loop, topology and task. They are not kept in the bolt, because they outlive the instances of a task."""
 
 
 class CallLimit:
-    """The limit of one instance of a bolt."""
+    """Enforces the time limit for the calls of one instance of a bolt."""
 
     def __init__(self, context: TaskContext, secs: float | None) -> None:
-        """secs: the bolt's own limit; None takes the config's."""
+        """secs: the bolt's own limit; None takes the limit of the config."""
         config = context.config
         if secs is None:
             secs = config.call_timeout_secs
@@ -73,51 +53,51 @@ class CallLimit:
         self._where = f"bolt {context.component_id!r}"
         self._now = context.clock.now
         self._logger = TaskLogger(LOGGER, context.component_id, context.task_id)
-        self._timed = StepTimer(self._now, config.slow_call_warn_ms / 1000, self._note_slow)
+        self._timer = StepTimer(self._now, config.slow_call_warn_ms / 1000, self._warn_of_slow_call)
         self._next_warning = -math.inf
         by_task = _ABANDONED.setdefault(asyncio.get_running_loop(), {})
         self._abandoned = by_task.setdefault((context.topology_name, context.task_id), set())
 
-    async def run(self, call: PackCall, work: Coroutine[Any, Any, None]) -> None:
-        """Do the work of a call, within the limit."""
+    async def run_coroutine(self, call: PackCall, work: Coroutine[Any, Any, None]) -> None:
+        """Run the coroutine of a call within the limit. Raises TimeoutError, or the error of the coroutine."""
         if math.isinf(self.secs):
             await work
             return
         try:
-            self.check_room()
-            await self._finish(call, asyncio.get_running_loop().create_task(self._steps(work)), cancels=True)
+            self.check_abandoned()
+            await self._wait_for(call, asyncio.get_running_loop().create_task(self._timed(work)), cancels=True)
         except BaseException:
-            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # the instance has ended before its first step
+            if inspect.getcoroutinestate(work) == inspect.CORO_CREATED:  # the instance has ended before the coroutine began
                 work.close()
             raise
 
     async def wait_for_thread(self, call: PackCall, working: asyncio.Future[None]) -> None:
-        """Wait for a call that a thread makes, within the limit; an overdue thread is abandoned at once."""
-        await self._finish(call, working, cancels=False)
+        """Wait for a call in a thread within the limit. An overdue thread is abandoned at once, because none can be cancelled."""
+        await self._wait_for(call, working, cancels=False)
 
-    def check_room(self) -> None:
-        """Raise FatalError where too many calls run on."""
-        if len(self._abandoned) >= MOST_ABANDONED:
+    def check_abandoned(self) -> None:
+        """Raise FatalError if the task has too many abandoned calls."""
+        if len(self._abandoned) >= MAX_ABANDONED:
             raise FatalError(
                 f"{self._where}: {len(self._abandoned)} calls of process() of one task run on behind their limit of {self.secs:g} s "
-                "(call_timeout_secs), and only the end of the process ends them",
-                hint="Let asyncio.CancelledError pass; give blocking calls a timeout of their own; or raise call_timeout_secs.",
+                "(call_timeout_secs). Only the end of the process ends them",
+                hint="Let asyncio.CancelledError pass, and give blocking calls a timeout of their own. Or raise call_timeout_secs.",
             )
 
-    async def _steps(self, work: Coroutine[Any, Any, None]) -> None:
-        await self._timed(without_exits(work))
+    async def _timed(self, work: Coroutine[Any, Any, None]) -> None:
+        await self._timer(without_exits(work))
 
-    async def _finish(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> None:
-        slice_secs = None if math.isinf(self.secs) else self.secs / LOOKS
-        seen, since = call.place, self._now()
+    async def _wait_for(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> None:
+        check_secs = None if math.isinf(self.secs) else self.secs / CHECKS_PER_LIMIT
+        seen, since = call.progress, self._now()
         try:
             while not working.done():
-                await asyncio.wait((working,), timeout=slice_secs)
-                place, now = call.place, self._now()
-                if place != seen:
-                    seen, since = place, now
+                await asyncio.wait((working,), timeout=check_secs)
+                progress, now = call.progress, self._now()
+                if progress != seen:
+                    seen, since = progress, now
                 elif not working.done() and now - since >= self.secs - _ROUNDING_SECS:
-                    raise await self._overdue(call, working, cancels=cancels)
+                    raise await self._end_overdue(call, working, cancels=cancels)
         except asyncio.CancelledError:  # the instance ends
             if not await self._end(call, working, cancels=cancels):
                 self._logger.warning("%s: a call of process() runs on though its instance has ended.", self._where)
@@ -126,19 +106,19 @@ class CallLimit:
             raise asyncio.CancelledError("process() cancelled the asyncio task that runs it")
         working.result()
 
-    async def _overdue(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> TimeoutError:
-        """End a call that takes too long, and return its error."""
+    async def _end_overdue(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> TimeoutError:
+        """End an overdue call, and return its error."""
         record = call.records[max(len(call.records) - length_hint(call.left) - 1, 0)]
-        call.note_failed()
+        call.mark_failed()
         has_ended = await self._end(call, working, cancels=cancels)
         what = "was cancelled"
         if not has_ended:
-            doing = f"runs on though it was cancelled {GRACE_SECS:g} s ago" if cancels else "runs on in its thread, which was replaced"
-            what = f"{doing}; so do {len(self._abandoned)} calls of this task in all, of {MOST_ABANDONED} at most"
+            state = f"runs on though it was cancelled {GRACE_SECS:g} s ago" if cancels else "runs on in its thread, which was replaced"
+            what = f"{state} (calls of this task that run on: {len(self._abandoned)}, at most {MAX_ABANDONED})"
         return TimeoutError(f"process() did not return within {self.secs:g} s (call_timeout_secs), and {what}. Record: {_shown(record)}")
 
     async def _end(self, call: PackCall, working: asyncio.Future[None], *, cancels: bool) -> bool:
-        """Cancel a call; abandon it and return False where it has not ended after a grace."""
+        """Cancel a call. If it has not ended after GRACE_SECS, abandon it and return False."""
         call.is_over = True
         try:
             if cancels and not working.done():
@@ -151,17 +131,17 @@ class CallLimit:
         return working.done()
 
     def _forget(self, working: asyncio.Future[None]) -> None:
-        """An abandoned call has ended after all; asyncio is not to complain of what it raised."""
+        """Drop an abandoned call that has ended after all."""
         self._abandoned.discard(working)
         if not working.cancelled():
-            working.exception()
+            working.exception()  # else asyncio logs that the exception was never retrieved
 
-    def _note_slow(self, secs: float) -> None:
+    def _warn_of_slow_call(self, secs: float) -> None:
         now = self._now()
         if now >= self._next_warning:
             self._next_warning = now + WARNING_PAUSE_SECS
             self._logger.warning(
-                "one call of %s held the event loop for %.0f ms: nothing else ran meanwhile. Await what it waits for, use threads=n for "
+                "one call of %s held the event loop for %.0f ms: nothing else ran meanwhile. Await slow operations, use threads=n for "
                 "blocking code, or do less in one call.",
                 self._where,
                 secs * 1000,
@@ -171,6 +151,58 @@ class CallLimit:
 def _shown(record: object) -> str:
     try:
         text = repr(record)
-    except Exception as error:  # noqa: BLE001 - the user's own __repr__; what it raised is told instead
+    except Exception as error:  # noqa: BLE001 - the user's own __repr__; the text names its error instead
         return f"a {type(record).__name__} whose repr raised {type(error).__name__}"
     return text if len(text) <= SHOWN_CHARACTERS else f"{text[: SHOWN_CHARACTERS - 3]}..."
+
+
+class DaemonThreads(Executor):
+    """Thread pool without a queue: each job gets an idle thread or a new one. The callers bound the number of jobs.
+
+    The threads of `concurrent.futures` are joined when the interpreter exits, so a thread that hangs would keep the process alive.
+    """
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._idle: deque[_Thread] = deque()
+
+    def submit(self, fn: Callable[_P, _T], /, *args: _P.args, **kwargs: _P.kwargs) -> Future[_T]:
+        """Run a function in a thread."""
+        future: Future[_T] = Future()
+        try:
+            thread = self._idle.pop()
+        except IndexError:
+            thread = _Thread(self._name, self._idle)
+            thread.start()
+        thread.jobs.put((future, lambda: fn(*args, **kwargs)))
+        return future
+
+
+class _Thread(threading.Thread):
+    def __init__(self, name: str, idle: "deque[_Thread]") -> None:
+        super().__init__(name=name, daemon=True)
+        self.jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = SimpleQueue()
+        self._idle = idle
+
+    def run(self) -> None:
+        while True:
+            try:
+                future, work = self.jobs.get(timeout=IDLE_THREAD_SECS)
+            except Empty:
+                try:
+                    self._idle.remove(self)
+                except ValueError:  # submit() has just taken it from there, so a job is on its way
+                    continue
+                return
+            if future.set_running_or_notify_cancel():
+                self._do(future, work)
+            del future, work
+            self._idle.append(self)
+
+    def _do(self, future: Future[Any], work: Callable[[], Any]) -> None:
+        try:
+            result = work()
+        except BaseException as error:  # noqa: BLE001 - raised where the result is awaited
+            future.set_exception(error)
+        else:
+            future.set_result(result)

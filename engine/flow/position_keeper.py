@@ -1,4 +1,4 @@
-"""The position on disk (FC-6): one entry of one ledger of the run's state provider, written now and then."""
+"""The durable position of a spout task (FC-6): one entry of one ledger in the run's state provider."""
 
 import asyncio
 from collections.abc import Mapping
@@ -21,16 +21,16 @@ def ledger_name(component_id: str, task_index: int) -> str:
 
 
 class StoredPosition(NamedTuple):
-    """What an entry says."""
+    """The stored position of one spout task."""
 
     position: Any
-    """None: nothing is done yet."""
+    """None if no record is done yet."""
     records: int
-    """So many records were done up to it, over all runs."""
+    """Records that are done up to the position, over all runs."""
 
 
 class PositionKeeper:
-    """Keeps the position of one spout task. One write at a time, and never an older one behind a newer."""
+    """Writes the position of one spout task: one write at a time, and never an older position."""
 
     def __init__(self, ledger: Ledger, prefix: DonePrefix, context: TaskContext, interval_secs: float, patience: Patience) -> None:
         self._ledger = ledger
@@ -39,90 +39,88 @@ class PositionKeeper:
         self._where = f"spout {context.component_id!r}"
         self._interval_secs = interval_secs
         self._patience = patience
-        self._moved = asyncio.Event()
-        self._hurried = asyncio.Event()
+        self._has_grown = asyncio.Event()
+        self._is_urgent = asyncio.Event()
         self._writing = asyncio.Lock()
-        self._before = 0
-        """Records that were done by those who wrote before this instance."""
+        self._done_before = 0
+        """Records that earlier instances and runs have done."""
         self.position: Any = None
-        """The recorded one."""
+        """The recorded position."""
         self.recorded = 0
-        """Records of this instance below it."""
+        """Records of this instance up to the recorded position."""
 
-    async def open(self) -> Any:
-        """Return the position to go on behind. Raise FatalError where it is another's, or cannot be read."""
+    async def load_position(self) -> Any:
+        """Claim the ledger, and return the position to continue behind. Raises FatalError if it cannot be used."""
         try:
             await self._patience.with_(self._ledger.claim)
             entries = await self._patience.with_(self._ledger.read)
             stored = stored_position(entries, self._where, self._context.tasks)
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
-        self.position, self._before = stored.position, stored.records
+        self.position, self._done_before = stored.position, stored.records
         return self.position
 
     @property
-    def is_due(self) -> bool:
-        """True while what is done is more than what is recorded."""
+    def is_behind(self) -> bool:
+        """True while the done prefix is beyond the recorded position."""
         return self._prefix.done > self.recorded
 
     @property
-    def done(self) -> int:
-        """Records that are done up to here, over all runs."""
-        return self._before + self._prefix.done
+    def done_records(self) -> int:
+        """Records that are done, over all instances and runs."""
+        return self._done_before + self._prefix.done
 
-    def note_moved(self) -> None:
-        """The done prefix has grown."""
-        self._moved.set()
+    def note_progress(self) -> None:
+        """Learn that the done prefix has grown."""
+        self._has_grown.set()
 
     def hurry(self) -> None:
-        """Nothing else is left to do: write without waiting for the interval."""
-        self._hurried.set()
+        """Have the next write begin at once, because the run waits for nothing else."""
+        self._is_urgent.set()
 
-    async def keep(self) -> None:
-        """Write until cancelled."""
+    async def write_periodically(self) -> None:
+        """Write the position at most once per interval, until cancelled."""
         while True:
-            await self._moved.wait()
-            self._moved.clear()
-            self._hurried.clear()
-            await self.write()
+            await self._has_grown.wait()
+            self._has_grown.clear()
+            self._is_urgent.clear()
+            await self.write_position()
             with suppress(TimeoutError):
                 async with asyncio.timeout(self._interval_secs):
-                    await self._hurried.wait()
+                    await self._is_urgent.wait()
 
-    async def write(self) -> None:
-        """Record how far everything is done, where that has changed; raise FatalError where it cannot be.
-
-        Cancelled, it is not tried again: a task's next instance shares the ledger, and would have its own position overwritten.
-        """
+    async def write_position(self) -> None:
+        """Write the position if it has changed. Raises FatalError if the store refuses it."""
+        # A cancelled write is not repeated. The task's next instance shares the ledger, and its position would be overwritten.
         async with self._writing:
-            if self.is_due:
-                await self._write(self._prefix.done, self._prefix.position)
+            if self.is_behind:
+                await self._write_entry(self._prefix.done, self._prefix.position)
 
-    async def _write(self, done: int, position: Any) -> None:
-        entries = {ENTRY: [FORMAT, self._context.tasks, position, self._before + done]}
+    async def _write_entry(self, done: int, position: Any) -> None:
+        entries = {ENTRY: [FORMAT, self._context.tasks, position, self._done_before + done]}
         try:
             await self._patience.with_(lambda: self._ledger.write(entries))
         except StateFenced as error:
             raise FatalError(
-                f"{self._where}: another process has taken its position over, so this one ends: {error.message}",
-                hint="Run one process for a topology; -c standby=true lets a second one wait.",
+                f"{self._where}: another process has taken its position over, so this run ends: {error.message}",
+                hint="Run one process per topology. With -c standby=true a second process waits for the first.",
             ) from error
         except StateError as error:
             raise FatalError(
-                f"{self._where}: its position {position!r} cannot be kept: {error.message}",
-                hint=error.hint or "Positions are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these.",
+                f"{self._where}: its position {position!r} cannot be written: {error.message}",
+                hint=error.hint or "A position is made of bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these.",
             ) from error
         except Exception as error:  # under on_error="fail" the run would wait for ever for a position that nobody writes any more
             raise FatalError(
-                f"{self._where}: its position {position!r} cannot be kept: {headline(error)}",
-                hint="A state provider raises StateUnavailable for what passes, and StateError for what does not.",
+                f"{self._where}: its position {position!r} cannot be written: {headline(error)}",
+                hint="A state provider raises StateUnavailable for errors that pass, and StateError for all others.",
             ) from error
         self.position, self.recorded = position, done
-        self._context.wake()  # it may have been the last thing that the run waited for
+        self._context.wake()  # the run may have waited for this write only
 
 
 def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> StoredPosition:
-    """Return what a ledger says; raise StateError where that is of another number of tasks, or none of ours."""
+    """Read a ledger's entry. Raises StateError if it is damaged, or of another number of tasks."""
     if ENTRY not in entries:
         return StoredPosition(None, 0)
     try:
@@ -132,11 +130,12 @@ def stored_position(entries: Mapping[str, object], where: str, tasks: int) -> St
     except (TypeError, ValueError):
         raise StateError(
             f"{where}: its stored position cannot be read: {entries[ENTRY]!r}"[:400],
-            hint="It is damaged, or of a newer version of the engine. To begin anew, give the spout another id.",
+            hint="It is damaged, or a newer version of the engine wrote it. To start from the beginning, give the spout another id.",
         ) from None
     if of_tasks != tasks:
         raise StateError(
-            f"{where}: its position was stored by a spout of {of_tasks} tasks, and it has {tasks} now: nobody can tell their records apart",
-            hint=f"Keep parallelism={of_tasks}, or give the spout another id to begin anew.",
+            f"{where}: its position was stored by a spout of {of_tasks} tasks, and it has {tasks} now. "
+            "The engine cannot divide a position among another number of tasks",
+            hint=f"Keep parallelism={of_tasks}. To start from the beginning, give the spout another id.",
         )
     return StoredPosition(position, records)

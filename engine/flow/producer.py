@@ -1,4 +1,4 @@
-"""`FlowProducer`: the source of a flow-control spout, as a user writes it."""
+"""`FlowProducer`: the user's source of records for a flow-control spout."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -10,68 +10,66 @@ from engine.errors import EngineError, Failure
 from engine.topology import TaskContext
 
 Yielded: TypeAlias = tuple[Any, Any] | None
-"""(position, record), or None: nothing just now."""
+"""(position, record), or None if the source has nothing at the moment."""
 
 _BYTES_OF_OTHERS: Final = 64
-_UNCHANGING: Final = frozenset((bool, int, float, str, bytes, datetime, type(None)))
+_IMMUTABLE: Final = frozenset((bool, int, float, str, bytes, datetime, type(None)))
 
 
 class FlowProducer(ABC):
-    """Yields records with their positions; each task of the spout has its own.
+    """Yields records with their positions. Each task of the spout has a producer of its own.
 
-    A position says how far the source is read, in whatever way the source can find again: an offset, a line, a time, a list of
-    these. It is made of bool, int, float, str, bytes, datetime, and of tuples, lists and dicts; it comes back as it was. A list
-    may be changed after it was yielded, the engine has a copy; a record may not, which is handed to the bolt as it is.
+    A position says how far the source is read, in a form that the source can find again: an offset, a line, a time, a list of
+    these. Its parts are bool, int, float, str, bytes, datetime, and tuples, lists and dicts of these. The engine copies a position,
+    so a list may change after the yield. It passes a record to the bolt as it is, so a record must not change.
     """
 
     context: TaskContext
     """Set before `open`."""
 
     def open(self) -> Awaitable[None] | None:
-        """Get ready; called first."""
+        """Prepare the source; called once, before `records`."""
         return None
 
     @abstractmethod
     def records(self, after: Any) -> Iterator[Yielded] | AsyncIterator[Yielded]:
-        """Yield `(position, record)` for each record behind the position `after`, in order; from the beginning where that is None.
+        """Yield `(position, record)` for each record behind the position `after`, in order; all records if it is None.
 
-        A generator or an async generator; `yield None` says that there is nothing just now (a generator that blocks would hold the
-        whole run). It returns where the source ends. After it raised it may be called again, with the last position that it yielded.
-        Records that share a position, such as a second, cannot be told apart by it: begin *with* `after` then, or some are lost.
+        A generator or an async generator. `yield None` means that there is nothing at the moment. A generator that blocks stops the
+        whole run. It returns when the source ends. After it raised it may be called again, with the last position that it yielded.
+        Records that share a position, such as a second, cannot be told apart by it. Then begin *with* `after`, or records are lost.
         """
 
     def size_of(self, record: Any) -> int:
-        """Return the bytes of a record, about; `FlowSettings.pack_bytes` bounds their sum."""
+        """Return the approximate bytes of a record; `FlowSettings.pack_bytes` bounds their sum."""
         return record_bytes(record)
 
     def give_up(self, position: Any, record: Any, failure: Failure) -> None:
-        """Learn that a record is not tried again (`FlowSettings.max_retries`), and counts as done. By default it is reported."""
+        """Handle a record that has used up `FlowSettings.max_retries`, and counts as done. The default reports an error."""
         raise EngineError(
             f"the record at {position!r} was given up: {failure.describe()}",
             hint="Override FlowProducer.give_up() to keep such records, or leave max_retries at none.",
         )
 
     def close(self) -> Awaitable[None] | None:
-        """Give back what `open` took; called last."""
+        """Release the resources of `open`; called last."""
         return None
 
 
 def own_position(position: Any) -> Any:
-    """Return a position that nobody else can change: a copy where it is mutable, or has such a part.
-
-    A producer may go on changing the list that it yielded; recorded, that would pass records that are not done.
-    """
+    """Return a copy of a position, or the position itself if it is immutable."""
+    # A producer may change the list that it has yielded. Without a copy the recorded position would pass records that are not done.
     kind = type(position)
-    if kind in _UNCHANGING or (kind is tuple and all(type(part) in _UNCHANGING for part in position)):
+    if kind in _IMMUTABLE or (kind is tuple and all(type(part) in _IMMUTABLE for part in position)):
         return position
     try:
         return copy.deepcopy(position)
-    except Exception:  # noqa: BLE001 - what cannot be copied cannot be kept either, and is refused with its type when it is written
+    except Exception:  # noqa: BLE001 - such a position cannot be stored either; the write refuses it and names its type
         return position
 
 
 def record_bytes(record: Any) -> int:
-    """Return the bytes of texts, bytes and what holds them; anything else counts as 64.
+    """Return the bytes of strings, bytes and collections of these; any other object counts as 64.
 
     >>> record_bytes(("GET", b"/index"))
     9

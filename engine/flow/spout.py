@@ -1,4 +1,4 @@
-"""`FlowControlSpout`: sends each bolt task what it can take, and knows how far everything is done (FC-1 to FC-7)."""
+"""`FlowControlSpout`: the shell of the controller; reads a producer, emits packs, keeps the position (FC-1 to FC-7)."""
 
 import asyncio
 import inspect
@@ -7,29 +7,31 @@ from typing import Any, Final
 
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
-from engine.flow.pack import records_of
 from engine.flow.position_keeper import PositionKeeper, ledger_name
 from engine.flow.producer import FlowProducer
+from engine.flow.record_reader import RecordReader, record_reader
+from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
-from engine.flow.source import Source, source_of
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
-from engine.kernel import AdaptiveFlowConsumer, Sending
+from engine.kernel import PackDelivery, TaskWindow
 from engine.state import Patience
 from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 
-_END_WRITE_SECS: Final = 4.0
-"""What the last write gets, of the time to close: the producer is to have the rest. Without it some records are repeated, none is lost."""
+_LAST_WRITE_SECS: Final = 4.0
+"""Time for the last write, out of the time to close; the producer gets the rest. Without that write records are repeated, not lost."""
 _STALL_TIMEOUTS: Final = 1.5
-"""A tuple that was taken up times out after 1 to 1.25 of them: that comes first, since it is a try of its records, and a stall is none."""
+"""Message timeouts until a task counts as stalled.
+
+A tuple in progress times out after 1 to 1.25 of them. The timeout must come first: it counts as a try of its records, a stall does not."""
 
 
 class FlowControlSpout(Spout, SpoutPortUser):
     """Reads a producer, and emits packs of its records to the tasks of one bolt, by direct grouping.
 
     `builder.set_spout("lines", lambda: FlowControlSpout(LogLines("logs")))`, then
-    `builder.set_bolt("parse", Parse, parallelism=12).direct_grouping("lines")`. Each task makes a producer of its own.
+    `builder.set_bolt("parse", Parse, parallelism=12).direct_grouping("lines")`. The lambda makes a producer for each task.
     """
 
     output_fields = Fields("records", direct=True)
@@ -45,7 +47,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
         if call_kind(producer.give_up).is_async:
             raise UsageError(
                 f"{type(producer).__name__}.give_up() is async, and nobody would wait for it",
-                hint="Make it a plain function; what has to wait goes into self.context.create_task(...).",
+                hint="Make it a plain function. It may start background work by self.context.create_task(...).",
             )
         for fault in override_faults("FlowControlSpout(producer)", type(producer)):
             raise UsageError(fault)
@@ -54,17 +56,17 @@ class FlowControlSpout(Spout, SpoutPortUser):
         self.producer = producer
         self.settings = settings or FlowSettings()
         self._controller: FlowController | None = None
-        self._source: Source | None = None
+        self._reader: RecordReader | None = None
         self._keeper: PositionKeeper | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._alarm_at = 0.0
-        self._trouble: str | None = None
-        self._told_of_steps_back = False
+        self._store_error: str | None = None
+        self._has_reported_backward = False
 
-    # Life
+    # Opening and closing
 
     async def open(self) -> None:
-        """Find the bolt's tasks and the position, and begin to read behind it."""
+        """Load the position, and begin to read the producer behind it."""
         context, settings = self.context, self.settings
         self._take_producer()
         [target] = self.port.subscribers()
@@ -72,81 +74,82 @@ class FlowControlSpout(Spout, SpoutPortUser):
         controller = self._controller = FlowController(
             settings,
             context.task_ids(target.component_id),
-            width=max(target.settings.concurrency, target.settings.threads, 1),
+            concurrency=max(target.settings.concurrency, target.settings.threads, 1),
             stall_secs=config.message_timeout_secs * _STALL_TIMEOUTS if config.enable_message_timeouts else float("inf"),
             size_of=self.producer.size_of,
         )
         ledger = self.port.run.ledger(ledger_name(context.component_id, context.task_index))
-        patience = Patience(config.state_timeout_secs, self._note_trouble)
+        patience = Patience(config.state_timeout_secs, self._note_store_error)
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
-        after = await keeper.open()
+        after = await keeper.load_position()
         opening = self.producer.open()
         if inspect.isawaitable(opening):
             await opening
-        self._source = source_of(self.producer, after, context, controller.offer)
-        self.port.on_settled(self._settled)
-        self.port.run.show_flow(context.task_id, partial(self._flow_status, controller, keeper, self._source))
-        context.create_task(keeper.keep())
+        self._reader = record_reader(self.producer, after, context, controller.offer_record)
+        self.port.on_settled(self._on_task_ack)
+        self.port.run.show_flow(context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
+        context.create_task(keeper.write_periodically())
 
     def _take_producer(self) -> None:
         before: TaskContext | None = getattr(self.producer, "context", None)
-        if before is not None and before.task_id != self.context.task_id:  # it would read one task's share twice, and never the other's
+        if before is not None and before.task_id != self.context.task_id:  # both tasks would read the same part of the source
             raise FatalError(
                 f"spout {self.context.component_id!r}: task {before.task_id} of {before.component_id!r} has the same "
                 f"{type(self.producer).__name__}",
-                hint="Each task needs a producer of its own: make it in the factory, lambda: FlowControlSpout(LogLines()).",
+                hint="Each task needs a producer of its own, so make it in the factory: lambda: FlowControlSpout(LogLines()).",
             )
         self.producer.context = self.context
 
     async def close(self) -> None:
-        """Record how far everything is done, and close the producer."""
+        """Write the last position, and close the producer."""
         if self._alarm is not None:
             self._alarm.cancel()
         try:
             if self._keeper is not None:
-                async with asyncio.timeout(_END_WRITE_SECS):
-                    await self._keeper.write()
+                async with asyncio.timeout(_LAST_WRITE_SECS):
+                    await self._keeper.write_position()
         except (TimeoutError, FatalError) as error:
-            why = error.message if isinstance(error, FatalError) else f"no answer in {_END_WRITE_SECS:g} s"
-            text = f"the last position could not be recorded: {why}; what is done beyond it is repeated"
+            why = error.message if isinstance(error, FatalError) else f"no answer in {_LAST_WRITE_SECS:g} s"
+            text = f"the last position could not be recorded: {why}; the next start repeats the records that are done beyond it"
             self.collector.report_error(EngineError(text))
         finally:
-            if self._source is not None:
-                await self._source.close()
+            if self._reader is not None:
+                await self._reader.close()
             closing = self.producer.close()
             if inspect.isawaitable(closing):
                 await closing
 
-    # Out
+    # Emitting
 
     def next_tuple(self) -> None:
-        """Emit the next pack, to the task that begins with it first."""
-        controller, source = self._controller, self._source
+        """Emit the next pack to the task that the controller chooses."""
+        controller, reader = self._controller, self._reader
         assert controller is not None
-        assert source is not None
+        assert reader is not None
         now = self.context.clock.now()
-        wanted = controller.wanted(now)
+        wanted = controller.records_wanted(now)
         try:
             if wanted:
-                if source.pull(wanted):
+                if reader.pull_records(wanted):
                     self.context.wake()
-                controller.is_last = source.has_ended
-                if source.steps_back and not self._told_of_steps_back:
-                    self._tell_of_steps_back()
-        finally:  # a producer that raises, perhaps for ever, keeps nothing back that it yielded before
-            sending = controller.next_send(now)
-            if sending is not None:
-                records = sending.contents = records_of(sending.pack)
-                self.collector.emit_direct(sending.consumer.task_id, (records,), sending)
+                controller.source_ended = reader.has_ended
+                if reader.backward_positions and not self._has_reported_backward:
+                    self._report_backward()
+        finally:  # a producer that raises, perhaps each time, must not hold back the records that it yielded before
+            delivery = controller.next_delivery(now)
+            if delivery is not None:
+                records = delivery.payload = Records([entry[1] for entry in delivery.pack.entries])
+                self.collector.emit_direct(delivery.window.task_id, (records,), delivery)
             else:
-                self._wake_at(controller.look_at(now), now)
+                self._wake_at(controller.next_wake(now), now)
                 if not wanted:
                     self.port.wait_for_wake()
-        if sending is None and source.has_ended and not controller.has_work:
+        if delivery is None and reader.has_ended and not controller.has_work:
             raise SpoutExhausted
 
     def _wake_at(self, at: float | None, now: float) -> None:
-        """Have the spout be polled then, or before: an alarm that is set for earlier stays, and what it sees sets the next one."""
+        """Have the spout be polled at a time or before."""
+        # An alarm for an earlier time stays: that poll sets the next alarm.
         if at is None or (self._alarm is not None and self._alarm_at <= at):
             return
         if self._alarm is not None:
@@ -155,100 +158,100 @@ class FlowControlSpout(Spout, SpoutPortUser):
 
     def _ring(self) -> None:
         self._alarm = None
-        self.port.poll_again()  # exhausted, it would not see that a task stands still
+        self.port.poll_again()  # an exhausted spout is not polled, and would not notice a stalled task
         self.context.wake()
 
-    def _tell_of_steps_back(self) -> None:
-        self._told_of_steps_back = True
+    def _report_backward(self) -> None:
+        self._has_reported_backward = True
         text = f"{type(self.producer).__name__}.records() yielded a position that is less than the one before it"
-        hint = "Positions count in the order in which they are yielded; a restart goes on behind the last one that is done. Is that meant?"
+        hint = "The order of the yields counts: a restart continues behind the last position below which all is done. Is this intended?"
         self.collector.report_error(EngineError(text, hint=hint))
 
-    # Back
+    # Acks and failures
 
-    def _settled(self, message_id: Any, task_id: int, secs: float) -> None:
-        sending: Sending = message_id
+    def _on_task_ack(self, message_id: Any, task_id: int, secs: float) -> None:
+        delivery: PackDelivery = message_id
         assert self._controller is not None
-        self._controller.settled(sending, sending.sent_at + secs)
+        self._controller.note_task_ack(delivery, delivery.sent_at + secs)
 
     def ack(self, message_id: Any) -> None:
-        """All records of the pack are done, with all that came of them."""
+        """Count a pack as done: its records, and all tuples that were emitted for them."""
         assert self._controller is not None
         assert self._keeper is not None
-        if self._controller.acked(message_id, self.context.clock.now()):
-            self._keeper.note_moved()
+        if self._controller.note_tree_ack(message_id, self.context.clock.now()):
+            self._keeper.note_progress()
 
     def fail(self, message_id: Any) -> None:
-        """Have the pack be sent to another task, or give its record up."""
+        """Have a pack resent to another task, or give its record up."""
         assert self._controller is not None
         assert self._keeper is not None
         failure = self.context.failure or Failure(FAILED)
         fatal: FatalError | None = None
-        for position, record, *_ in self._controller.failed(message_id, failure, self.context.clock.now()):
-            self._keeper.note_moved()
+        for position, record, *_ in self._controller.note_tree_failure(message_id, failure, self.context.clock.now()):
+            self._keeper.note_progress()
             try:
                 self.producer.give_up(position, record, failure)
             except FatalError as error:
                 fatal = error
-            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own; the others of the pack go on
+            except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's error; give up the other records too
                 self.collector.report_error(error)
         if fatal is not None:
             raise fatal
 
     @property
     def is_busy(self) -> bool:
-        """True until what is done is recorded, too; asked when nothing else is left, so that is done at once."""
-        if self._keeper is None or not self._keeper.is_due:
+        """True until the last position is recorded. The engine asks when nothing else is left, so the write begins at once."""
+        if self._keeper is None or not self._keeper.is_behind:
             return False
         self._keeper.hurry()
         return True
 
     @property
     def progress(self) -> int | None:
-        """Return how many records are done, over all instances: without one more, a death counts."""
-        return None if self._keeper is None else self._keeper.done
+        """Return the number of done records, over all instances. A death without a further one counts as a failed restart."""
+        return None if self._keeper is None else self._keeper.done_records
 
-    # What it shows
+    # Snapshot
 
-    def _note_trouble(self, text: str | None) -> None:
-        self._trouble = text
+    def _note_store_error(self, text: str | None) -> None:
+        self._store_error = text
 
-    def _flow_status(self, controller: FlowController, keeper: PositionKeeper, source: Source) -> FlowSnapshot:
+    def _flow_snapshot(self, controller: FlowController, keeper: PositionKeeper, reader: RecordReader) -> FlowSnapshot:
         return FlowSnapshot(
             component_id=self.context.component_id,
             task_id=self.context.task_id,
             task_index=self.context.task_index,
-            tasks=tuple(_task(consumer) for consumer in controller.tasks.consumers),
-            buffered_records=controller.buffered + source.read_ahead,
-            pending_records=controller.pending,
+            tasks=tuple(_task_snapshot(window) for window in controller.chooser.windows),
+            buffered_records=controller.buffered_records + reader.read_ahead,
+            pending_records=controller.pending_records,
             done_records=controller.prefix.done,
-            records_since_checkpoint=controller.sent - keeper.recorded,
+            records_since_checkpoint=controller.sent_records - keeper.recorded,
             position=None if keeper.position is None else repr(keeper.position),
             holds=self._holds(controller),
         )
 
     def _holds(self, controller: FlowController) -> str | None:
-        if self._trouble is not None:
-            return self._trouble
+        if self._store_error is not None:
+            return self._store_error
         if controller.is_full:
-            return f"{controller.pending:,} records wait for the one behind position {controller.prefix.position!r}"
-        if all(consumer.state == "BUSY" for consumer in controller.tasks.consumers):
+            return f"{controller.pending_records:,} records wait for the one behind position {controller.prefix.position!r}"
+        if all(window.state == "BUSY" for window in controller.chooser.windows):
             return "every task is BUSY"
         return None
 
 
-def _task(consumer: AdaptiveFlowConsumer) -> FlowTaskSnapshot:
-    service, p99 = consumer.service_secs, consumer.service.percentile(99)
+def _task_snapshot(window: TaskWindow) -> FlowTaskSnapshot:
+    service, p99 = window.service_secs, window.service.percentile(99)
     return FlowTaskSnapshot(
-        task_id=consumer.task_id,
-        state=consumer.state,
-        window=consumer.window,
-        in_flight=consumer.in_flight,
-        in_flight_records=consumer.in_flight_records,
-        pack_records=consumer.last_records,
+        task_id=window.task_id,
+        state=window.state,
+        window=window.size,
+        in_flight=window.in_flight,
+        in_flight_records=window.in_flight_records,
+        pack_records=window.last_records,
         service_ms=None if service is None else service * 1000,
         service_p99_ms=None if p99 is None else p99 * 1000,
-        settled=consumer.settled_packs,
-        records=consumer.settled_records,
-        resends=consumer.resends,
+        settled=window.acked_packs,
+        records=window.acked_records,
+        resends=window.resends,
     )

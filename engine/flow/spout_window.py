@@ -1,11 +1,12 @@
-"""`max_spout_pending="auto"`: the window of a whole spout, found by trying (FC-8).
+"""`max_spout_pending="auto"`: `SpoutWindow` finds the number of open trees of a spout by trials (FC-8).
 
-A plain object: it is told of each burst of the spout's tasks, and returns how many trees each of them may have open. More in flight
-is worth it while it brings more acks a second: the queue in front of the slowest bolt brings none. So twice the window is tried beside
-the window, and half of it, in short rounds in turn (A B B A …), which a machine that slows down for a while slows alike. Which of the
-two wins is a question of the mean of the pairs and of its error: what is clear is decided by the first pair, what is not by the last.
+A plain object. The executor reports each burst of the spout's tasks, and gets the number of trees that each task may have open.
 
-The tasks of one spout have one window, and are judged together: alone, each would gain by taking the others' share. See docs/FLOW.md.
+More open trees are worth it while they bring more acks per second. A longer queue in front of the slowest bolt brings none. A trial
+compares the window with twice the window, or with half of it, in short rounds in the order A B B A. A machine that is slow for a
+while then slows both alike. A trial ends as soon as the mean difference of the pairs is clear beside its standard error.
+
+All tasks of a spout share one window. A window per task would grow without end, each at the cost of the others. See docs/FLOW.md.
 """
 
 import math
@@ -15,60 +16,61 @@ from typing import Final
 from engine.flow.status import FlowState
 
 FIRST_WINDOW: Final = 4
-MOST: Final = 262_144
-"""The greatest window of a task. Open trees cost memory, some 300 bytes each."""
-WORTH: Final = 0.025
-"""Twice the window is to bring so much more acks (as a difference of logarithms); half the window may cost so much."""
+MAX_WINDOW: Final = 262_144
+"""Largest window of a task. An open tree takes some 300 bytes."""
+MIN_GAIN: Final = 0.025
+"""Gain of ack rate that twice the window must bring, and that half of it may cost. A difference of logarithms."""
 ROUND_SECS: Final = 0.02
 LONG_ROUND_SECS: Final = 1.0
-"""From then on a round is over when its windows have come back once, instead of twice."""
-MOST_PAIRS: Final = 48
+"""Age from which a round ends after one window of acks instead of two."""
+MAX_PAIRS: Final = 48
 FEW_PAIRS: Final = 4
 USUAL_NOISE, LEAST_NOISE = 0.2, 0.05
-"""What two rounds of the same window differ by, while few are known, and at least."""
-SURE: Final = 2.0
-"""Standard errors from which on a trial is decided early."""
-FIRST_HOLD_SECS, LONGEST_HOLD_SECS = 0.1, 12.8
-"""From a trial that is lost to the next one: doubled with each that is lost."""
-HOLD_ROUNDS: Final = 4
-"""At least so many rounds, where they are long."""
-OTHER_RATE: Final = 1.6
-"""A rate that is so many times another one, or one so many times it, is no chance."""
+"""Difference of two rounds with the same window: assumed while there are few pairs, and assumed at least."""
+CLEAR_ERRORS: Final = 2.0
+"""Standard errors from which the result of a trial is clear."""
+FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.1, 12.8
+"""Pause after a lost trial, doubled with each further one."""
+PAUSE_ROUNDS: Final = 4
+"""Rounds that a pause has at least."""
+CHANGED_RATE: Final = 1.6
+"""Factor by which the ack rate must change, up or down, to end a pause."""
 CHANCE_FAILURES: Final = 32
-"""So few failures say nothing."""
+"""Failures up to which a round says nothing about the window."""
 
 
 @dataclass(slots=True)
 class _Task:
-    """One spout task as it was after its last burst."""
+    """One spout task after its last burst."""
 
     acked: int = 0
     failed: int = 0
     open_trees: int = 0
     window: int = FIRST_WINDOW
-    """What it was told last."""
-    kept_since: float | None = None
-    """Since when something else than the window has kept it from being polled."""
+    """The window that was returned for its last burst."""
+    idle_since: float | None = None
+    """Time since when something other than the window has kept the task from being polled."""
 
 
 @dataclass(slots=True)
 class _Round:
-    """What came in one round."""
+    """Acks and failures of one round."""
 
     task_index: int
-    """The task after whose burst it began, and is to end: so each task has had as many turns."""
+    """The round begins and ends with this task, so that each task has the same number of bursts."""
     began: float
-    ignores: int = 0
-    """Trees that were under way when the window changed: they come before the round."""
+    ignored_trees: int = 0
+    """Trees that were open when the window changed; the round begins anew when they have ended."""
     acked: int = 0
     failed: int = 0
-    kept_secs: float = 0.0
-    limited: bool = False
+    idle_secs: float = 0.0
+    is_limited: bool = False
+    """True if the window has kept a task from being polled."""
 
 
 @dataclass(slots=True)
 class _Trial:
-    """Another window beside the one that holds, in pairs of rounds."""
+    """Comparison of the window with another one, in pairs of rounds."""
 
     base: int
     other: int
@@ -77,11 +79,11 @@ class _Trial:
     squares: float = 0.0
     acks: list[int] = field(default_factory=lambda: [0, 0])
     first: float | None = None
-    """The logarithm of the rate of the first round of a pair."""
+    """Logarithm of the ack rate of the first round of the current pair."""
 
     @property
     def turn(self) -> int:
-        """Whose round is next, 0 the base's and 1 the other's: 0 1 1 0 0 1 1 0."""
+        """0 if the next round has the base window, 1 if it has the other. The order is 0 1 1 0 0 1 1 0."""
         return (self.pairs + (self.first is not None)) % 2
 
     @property
@@ -89,8 +91,8 @@ class _Trial:
         """The window of the next round."""
         return self.other if self.turn else self.base
 
-    def take(self, rate: float, acks: int) -> bool | None:
-        """Note a round; True when the other window has won, False when it has lost, None while that is open."""
+    def add_round(self, rate: float, acks: int) -> bool | None:
+        """Add the result of a round. True if the other window has won, False if it has lost, None if the trial goes on."""
         turn = self.turn
         self.acks[turn] += acks
         if self.first is None:
@@ -105,63 +107,64 @@ class _Trial:
 
     def _verdict(self) -> bool | None:
         mean = self.total / self.pairs
-        advantage = mean - WORTH if self.other > self.base else mean + WORTH
-        if self.pairs < MOST_PAIRS and abs(advantage) < SURE * self._error(mean):
+        advantage = mean - MIN_GAIN if self.other > self.base else mean + MIN_GAIN
+        if self.pairs < MAX_PAIRS and abs(advantage) < CLEAR_ERRORS * self._standard_error(mean):
             return None
         return advantage > 0
 
-    def _error(self, mean: float) -> float:
-        """The standard error of the mean: by how the pairs differ, and while they are few, by what is usual or so few acks leave open."""
-        usual = LEAST_NOISE**2
-        if self.pairs < FEW_PAIRS:
-            usual = max(USUAL_NOISE**2, self.pairs * sum(1 / acks for acks in self.acks))
-        return math.sqrt(usual + max(0.0, self.squares - self.pairs * mean**2)) / self.pairs
+    def _standard_error(self, mean: float) -> float:
+        """Estimate the standard error of the mean from the variance of the pairs, plus an assumed variance."""
+        assumed = LEAST_NOISE**2
+        if self.pairs < FEW_PAIRS:  # few pairs may agree by chance, and few acks leave the rate uncertain
+            assumed = max(USUAL_NOISE**2, self.pairs * sum(1 / acks for acks in self.acks))
+        return math.sqrt(assumed + max(0.0, self.squares - self.pairs * mean**2)) / self.pairs
 
 
 class SpoutWindow:
-    """How many trees each task of a spout may have open."""
+    """Number of trees that each task of a spout may have open."""
 
     def __init__(self, tasks: int = 1) -> None:
         self.state: FlowState = "NORMAL"
         self._tasks = [_Task() for _ in range(tasks)]
         self._window = FIRST_WINDOW
         self._trial: _Trial | None = None
-        self._hold_secs = FIRST_HOLD_SECS
-        self._hold_until = 0.0
-        self._hold_rounds = 0
-        self._held_rate = 0.0
-        """Of the first round of a hold; 0: none yet."""
-        self._polled = 0
-        """Trees that one poll of a spout emitted beyond its window, at most; since the last trial began."""
+        self._pause_secs = FIRST_PAUSE_SECS
+        self._pause_until = 0.0
+        self._pause_rounds = 0
+        self._pause_rate = 0.0
+        """Ack rate of the first round of the pause; 0 before it."""
+        self._overshoot = 0
+        """Most trees that one poll of a spout has emitted beyond its window, since the last trial began."""
         self._round: _Round | None = None
 
     @property
     def max_pending(self) -> int:
-        """The window of the moment."""
+        """The window at the moment."""
         return self._window if self._trial is None else self._trial.window
 
     def after_burst(self, task_index: int, now: float, acked: int, failed: int, open_trees: int, limited: bool | None) -> int:
-        """Take what a task has come to, and return its window.
+        """Count the trees of a task after a burst, and return its window.
 
-        `acked` and `failed` are all trees so far. `limited`: whether the window keeps the task from being polled; None: nothing does.
+        `acked` and `failed` count all its trees so far. `limited`: True if the window keeps the task from being polled, False if
+        something else does, None if it is polled.
         """
         task, this = self._tasks[task_index], self._round
         if this is None:
             this = self._round = _Round(task_index, now)
         acks, fails = acked - task.acked, failed - task.failed
         if open_trees > task.open_trees:
-            self._polled = max(self._polled, open_trees - task.window)
+            self._overshoot = max(self._overshoot, open_trees - task.window)
         task.acked, task.failed, task.open_trees = acked, failed, open_trees
         this.acked += acks
         this.failed += fails
-        if task.kept_since is not None:
-            this.kept_secs += now - max(task.kept_since, this.began)
-        task.kept_since = now if limited is False else None
-        this.limited = this.limited or limited is True
-        if fails and self._is_overrun(this):
-            self._give_way(fails, task_index, now)
-        elif this.ignores:
-            if this.acked + this.failed >= this.ignores:
+        if task.idle_since is not None:
+            this.idle_secs += now - max(task.idle_since, this.began)
+        task.idle_since = now if limited is False else None
+        this.is_limited = this.is_limited or limited is True
+        if fails and self._fails_mostly(this):
+            self._shrink_at_once(fails, task_index, now)
+        elif this.ignored_trees:
+            if this.acked + this.failed >= this.ignored_trees:
                 self._round = _Round(task_index, now)
         elif self._is_over(this, task_index, now):
             before = self.max_pending
@@ -175,7 +178,7 @@ class SpoutWindow:
 
     def _is_over(self, this: _Round, task_index: int, now: float) -> bool:
         settled, secs = this.acked + this.failed, now - this.began
-        in_flight = max(self.max_pending, self._polled) * len(self._tasks)
+        in_flight = max(self.max_pending, self._overshoot) * len(self._tasks)
         if secs >= LONG_ROUND_SECS:
             return settled >= in_flight
         return task_index == this.task_index and secs >= ROUND_SECS and settled >= 2 * in_flight
@@ -183,59 +186,60 @@ class SpoutWindow:
     def _end_round(self, this: _Round, now: float) -> None:
         if self.state == "BUSY":
             if this.failed <= this.acked:
-                self._hold(now, "NORMAL")
-        elif not this.limited or this.kept_secs * 4 > (now - this.began) * len(self._tasks) or not this.acked:
-            self._trial = None  # a window that is not used up says nothing
+                self._pause(now, "NORMAL")
+        elif not this.is_limited or this.idle_secs * 4 > (now - this.began) * len(self._tasks) or not this.acked:
+            self._trial = None  # a round in which the window did not limit the spout says nothing about it
         elif self._trial is not None:
-            won = self._trial.take(this.acked / (now - this.began), this.acked)
+            won = self._trial.add_round(this.acked / (now - this.began), this.acked)
             if won is not None:
                 self._end_trial(self._trial, now, won=won)
         else:
-            self._note_held(this.acked / (now - this.began))
-        if self._trial is None and self._hold_rounds <= 0 and now >= self._hold_until and self.state != "BUSY":
+            self._note_pause_round(this.acked / (now - this.began))
+        if self._trial is None and self._pause_rounds <= 0 and now >= self._pause_until and self.state != "BUSY":
             self._begin_trial(now)
 
-    def _note_held(self, rate: float) -> None:
-        """A round between two trials; where the rate is another one than before, the window that was found may be no more the right one."""
-        self._hold_rounds -= 1
-        self._held_rate = self._held_rate or rate
-        if not 1 / OTHER_RATE < rate / self._held_rate < OTHER_RATE:
-            self._hold_until, self._hold_secs = 0.0, FIRST_HOLD_SECS
+    def _note_pause_round(self, rate: float) -> None:
+        """Count a round of a pause. End the pause if the ack rate has changed, since another window may be right now."""
+        self._pause_rounds -= 1
+        self._pause_rate = self._pause_rate or rate
+        if not 1 / CHANGED_RATE < rate / self._pause_rate < CHANGED_RATE:
+            self._pause_until, self._pause_secs = 0.0, FIRST_PAUSE_SECS
 
     # Trials
 
     def _begin_trial(self, now: float) -> None:
-        wider = max(self._window * 2, self._polled)  # beside a poll that emits a thousand, 8 is no more than 4
-        other = min(wider, MOST) if self.state == "NORMAL" else max(self._window // 2, 1)
-        self._polled = 0
+        wider = max(self._window * 2, self._overshoot)  # if one poll emits a thousand trees, windows of 4 and 8 are the same
+        other = min(wider, MAX_WINDOW) if self.state == "NORMAL" else max(self._window // 2, 1)
+        self._overshoot = 0
         if other == self._window:
-            self._turn_round(now)
+            self._reverse(now)
         else:
             self._trial = _Trial(self._window, other)
 
     def _end_trial(self, trial: _Trial, now: float, *, won: bool) -> None:
         self._trial = None
         if won:
-            self._window, self._hold_secs = trial.other, FIRST_HOLD_SECS
+            self._window, self._pause_secs = trial.other, FIRST_PAUSE_SECS
         else:
-            self._turn_round(now)
+            self._reverse(now)
 
-    def _turn_round(self, now: float) -> None:
-        """What was tried brought nothing: the other way next, after a longer pause."""
-        self._hold(now, "SLOW" if self.state == "NORMAL" else "NORMAL")
-        self._hold_secs = min(self._hold_secs * 2, LONGEST_HOLD_SECS)
+    def _reverse(self, now: float) -> None:
+        """Try the other direction after a pause, because this one brought nothing; the next pause is longer."""
+        self._pause(now, "SLOW" if self.state == "NORMAL" else "NORMAL")
+        self._pause_secs = min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
 
-    def _hold(self, now: float, state: FlowState) -> None:
-        self.state, self._hold_until, self._hold_rounds = state, now + self._hold_secs, HOLD_ROUNDS
-        self._held_rate = 0.0
+    def _pause(self, now: float, state: FlowState) -> None:
+        self.state, self._pause_until, self._pause_rounds = state, now + self._pause_secs, PAUSE_ROUNDS
+        self._pause_rate = 0.0
 
     # Failures
 
-    def _is_overrun(self, this: _Round) -> bool:
-        """True where more trees fail than are acked. Fewer cost acks, which the trials see: what fails for what it holds needs no room."""
+    def _fails_mostly(self, this: _Round) -> bool:
+        """Tell whether more trees fail than are acked."""
+        # Fewer failures need no answer here. They lower the ack rate, so a window that causes them loses its trial.
         return this.failed > this.acked and (self.state == "BUSY" or this.failed > CHANCE_FAILURES)
 
-    def _give_way(self, fails: int, task_index: int, now: float) -> None:
+    def _shrink_at_once(self, fails: int, task_index: int, now: float) -> None:
         if self.state != "BUSY":
             self.state, self._trial = "BUSY", None
             self._round = _Round(task_index, now)

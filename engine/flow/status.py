@@ -1,4 +1,4 @@
-"""What a run shows of its flow control (FC-7): each spout task's position, and each bolt task's window."""
+"""Snapshots of flow control (FC-7): the position of each spout task, and the window of each bolt task."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -8,27 +8,27 @@ FlowState: TypeAlias = Literal["NORMAL", "SLOW", "BUSY"]
 
 @dataclass(frozen=True, slots=True)
 class FlowTaskSnapshot:
-    """One bolt task, as the controller of one spout task sees it."""
+    """One bolt task, as one spout task sees it."""
 
     task_id: int
     state: FlowState
     window: int
-    """Packs that may be at the task."""
+    """Packs that may be in flight."""
     in_flight: int
-    """Packs that are."""
+    """Packs that are in flight."""
     in_flight_records: int
     pack_records: int
-    """Records in the last pack that was sent to it."""
+    """Records in the last pack that was sent to the task."""
     service_ms: float | None
     """Smoothed service time of a record; None before the first ack."""
     service_p99_ms: float | None
-    """The 99th percentile of it, as measured per pack."""
+    """99th percentile of the service time of a record, measured per pack."""
     settled: int
-    """Packs that it acked."""
+    """Packs that the task has acked."""
     records: int
-    """The records in them."""
+    """Records in the packs that the task has acked."""
     resends: int
-    """Packs that it failed, or that were called back from it."""
+    """Packs that the task has failed, or that were called back from it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +40,14 @@ class FlowSnapshot:
     task_index: int
     tasks: tuple[FlowTaskSnapshot, ...]
     buffered_records: int
-    """Yielded, and not sent yet."""
+    """Records that the producer has yielded, and that were never sent."""
     pending_records: int
-    """Sent, and not below the done prefix."""
+    """Records that were sent, and are beyond the done prefix."""
     done_records: int
-    """Records below the done prefix, since this instance of the spout began."""
+    """Records of the done prefix, since this instance of the spout began."""
     records_since_checkpoint: int
-    """Sent beyond the recorded position: a crash repeats at most so many."""
+    """Records that were sent beyond the recorded position: the most that a crash repeats."""
     position: str | None
-    """The recorded position, as `repr` gives it; None: none yet."""
+    """The recorded position as `repr` shows it; None if there is none yet."""
     holds: str | None
-    """Why nothing is sent just now, if something holds it; None: nothing does."""
+    """Why the spout sends nothing at the moment; None if nothing holds it."""

@@ -12,8 +12,7 @@ try:
     from _native.column_buffers import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.dispatch import Outlet, OutStream, Pulse
     from _native.edge_ids import EdgeIds
-    from _native.flow_consumer import AdaptiveFlowConsumer, FlowTasks, Sending
-    from _native.flow_feed import DonePrefix, FlowFeed, Pack
+    from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
     from _native.histogram import LatencyHistogram
     from _native.layers import Layers
     from _native.mailbox import Emitter, Mailbox, SignalRing
@@ -35,7 +34,6 @@ __all__ = [
     "LIFETIME",
     "AckLedger",
     "AckerCore",
-    "AdaptiveFlowConsumer",
     "BatchEmitter",
     "BatchFeed",
     "BatchPart",
@@ -49,7 +47,6 @@ __all__ = [
     "Emitter",
     "Entry",
     "FlowFeed",
-    "FlowTasks",
     "LatencyHistogram",
     "Layers",
     "Mailbox",
@@ -57,11 +54,11 @@ __all__ = [
     "OutStream",
     "Outlet",
     "Pack",
+    "PackDelivery",
     "Pulse",
     "RecordFeed",
     "RotatingMap",
     "Rotation",
-    "Sending",
     "Signal",
     "SignalRing",
     "Source",
@@ -69,7 +66,9 @@ __all__ = [
     "SpoutEmitter",
     "SpoutOutcome",
     "StepTimer",
+    "TaskChooser",
     "TaskCore",
+    "TaskWindow",
     "Tuple",
     "boolean_buffers",
     "date_buffers",

@@ -13,7 +13,7 @@ import engine
 from engine import Config, StatefulBolt, Topology, TopologyBuilder, Tuple, bolt, spout
 from engine.cli.settings import read_settings
 from engine.testing import run_topology
-from tests.flow.play import Numbers, Work, topology
+from tests.flow.flow_topologies import Numbers, Work, topology
 from tests.transactional.play import Batches, Store, summing
 
 pytestmark = pytest.mark.guarantee("CP-8")

@@ -27,13 +27,13 @@ LINES = 8000
 
 def is_beyond_a_quarter(keeper: Any, done: int, position: Any) -> bool:
     """Writes of a position behind which so many lines are done."""
-    return bool(keeper._before + done > LINES // 4)
+    return bool(keeper._done_before + done > LINES // 4)
 
 
 PULLED, WRITTEN = "a line pulled", "a position written, of more than a quarter of the lines"
 STEPS = {
-    PULLED: Step(PULLED, "engine.flow.controller:FlowController.offer", before),
-    WRITTEN: Step(WRITTEN, "engine.flow.position_keeper:PositionKeeper._write", after, is_beyond_a_quarter),
+    PULLED: Step(PULLED, "engine.flow.controller:FlowController.offer_record", before),
+    WRITTEN: Step(WRITTEN, "engine.flow.position_keeper:PositionKeeper._write_entry", after, is_beyond_a_quarter),
 }
 
 

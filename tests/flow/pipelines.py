@@ -1,4 +1,4 @@
-"""Pipelines that a window of open trees feeds, in a few lines each: what a spout would see of them, without an engine."""
+"""Models of pipelines that a window of open trees feeds, without an engine."""
 
 import heapq
 import math
@@ -12,7 +12,7 @@ from engine.flow.spout_window import SpoutWindow
 
 @dataclass(slots=True)
 class Seen:
-    """What was measured after `since`: trees, seconds, and the sum of the times of all trees."""
+    """Measurements after `since`: trees, seconds, and the sum of the times of all trees."""
 
     since: float
     trees: int = 0
@@ -36,7 +36,7 @@ class Seen:
 
 @dataclass
 class Cpu:
-    """One loop that does all: each turn costs `turn_secs`, and `tree_secs` for each tree. Big windows amortize the turns."""
+    """One loop that does all work. A turn costs `turn_secs`, and each tree in it `tree_secs`."""
 
     turn_secs: float = 1e-3
     tree_secs: float = 6e-6
@@ -81,7 +81,7 @@ class Pool:
             while waiting and len(working) < self.workers(now):
                 heapq.heappush(working, (now + self.work_secs * math.exp(draws.gauss(0, self.noise)), waiting.popleft()))
             now = working[0][0]
-            while working and working[0][0] <= now:  # one burst takes all acks that are there
+            while working and working[0][0] <= now:  # one burst takes all acks that wait
                 began = heapq.heappop(working)[1]
                 acked += 1
                 seen.count(now, 1, now - began, size)
@@ -94,7 +94,7 @@ FIXED = tuple(2**power for power in range(15))
 
 
 def best_of(pipeline: Cpu | Pool, secs: float) -> Seen:
-    """The fixed window with the greatest rate; of those that are alike the smallest, as a person would take it."""
+    """Return the fixed window with the highest rate; among similar ones the smallest."""
     seen = [pipeline.run(size, secs, 0.0) for size in FIXED]
     most = max(each.rate for each in seen)
     return next(each for each in seen if each.rate >= 0.995 * most)

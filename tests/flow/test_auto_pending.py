@@ -1,4 +1,4 @@
-"""`max_spout_pending="auto"` in runs, in virtual time: each way to set it, what it reaches, and where it is refused (FC-8)."""
+"""Runs with `max_spout_pending="auto"` in virtual time: ways to set it, rates reached, and refusals (FC-8)."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.executor.stage import Sink
-from tests.flow.play import Numbers
+from tests.flow.flow_topologies import Numbers
 
 pytestmark = pytest.mark.guarantee("FC-8")
 
@@ -33,13 +33,13 @@ class Endless(Spout):
 
 
 class Adapted(Endless):
-    """Says it itself."""
+    """Sets the value as a class attribute."""
 
     max_spout_pending = "auto"
 
 
 class Works(Bolt):
-    """Waits 5 ms for each tuple, as for a call of a service."""
+    """Waits 5 ms for each tuple, like a call of a service."""
 
     async def execute(self, tup: Tuple) -> None:
         await asyncio.sleep(WORK_SECS)
@@ -54,7 +54,7 @@ def pool(spout: Any = Endless, tasks: int = 1, **settings: Any) -> Topology:
 
 
 def figures(topology: Topology, config: Config, secs: float = 10) -> tuple[float, float, int]:
-    """Return trees acked per second in the second half of a run, the latency by Little's law, and the window at its end."""
+    """Return acks per second in the second half, latency by Little's law, and the last window."""
 
     async def main() -> tuple[float, float, int]:
         async with run(topology, config) as running:
@@ -90,7 +90,7 @@ def test_the_full_rate_at_a_small_queue(way: str) -> None:
 
 
 def test_records_that_fail_one_behind_the_other_cost_no_room() -> None:
-    """Ten of each hundred: a small window has nothing else for a moment."""
+    """Fails ten of each hundred in a row, so a small window holds nothing else for a moment."""
 
     class FailsSome(Works):
         async def execute(self, tup: Tuple) -> None:
@@ -112,7 +112,7 @@ def test_a_number_of_the_spout_wins_over_auto() -> None:
 
 
 def test_the_tasks_of_a_spout_share_one_window() -> None:
-    """Alone, each of them would gain by a greater one, at the cost of the others."""
+    """A window per task would grow at the cost of the other tasks."""
     rate, _, together = figures(pool(tasks=3), Config(max_spout_pending="auto", seed=1), secs=20)
     assert rate >= 0.95 * WORKERS / WORK_SECS
     assert together in (3 * 4, 3 * 8, 3 * 16, 3 * 32)

@@ -1,4 +1,4 @@
-"""What can be wrong with a producer, its positions, settings, topology and what is stored: one clear error each, and nothing lost."""
+"""Faults of a producer, its positions, settings and topology: each gives one clear error, and nothing is lost."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -22,11 +22,11 @@ from engine import (
     UsageError,
 )
 from engine.testing import run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 class Yields(FlowProducer):
-    """Yields what it is given."""
+    """Yields the given items."""
 
     def __init__(self, *items: Any) -> None:
         self.items = items
@@ -211,7 +211,7 @@ def test_positions_that_cannot_be_compared_are_taken_as_they_come() -> None:
     assert finished.snapshot.flow[0].position == "{'x': 1}"
 
 
-# What is given
+# Arguments
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Bad records among good ones: the good ones flow on, and no task is held to be bad for what is the records' doing (FC-3, FC-4)."""
+"""Bad records among good ones: the good ones flow on, and no task is penalized for bad records (FC-3, FC-4)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -9,19 +9,19 @@ import pytest
 from engine import BasicBolt, Config, FailTuple, FlowControlBolt, FlowSettings, Tuple
 from engine.errors import ERROR, FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
-from engine.flow.pack import Records
-from engine.kernel import Sending
-from tests.flow.play import Numbers, Work, records, run_flow
-from tests.flow.test_consumer import ack, consumer
+from engine.flow.records import Records
+from engine.kernel import PackDelivery
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
+from tests.flow.test_task_window import ack, task_window
 
 
 def is_bad(record: int, percent: int) -> bool:
-    """So many of a hundred, spread."""
+    """Tell whether a record is one of the bad `percent`, which are spread evenly."""
     return record * 2654435761 % 2**32 < percent * 2**32 // 100
 
 
 class Some(Work):
-    """Raises for some of the records."""
+    """Raises for the bad records."""
 
     percent = 10
 
@@ -85,7 +85,7 @@ def test_a_bad_record_is_no_death_of_its_task() -> None:
 
 
 class InTwo(FlowControlBolt):
-    """Emits one of two kinds of process."""
+    """Emits one value; each test adds a kind of `process`."""
 
     output_fields = "number"
 
@@ -138,7 +138,7 @@ def test_what_stands_beside_a_bad_record_is_repeated_at_most_once(process: Any) 
 
 def _cancelled(self: Any, record: int) -> tuple[int, ...]:
     if record == 37:
-        raise asyncio.CancelledError  # of something that it waited for
+        raise asyncio.CancelledError  # another asyncio task was cancelled, and process() awaited it
     return (record,)
 
 
@@ -180,32 +180,32 @@ def test_a_bolt_that_does_not_say_which_one_failed_gets_them_one_by_one() -> Non
 
 
 def _flow(tasks: int, **settings: Any) -> FlowController:
-    """Idle tasks, each of which does a record in 0.1 ms."""
+    """Return a controller of idle tasks that take 0.1 ms per record."""
     flow = FlowController(FlowSettings(**settings), list(range(1, tasks + 1)))
     for task in range(tasks):
-        flow.offer(f"warm {task}", task, 0.0)
-    sendings = [flow.next_send(0.0) for _ in range(tasks)]
-    for sending in sendings:
-        assert sending is not None
-        flow.acked(sending, 0.0001)
+        flow.offer_record(f"warm {task}", task, 0.0)
+    deliveries = [flow.next_delivery(0.0) for _ in range(tasks)]
+    for delivery in deliveries:
+        assert delivery is not None
+        flow.note_tree_ack(delivery, 0.0001)
     return flow
 
 
-def _sent(flow: FlowController, count: int, now: float) -> Sending:
+def _sent(flow: FlowController, count: int, now: float) -> PackDelivery:
     for number in range(count):
-        flow.offer(f"p{number}", number, now)
-    sending = flow.next_send(now)
-    assert sending is not None
-    assert len(sending.pack.entries) == count
-    return sending
+        flow.offer_record(f"p{number}", number, now)
+    delivery = flow.next_delivery(now)
+    assert delivery is not None
+    assert len(delivery.pack.entries) == count
+    return delivery
 
 
-def _fails_at(flow: FlowController, sending: Sending, place: int | None, now: float, reason: FailureReason = FAILED) -> list[Any]:
-    """One of its records fails, and the bolt says which."""
+def _fails_at(flow: FlowController, delivery: PackDelivery, place: int | None, now: float, reason: FailureReason = FAILED) -> list[Any]:
+    """Fail a delivery at its record `place`; None: the bolt does not say which one failed."""
     if place is not None:
-        sending.contents = Records(range(len(sending.pack.entries)))
-        sending.contents.place = place
-    return flow.failed(sending, Failure(reason, "work", sending.consumer.task_id), now)
+        delivery.payload = Records(range(len(delivery.pack.entries)))
+        delivery.payload.failed_index = place
+    return flow.note_tree_failure(delivery, Failure(reason, "work", delivery.window.task_id), now)
 
 
 @pytest.mark.guarantee("FC-3")
@@ -215,15 +215,15 @@ def _fails_at(flow: FlowController, sending: Sending, place: int | None, now: fl
 def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes: list[int]) -> None:
     flow = _flow(1, initial_window=20)
     done = flow.prefix.done
-    sending = _sent(flow, 10, 1.0)
-    _fails_at(flow, sending, place, 1.01)
+    delivery = _sent(flow, 10, 1.0)
+    _fails_at(flow, delivery, place, 1.01)
     again = []
     for now in (1.01 + index * 0.001 for index in range(len(sizes))):
-        each = flow.next_send(now)
+        each = flow.next_delivery(now)
         assert each is not None, "all of them at once"
         again.append(len(each.pack.entries))
         assert each.pack.tries == (1 if place is None or len(each.pack.entries) == 1 else 0)
-        flow.acked(each, now + 0.0001)
+        flow.note_tree_ack(each, now + 0.0001)
     assert sorted(again) == sorted(sizes)
     assert flow.prefix.done == done + 10
     assert not flow.has_work
@@ -232,13 +232,13 @@ def test_a_pack_is_split_around_the_record_that_failed(place: int | None, sizes:
 @pytest.mark.guarantee("FC-6")
 def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() -> None:
     flow = _flow(1, max_retries=0)
-    sending = _sent(flow, 5, 1.0)
-    assert [entry[1] for entry in _fails_at(flow, sending, 2, 1.01)] == [2]
+    delivery = _sent(flow, 5, 1.0)
+    assert [entry[1] for entry in _fails_at(flow, delivery, 2, 1.01)] == [2]
     assert flow.prefix.done == 1, "those before it are to be done first"
     for now in (2.0, 3.0):
-        each = flow.next_send(now)
+        each = flow.next_delivery(now)
         assert each is not None
-        flow.acked(each, now + 0.0001)
+        flow.note_tree_ack(each, now + 0.0001)
     assert flow.prefix.done == 6
 
 
@@ -246,62 +246,62 @@ def test_a_record_that_is_not_to_be_tried_again_is_given_up_out_of_its_pack() ->
 @pytest.mark.parametrize("reason", [FAILED, ERROR])
 def test_a_record_that_fails_at_a_second_task_clears_the_first_one(reason: FailureReason) -> None:
     flow = _flow(2, initial_window=3)
-    sending = _sent(flow, 1, 1.0)
-    first = sending.consumer
-    _fails_at(flow, sending, 0, 1.001, reason)
-    assert (first.state, first.window) == ("BUSY", 2)
-    again = flow.next_send(1.001)
+    delivery = _sent(flow, 1, 1.0)
+    first = delivery.window
+    _fails_at(flow, delivery, 0, 1.001, reason)
+    assert (first.state, first.size) == ("BUSY", 2)
+    again = flow.next_delivery(1.001)
     assert again is not None
-    second = again.consumer
+    second = again.window
     assert second is not first
     _fails_at(flow, again, 0, 1.002, reason)
-    assert (first.state, first.window) == ("NORMAL", 3), "it was the record"
-    assert (second.state, second.window) == ("NORMAL", 3)
-    third = flow.next_send(2.0)
+    assert (first.state, first.size) == ("NORMAL", 3), "it was the record"
+    assert (second.state, second.size) == ("NORMAL", 3)
+    third = flow.next_delivery(2.0)
     assert third is not None
     _fails_at(flow, third, 0, 2.001, reason)
-    assert [each.window for each in flow.tasks.consumers] == [3, 3], "it is cleared once"
+    assert [each.size for each in flow.chooser.windows] == [3, 3], "it is cleared once"
 
 
 @pytest.mark.guarantee("FC-4")
 def test_what_failed_goes_to_no_busy_task_while_the_one_where_it_failed_is_well() -> None:
     flow = _flow(2, initial_window=3)
     _fails_at(flow, _sent(flow, 1, 1.0), 0, 1.001)
-    again = flow.next_send(1.001)
+    again = flow.next_delivery(1.001)
     assert again is not None
-    first, second = again.consumer, next(each for each in flow.tasks.consumers if each is not again.consumer)
-    flow.failed(again, Failure(FAILED, "sink", 9), 1.002)  # downstream
+    first, second = again.window, next(each for each in flow.chooser.windows if each is not again.window)
+    flow.note_tree_failure(again, Failure(FAILED, "sink", 9), 1.002)  # downstream
     assert (first.state, second.state) == ("NORMAL", "BUSY")
-    third = flow.next_send(2.0)
+    third = flow.next_delivery(2.0)
     assert third is not None
-    assert third.consumer is first
+    assert third.window is first
 
 
 @pytest.mark.guarantee("FC-3")
 def test_where_the_second_task_is_busy_too_nobody_is_cleared() -> None:
     flow = _flow(2, initial_window=3)
-    sendings = [_sent(flow, 1, 1.0), _sent(flow, 1, 1.0)]
-    assert {each.consumer.task_id for each in sendings} == {1, 2}
-    for each in sendings:
+    deliveries = [_sent(flow, 1, 1.0), _sent(flow, 1, 1.0)]
+    assert {each.window.task_id for each in deliveries} == {1, 2}
+    for each in deliveries:
         _fails_at(flow, each, 0, 1.001)
-    again = [flow.next_send(1.001), flow.next_send(1.001)]
+    again = [flow.next_delivery(1.001), flow.next_delivery(1.001)]
     for resent in again:
         assert resent is not None
         _fails_at(flow, resent, 0, 1.002)
-    assert [each.state for each in flow.tasks.consumers] == ["BUSY", "BUSY"], "it may be what both of them need"
+    assert [each.state for each in flow.chooser.windows] == ["BUSY", "BUSY"], "it may be what both of them need"
 
 
 @pytest.mark.guarantee("FC-3")
 def test_a_record_that_timed_out_before_is_held_against_no_task_twice() -> None:
     flow = _flow(2, initial_window=3)
-    sending = _sent(flow, 1, 1.0)
-    first = sending.consumer
-    flow.failed(sending, Failure(TIMEOUT, "work", first.task_id), 31.0)
+    delivery = _sent(flow, 1, 1.0)
+    first = delivery.window
+    flow.note_tree_failure(delivery, Failure(TIMEOUT, "work", first.task_id), 31.0)
     assert first.state == "BUSY"
-    again = flow.next_send(31.0)
+    again = flow.next_delivery(31.0)
     assert again is not None
     _fails_at(flow, again, 0, 31.1)
-    assert again.consumer.state == "NORMAL"
+    assert again.window.state == "NORMAL"
     assert first.state == "NORMAL", "the same record, at a task that is well"
 
 
@@ -311,21 +311,21 @@ def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> No
     now, bad = 1.0, []
     for _ in range(3):  # three that fail, each after a pause
         now += 2
-        sending = flow.next_send(now) if flow.has_work else _sent(flow, 1, now)
-        assert sending is not None
-        bad.append(sending.pack)
-        _fails_at(flow, sending, 0, now)
+        delivery = flow.next_delivery(now) if flow.has_work else _sent(flow, 1, now)
+        assert delivery is not None
+        bad.append(delivery.pack)
+        _fails_at(flow, delivery, 0, now)
         now += 2
-    assert flow.tasks.consumers[0].state == "BUSY"
+    assert flow.chooser.windows[0].state == "BUSY"
     was_new = []
     for turn in range(8):
         now += 10
-        for _ in range(flow.wanted(now)):
-            flow.offer(f"new {turn}", turn, now)
-        sending = flow.next_send(now)
-        assert sending is not None
-        was_new.append(sending.pack.tries == 0)
-        _fails_at(flow, sending, 0, now)
+        for _ in range(flow.records_wanted(now)):
+            flow.offer_record(f"new {turn}", turn, now)
+        delivery = flow.next_delivery(now)
+        assert delivery is not None
+        was_new.append(delivery.pack.tries == 0)
+        _fails_at(flow, delivery, 0, now)
     assert was_new == [True, False] * 4 or was_new == [False, True] * 4
 
 
@@ -334,49 +334,49 @@ def test_a_busy_task_is_probed_by_turns_with_what_failed_and_what_is_new() -> No
 
 @pytest.mark.guarantee("FC-3")
 def test_only_a_failure_since_the_last_ack_is_taken_back() -> None:
-    task = consumer(initial_window=4)
-    task.failed(task.send("a", 1, 0), 0)
-    row = task.row
-    task.failed(task.send("b", 1, 1), 1)
-    task.excused(row, 1)
-    assert (task.state, task.window) == ("BUSY", 3), "another one is held against it"
-    ack(task, task.send("c", 1, 2), 0.01)
-    task.failed(task.send("d", 1, 3), 3)
-    task.excused(row, 1)
-    assert (task.state, task.window) == ("BUSY", 3), "of before the ack; the place is given back all the same"
-    task.excused(task.row, 1)
-    assert (task.state, task.window) == ("NORMAL", 4)
+    task = task_window(initial_size=4)
+    task.note_failure(task.open_delivery("a", 1, 0), 0)
+    streak = task.streak
+    task.note_failure(task.open_delivery("b", 1, 1), 1)
+    task.revoke_failure(streak, 1)
+    assert (task.state, task.size) == ("BUSY", 3), "another one is held against it"
+    ack(task, task.open_delivery("c", 1, 2), 0.01)
+    task.note_failure(task.open_delivery("d", 1, 3), 3)
+    task.revoke_failure(streak, 1)
+    assert (task.state, task.size) == ("BUSY", 3), "of before the ack; the place is given back all the same"
+    task.revoke_failure(task.streak, 1)
+    assert (task.state, task.size) == ("NORMAL", 4)
     for _ in range(100):
-        task.excused(task.row, 1)
-    assert task.window == task.max_window == 64
+        task.revoke_failure(task.streak, 1)
+    assert task.size == task.max_size == 64
 
 
 @pytest.mark.guarantee("FC-3")
 def test_what_stands_still_is_not_cleared_by_a_record() -> None:
-    task = consumer(initial_window=4)
-    task.failed(task.send("a", 1, 0), 0)
-    row = task.row
-    task.stalled(1)
-    task.excused(row, 1)
+    task = task_window(initial_size=4)
+    task.note_failure(task.open_delivery("a", 1, 0), 0)
+    streak = task.streak
+    task.note_stall(1)
+    task.revoke_failure(streak, 1)
     assert task.state == "BUSY"
 
 
 @pytest.mark.guarantee("FC-3", "FC-4")
 def test_a_failure_that_says_nothing_new_makes_no_pause_longer() -> None:
-    task = consumer(initial_window=4)
-    task.failed_again(task.send("a", 1, 0), 0)
-    assert (task.state, task.window, task.in_flight) == ("NORMAL", 4, 0)
+    task = task_window(initial_size=4)
+    task.note_repeated_failure(task.open_delivery("a", 1, 0), 0)
+    assert (task.state, task.size, task.in_flight) == ("NORMAL", 4, 0)
     for now in (1, 2, 3):
-        task.failed(task.send("a", 1, now), now)
+        task.note_failure(task.open_delivery("a", 1, now), now)
     assert task.paused_until == pytest.approx(3.02)
     for now in (4, 5, 6):
-        task.failed_again(task.send("a", 1, now), now)
+        task.note_repeated_failure(task.open_delivery("a", 1, now), now)
     assert task.paused_until == pytest.approx(6.02)
     assert task.resends == 7
-    sending = task.send("a", 1, 7)
-    task.stalled(7)
-    task.failed_again(sending, 7.1)
+    delivery = task.open_delivery("a", 1, 7)
+    task.note_stall(7)
+    task.note_repeated_failure(delivery, 7.1)
     assert task.paused_until == 8, "nor one shorter"
-    sending = task.send("b", 1, 10)
-    ack(task, sending, 0.001)
-    assert not task.failed_again(sending, 11)
+    delivery = task.open_delivery("b", 1, 10)
+    ack(task, delivery, 0.001)
+    assert not task.note_repeated_failure(delivery, 11)

@@ -1,4 +1,4 @@
-"""Tasks that fail everything, for a while: they get little, and none is held to be well for what another one fails too (FC-3, FC-4)."""
+"""Tasks that fail everything for a while get few records, and do not clear each other (FC-3, FC-4)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 from engine import FailTuple, FlowSettings
-from tests.flow.play import Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 class Paced(Numbers):
-    """Yields one in 3 ms: no task has much to do."""
+    """Yields one record in 3 ms, a light load."""
 
     async def records(self, after: Any) -> AsyncIterator[tuple[int, int]]:  # type: ignore[override]
         for number in range((after or 0) + 1, self.count + 1):

@@ -1,4 +1,4 @@
-"""Calls of `process` that exit, or cancel their own asyncio task: as in any other bolt, though each has a task of its own (ACK-12)."""
+"""Calls of `process` that exit or cancel their own asyncio task count as in any other bolt (ACK-12)."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, FlowControlBolt
-from tests.flow.play import Numbers, run_flow
+from tests.flow.flow_topologies import Numbers, run_flow
 
 pytestmark = pytest.mark.guarantee("ACK-12", "FC-9")
 

@@ -1,4 +1,4 @@
-"""The controller by itself: when it looks again though nothing came back (FC-3, FC-4)."""
+"""The controller alone: the times at which it wakes without an ack or a failure (FC-3, FC-4)."""
 
 import pytest
 
@@ -10,80 +10,80 @@ TASK = 1
 
 
 def controller(*, stall_secs: float = float("inf")) -> FlowController:
-    """One task that does a record in a millisecond, and has nothing to do."""
+    """Return a controller of one idle task that takes a millisecond per record."""
     flow = FlowController(FlowSettings(), [TASK], stall_secs=stall_secs)
-    flow.offer("p1", "first", 0.0)
-    first = flow.next_send(0.0)
+    flow.offer_record("p1", "first", 0.0)
+    first = flow.next_delivery(0.0)
     assert first is not None
-    flow.acked(first, 0.001)
+    flow.note_tree_ack(first, 0.001)
     return flow
 
 
 def test_with_nothing_to_send_it_never_looks_again() -> None:
-    assert controller().look_at(1.0) is None
+    assert controller().next_wake(1.0) is None
 
 
 def test_a_pack_that_waits_to_be_filled_goes_when_its_oldest_record_is_old_enough() -> None:
     flow = controller()
-    flow.offer("p2", "at once, to an idle task", 1.0)
-    assert flow.next_send(1.0) is not None
-    flow.offer("p3", "waits for more", 1.002)
-    assert flow.next_send(1.002) is None
-    assert flow.look_at(1.002) == pytest.approx(1.012)
-    assert flow.next_send(1.0119) is None
-    assert flow.next_send(1.0121) is not None
+    flow.offer_record("p2", "at once, to an idle task", 1.0)
+    assert flow.next_delivery(1.0) is not None
+    flow.offer_record("p3", "waits for more", 1.002)
+    assert flow.next_delivery(1.002) is None
+    assert flow.next_wake(1.002) == pytest.approx(1.012)
+    assert flow.next_delivery(1.0119) is None
+    assert flow.next_delivery(1.0121) is not None
 
 
 @pytest.mark.guarantee("FC-4")
 def test_a_busy_task_is_looked_at_when_its_pause_is_over() -> None:
     flow = controller()
-    flow.offer("p2", "it dies of something", 1.0)
+    flow.offer_record("p2", "it dies of something", 1.0)
     for _ in range(2):
-        sending = flow.next_send(1.0)
-        assert sending is not None
-        flow.failed(sending, Failure(TASK_DIED, "work", TASK), 1.0)
-    assert flow.next_send(1.0) is None, "due, but the task pauses"
-    assert flow.look_at(1.0) == pytest.approx(1.01)
-    assert flow.next_send(1.011) is not None
+        delivery = flow.next_delivery(1.0)
+        assert delivery is not None
+        flow.note_tree_failure(delivery, Failure(TASK_DIED, "work", TASK), 1.0)
+    assert flow.next_delivery(1.0) is None, "due, but the task pauses"
+    assert flow.next_wake(1.0) == pytest.approx(1.01)
+    assert flow.next_delivery(1.011) is not None
 
 
 @pytest.mark.guarantee("FC-4")
 def test_where_all_tasks_pause_and_nothing_waits_the_source_is_asked_again_when_the_pause_is_over() -> None:
     flow = FlowController(FlowSettings(max_retries=0), [TASK])
     for number in range(3):
-        flow.offer(number, number, 1.0)
-        sending = flow.next_send(1.0 + number)
-        assert sending is not None
-        assert flow.failed(sending, Failure(FAILED, "work", TASK), 1.0 + number), "given up"
+        flow.offer_record(number, number, 1.0)
+        delivery = flow.next_delivery(1.0 + number)
+        assert delivery is not None
+        assert flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), 1.0 + number), "given up"
     assert not flow.has_work
-    assert flow.wanted(3.0) == 0
-    assert flow.look_at(3.0) == pytest.approx(3.02)
-    assert flow.wanted(3.03) == 1
-    flow.is_last = True
-    assert flow.look_at(3.0) is None, "there is nothing to ask for"
+    assert flow.records_wanted(3.0) == 0
+    assert flow.next_wake(3.0) == pytest.approx(3.02)
+    assert flow.records_wanted(3.03) == 1
+    flow.source_ended = True
+    assert flow.next_wake(3.0) is None, "there is nothing to ask for"
 
 
 @pytest.mark.guarantee("FC-3")
 def test_what_failed_twice_is_looked_at_when_its_own_pause_is_over() -> None:
     flow = controller()
-    flow.offer("p2", "poison", 1.0)
+    flow.offer_record("p2", "poison", 1.0)
     now = 1.0
     for _ in range(2):
         now += 0.5
-        sending = flow.next_send(now)
-        assert sending is not None
-        flow.failed(sending, Failure(FAILED, "work", TASK), now)
-    assert flow.next_send(now + 0.09) is None
-    assert flow.look_at(now + 0.09) == pytest.approx(now + FIRST_RETRY_SECS)
-    assert flow.next_send(now + 0.11) is not None
+        delivery = flow.next_delivery(now)
+        assert delivery is not None
+        flow.note_tree_failure(delivery, Failure(FAILED, "work", TASK), now)
+    assert flow.next_delivery(now + 0.09) is None
+    assert flow.next_wake(now + 0.09) == pytest.approx(now + FIRST_RETRY_SECS)
+    assert flow.next_delivery(now + 0.11) is not None
 
 
 @pytest.mark.guarantee("FC-3")
 def test_a_task_that_acks_nothing_is_looked_at_when_it_counts_as_standing_still() -> None:
     flow = controller(stall_secs=8.0)
-    flow.wanted(1.0)
-    flow.offer("p2", "hangs", 1.0)
-    assert flow.next_send(1.0) is not None
-    assert flow.look_at(1.0) == pytest.approx(9.0)
-    flow.wanted(9.0)
+    flow.records_wanted(1.0)
+    flow.offer_record("p2", "hangs", 1.0)
+    assert flow.next_delivery(1.0) is not None
+    assert flow.next_wake(1.0) == pytest.approx(9.0)
+    flow.records_wanted(9.0)
     assert flow.has_work, "it is called back"

@@ -12,7 +12,7 @@ def test_after_1_3_4_it_is_1_and_after_2_it_is_4() -> None:
     prefix = DonePrefix()
     seen = []
     for number in (1, 3, 4, 2):
-        prefix.add(number, number, f"line {number}")
+        prefix.mark_done(number, number, f"line {number}")
         seen.append((prefix.done, prefix.position))
     assert seen == [(1, "line 1"), (1, "line 1"), (1, "line 1"), (4, "line 4")]
     assert prefix.ranges_ahead == 0
@@ -28,7 +28,7 @@ def test_ranges_in_any_order_never_pass_a_gap(sizes: list[int], random: "object"
     random.shuffle(ranges)  # type: ignore[attr-defined]
     prefix, done = DonePrefix(), set[int]()
     for start, end in ranges:
-        grown = prefix.add(start, end, end)
+        grown = prefix.mark_done(start, end, end)
         done |= set(range(start, end + 1))
         wanted = next(number for number in range(first + 1) if number + 1 not in done)
         assert (prefix.done, prefix.position) == (wanted, wanted or None)

@@ -24,7 +24,7 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.testing import Capture, KillTask, run_topology
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-1")
@@ -52,7 +52,7 @@ def test_several_records_travel_in_one_tuple_as_many_as_fit_the_time() -> None:
 
 @pytest.mark.guarantee("FC-5")
 def test_unlike_tasks_together_do_nearly_what_they_can() -> None:
-    """12 tasks, a heavy tail, one ten times slower, one that stalls 5 s in 30: against the sum of what each can do."""
+    """12 tasks with a heavy tail, one ten times slower, and one that stalls 5 s in 30."""
 
     class Unlike(FlowControlBolt):
         async def process(self, record: int) -> None:
@@ -152,7 +152,7 @@ def test_where_nothing_waits_the_faster_task_is_chosen_or_the_next_in_turn(choic
 
 
 class Poisoned(Work):
-    """Fails record 77 whenever it comes."""
+    """Fails record 77 each time."""
 
     async def process(self, record: int) -> None:
         if record == 77:

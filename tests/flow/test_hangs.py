@@ -14,7 +14,7 @@ import pytest
 
 from engine import ComponentError, Config, FlowControlBolt, FlowSettings, UsageError
 from engine.testing import run_topology_async
-from tests.flow.play import Numbers, Work, records, run_flow, topology
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow, topology
 
 pytestmark = [
     pytest.mark.guarantee("FC-9"),
@@ -23,7 +23,7 @@ pytestmark = [
 
 
 def hanging(done: list[tuple[int, int]], hung: list[tuple[int, int]], *, hangs: Any, every: Any) -> type[FlowControlBolt]:
-    """Return a bolt each task of which hangs once, by `hangs()`, at its first record that is in `every`."""
+    """Return a bolt whose tasks hang once each, by `hangs()`, at their first record in `every`."""
 
     class Hangs(Work):
         def __init__(self) -> None:
@@ -262,7 +262,7 @@ def test_a_process_with_abandoned_threads_ends() -> None:
         import asyncio, threading
         from engine import FlowControlBolt
         from engine.testing import run_topology_async
-        from tests.flow.play import Numbers, topology
+        from tests.flow.flow_topologies import Numbers, topology
 
         hung = []
 

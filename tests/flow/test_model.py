@@ -1,4 +1,4 @@
-"""The controller against a model built another way, in random schedules (FC-2 to FC-6)."""
+"""Random schedules: the controller against a model of sets and a state table (FC-2 to FC-6)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Producers that do what nobody expects: nothing is lost by it, and no position passes what is not done (FC-1, FC-6)."""
+"""Unusual producers: no record is lost, and no position passes an unfinished record (FC-1, FC-6)."""
 
 import asyncio
 import time
@@ -25,14 +25,14 @@ from engine import (
 )
 from engine.cluster.local_cluster import Run
 from engine.flow.controller import FlowController
-from engine.flow.source import source_of
-from tests.flow.play import AsyncNumbers, Numbers, Work, records, run_flow, topology
+from engine.flow.record_reader import record_reader
+from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow, topology
 
 POISON = 7
 
 
 class Poisoned(Work):
-    """Never does one of the records."""
+    """Never ends one of the records."""
 
     async def process(self, record: int) -> None:
         if record == POISON:
@@ -41,7 +41,7 @@ class Poisoned(Work):
 
 
 class OneList(FlowProducer):
-    """Its position is one list, which it goes on changing, and so is the one that it is to begin behind."""
+    """Uses one list as the position and changes it; it also changes the list that it gets as `after`."""
 
     def records(self, after: Any) -> Any:
         return self.changing(after)
@@ -75,7 +75,7 @@ def test_a_position_that_the_producer_goes_on_changing_is_kept_as_it_was_yielded
 
 
 class SaysExhausted(FlowProducer):
-    """Ends as a spout does."""
+    """Ends by SpoutExhausted, like other spouts."""
 
     def records(self, after: Any) -> Any:
         yield from ((number, number) for number in range((after or 0) + 1, 501))
@@ -102,7 +102,7 @@ def test_a_producer_that_raises_spout_exhausted_has_ended_and_what_it_yielded_be
 
 
 class Unmeasured(Numbers):
-    """Cannot say how large one of its records is."""
+    """Raises in `size_of` for one record."""
 
     def size_of(self, record: Any) -> int:
         if record == 300:
@@ -129,7 +129,7 @@ def test_no_position_passes_a_record_whose_size_cannot_be_told(producer: type[Nu
 
 
 class Large(FlowProducer):
-    """Counts how far it was read; each record is a megabyte."""
+    """Counts the records that were read. Each is a megabyte."""
 
     def __init__(self, read: list[int]) -> None:
         self.read = read
@@ -203,7 +203,7 @@ def test_give_up_that_is_async_is_refused_since_nobody_would_wait_for_it() -> No
 
 
 class Closed(Numbers):
-    """Has something open while it is read."""
+    """Holds a resource while it is read."""
 
     def records(self, after: Any) -> Any:
         try:
@@ -213,7 +213,7 @@ class Closed(Numbers):
 
 
 class ClosedAsync(Numbers):
-    """The same in an async generator, which waits while it is closed, and is ahead of the bolt by all that is buffered."""
+    """The same in an async generator, which awaits in its clean-up, and reads ahead."""
 
     async def records(self, after: Any) -> Any:
         try:
@@ -241,19 +241,19 @@ def test_a_generator_is_closed_with_its_spout_so_that_what_it_has_open_is_closed
 def test_a_pack_whose_bytes_are_full_waits_no_longer() -> None:
     controller = FlowController(FlowSettings(pack_bytes=1000), [1])
     for now in (0.0, 1.0):
-        controller.offer("before", "x", now)
-        sending = controller.next_send(now)
-        assert sending is not None
+        controller.offer_record("before", "x", now)
+        delivery = controller.next_delivery(now)
+        assert delivery is not None
         if now == 0.0:
-            controller.acked(sending, 0.0001)
-    assert not controller.offer("a", "x" * 600, 1.0)
-    assert controller.next_send(1.0) is None, "the task has work, and the pack may grow"
-    assert controller.wanted(1.0) > 0
-    assert controller.offer("b", "x" * 600, 1.0), "no more is wanted"
-    assert controller.wanted(1.0) == 0
-    sending = controller.next_send(1.0)
-    assert sending is not None
-    assert [entry[0] for entry in sending.pack.entries] == ["a"], "two would be too many"
+            controller.note_tree_ack(delivery, 0.0001)
+    assert not controller.offer_record("a", "x" * 600, 1.0)
+    assert controller.next_delivery(1.0) is None, "the task has work, and the pack may grow"
+    assert controller.records_wanted(1.0) > 0
+    assert controller.offer_record("b", "x" * 600, 1.0), "no more is wanted"
+    assert controller.records_wanted(1.0) == 0
+    delivery = controller.next_delivery(1.0)
+    assert delivery is not None
+    assert [entry[0] for entry in delivery.pack.entries] == ["a"], "two would be too many"
 
 
 @pytest.mark.guarantee("FC-7")
@@ -306,19 +306,19 @@ def test_a_pull_that_takes_5_ms_ends_with_more_to_come() -> None:
 
     now, offered = [0.0], []
     context: Any = SimpleNamespace(clock=SimpleNamespace(now=lambda: now[0]))
-    source = source_of(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
-    assert source.pull(3) is False, "all that was asked for"
-    assert source.pull(100) is True
+    reader = record_reader(Stepping(100), None, context, lambda position, record, at: bool(offered.append(record)))
+    assert reader.pull_records(3) is False, "all that was asked for"
+    assert reader.pull_records(100) is True
     assert offered == list(range(1, 12)), "3, and 8: it looks at the clock at 1, 2, 4, and 8"
     for _ in range(12):
-        source.pull(100)
+        reader.pull_records(100)
     assert offered == list(range(1, 101))
-    assert source.has_ended
+    assert reader.has_ended
 
 
 @pytest.mark.guarantee("FC-1")
 def test_what_a_slow_generator_has_not_yielded_yet_is_asked_for_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.flow.source.PULL_SECS", -1.0)  # each pull is over with its first record
+    monkeypatch.setattr("engine.flow.record_reader.PULL_SECS", -1.0)  # each pull ends after its first record
     done: list[tuple[int, int]] = []
     settings = FlowSettings(pack_ms=100, pack_age_ms=1000)
     finished = run_flow(lambda: Numbers(1000), lambda: Work(done), tasks=1, settings=settings)

@@ -1,4 +1,4 @@
-"""Deaths of single tasks, in virtual time: of spout tasks, of bolt tasks, of ackers, and of all of them again and again (FC-3, FC-6)."""
+"""Repeated deaths of spout tasks, bolt tasks and ackers, in virtual time (FC-3, FC-6)."""
 
 import asyncio
 import random
@@ -15,13 +15,13 @@ from engine.state.memory import MemoryProvider
 from engine.testing import ACKER, KillTask, RaiseError, run_topology
 
 TASKS = 2
-"""Of the spout."""
+"""Tasks of the spout."""
 COUNT = 1500
 EAGER = FlowSettings(checkpoint_interval_ms=10)
 
 
 class Kept:
-    """What a run has done and recorded; the run's store is one that checks each position that is written."""
+    """Done records and recorded positions of a run. The run's store checks each written position."""
 
     def __init__(self) -> None:
         self.done: list[set[int]] = [set() for _ in range(TASKS)]
@@ -30,7 +30,7 @@ class Kept:
         self.begun: list[list[int]] = [[] for _ in range(TASKS)]
         self.writes = 0
         self.away: range = range(0)
-        """Which writes find the store away."""
+        """Numbers of the writes for which the store is away."""
         self.was_away = asyncio.Event()
         self.fails_every = 50
         self.faults: list[str] = []
@@ -45,7 +45,7 @@ class Kept:
         self.written[task].append(number)
 
     def check(self) -> None:
-        """Nothing is lost, no position ever went back, and each start went on behind a recorded one."""
+        """Check that no record is lost, no position goes back, and each start begins behind a recorded one."""
         assert self.faults == []
         for task in range(TASKS):
             assert self.done[task] == set(range(1, COUNT + 1))
@@ -55,7 +55,7 @@ class Kept:
 
 
 KEPT: list[Kept] = []
-"""Of the run that is on."""
+"""The history of the current run."""
 
 
 @pytest.fixture
@@ -66,7 +66,7 @@ def kept() -> Iterator[Kept]:
 
 
 class Noting(MemoryProvider):
-    """Has each write noted, and some find it away."""
+    """Notes each write, and is away for some of them."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -94,7 +94,7 @@ class Noting(MemoryProvider):
 
 
 class Numbers(FlowProducer):
-    """The numbers from 1 on, with the index of the task."""
+    """Yields the numbers from 1 on, with the index of the task."""
 
     def records(self, after: Any) -> Iterator[tuple[int, tuple[int, int]]]:
         task = self.context.task_index
@@ -104,7 +104,7 @@ class Numbers(FlowProducer):
 
 
 class Work(FlowControlBolt):
-    """Takes a millisecond, and fails some of the records that come to it."""
+    """Takes a millisecond per record, and fails some records."""
 
     def prepare(self) -> None:
         self.seen = 0

@@ -1,4 +1,4 @@
-"""Producers that raise where the engine has decided already, and spouts that die for ever (FC-6, ACK-12)."""
+"""Producers whose give_up() raises, and spouts that die for ever (FC-6, ACK-12)."""
 
 import asyncio
 import itertools
@@ -8,7 +8,7 @@ from typing import Any, Literal
 import pytest
 
 from engine import ComponentError, Config, FailTuple, Failure, FatalError, FlowControlBolt, FlowSettings
-from tests.flow.play import Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 class Refuses(Work):

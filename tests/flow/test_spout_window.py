@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MOST, SpoutWindow
+from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MAX_WINDOW, SpoutWindow
 from tests.flow.pipelines import Cpu, Pool, best_of
 
 pytestmark = pytest.mark.guarantee("FC-8")
@@ -42,7 +42,7 @@ def test_it_begins_small_and_doubles_while_that_brings_much() -> None:
 
 
 def test_a_poll_that_emits_much_at_once_hides_no_gain() -> None:
-    """A thousand at once, for 400 workers: 8 open trees are no better than 4, and 400 are much better."""
+    """A poll emits a thousand trees for 400 workers: 8 is no better than 4, but 400 is."""
     pipeline = Pool(lambda now: 400, poll=1000)
     least, best = pipeline.run(4, 5, 1), pipeline.run(1024, 5, 1)
     assert least.rate < 0.85 * best.rate
@@ -89,7 +89,7 @@ def test_a_source_that_is_the_limit_leaves_the_window_as_it_is(kept: tuple[bool 
 
 
 def test_a_trial_that_is_not_used_up_ends() -> None:
-    """The mailboxes are full before twice the window is: the spout stands at the window, or below it, never above."""
+    """The mailboxes are full before twice the window is, so the spout never reaches it."""
     window, acked = SpoutWindow(), 0
     shown = set()
     for step in range(20_000):
@@ -106,7 +106,7 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
     assert window.state != "BUSY"
 
     def turns(number: int, *, fail: bool) -> None:
-        """A pool without end: each window comes back after 5 ms."""
+        """Simulate an unlimited pool: each window of trees is acked after 5 ms."""
         nonlocal now, acked, failed
         for _ in range(number):
             now, size = now + 0.005, window.max_pending
@@ -123,7 +123,7 @@ def test_where_more_trees_fail_than_are_acked_the_window_shrinks_at_once() -> No
 
 
 def test_where_acks_take_a_second_a_round_is_one_window_and_a_pause_four_rounds() -> None:
-    """One worker: nothing is gained by more, so the first trial is lost, and half the window is tried after a pause."""
+    """With one worker the first trial is lost, and half the window is tried after a pause."""
     window, shown = SpoutWindow(), []
     for second in range(1, 200):
         shown.append(window.after_burst(0, float(second), second, 0, window.max_pending, limited=True))
@@ -167,7 +167,7 @@ def test_what_fails_for_what_it_holds_costs_no_room() -> None:
 
 
 def test_the_tasks_of_a_spout_do_not_outbid_each_other() -> None:
-    """Three tasks share a loop that is used up: each alone would gain by a greater window."""
+    """Three tasks share a busy loop. Each alone would gain by a larger window."""
     window, now, acked = SpoutWindow(3), 0.0, [0, 0, 0]
     sizes = [window.max_pending] * 3
     largest = 0
@@ -201,7 +201,7 @@ def test_the_window_stays_within_its_bounds_whatever_comes(bursts: list[tuple[in
         now, acked[task], failed[task] = now + secs, acked[task] + acks, failed[task] + fails
         size = window.after_burst(task, now, acked[task], failed[task], open_trees, limited)
         assert size == window.max_pending
-        assert 1 <= size <= MOST
+        assert 1 <= size <= MAX_WINDOW
         assert window.state in ("NORMAL", "SLOW", "BUSY")
 
 
@@ -210,13 +210,13 @@ def test_it_never_grows_beyond_its_greatest() -> None:
     for step in range(4000):
         acked += window.max_pending
         window.after_burst(0, step * 0.02, acked, 0, window.max_pending, limited=True)
-    assert window.max_pending in (MOST, MOST // 2)
+    assert window.max_pending in (MAX_WINDOW, MAX_WINDOW // 2)
 
 
 @pytest.mark.guarantee("FC-8")
 @pytest.mark.parametrize(("per_burst", "is_tried"), [(10, False), (30, True), (3, True)])
 def test_another_rate_ends_the_pause_between_two_trials(per_burst: int, is_tried: bool) -> None:
-    """A window that is held for seconds is tried at once when what comes back has changed."""
+    """A changed ack rate ends a long pause, and begins a trial at once."""
     window, now, acked, shown, changed = SpoutWindow(), 0.0, 0, 0, 0.0
 
     def turn(acks: int) -> None:
@@ -225,7 +225,7 @@ def test_another_rate_ends_the_pause_between_two_trials(per_burst: int, is_tried
         if window.after_burst(0, now, acked, 0, window.max_pending, limited=True) != shown:
             changed, shown = now, window.max_pending
 
-    while now < 60 or not 2 < now - changed < 2.1:  # in a long pause, and not at its end
+    while now < 60 or not 2 < now - changed < 2.1:  # in the middle of a long pause
         turn(10)
         assert now < 200
     began = now

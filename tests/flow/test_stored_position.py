@@ -1,4 +1,4 @@
-"""What a ledger may hold, and stores that are away or another's (FC-6)."""
+"""Stored positions, and stores that are away or taken over (FC-6)."""
 
 import asyncio
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ from engine.errors import StateFenced, StateUnavailable
 from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
 from engine.state import Ledger, provider_of
 from engine.state.memory import MemoryProvider
-from tests.flow.play import Numbers, Work, run_flow
+from tests.flow.flow_topologies import Numbers, Work, run_flow
 from tests.flow.test_bad_input import Nothing
 
 
@@ -72,7 +72,7 @@ def test_a_producer_that_does_not_know_its_position_says_so(tmp_path: Path) -> N
 
 
 class Overtaken(MemoryProvider):
-    """After two writes another process has claimed the ledger."""
+    """A ledger that another process claims after two writes."""
 
     def ledger(self, name: str) -> Ledger:
         ledger = super().ledger(name)
@@ -95,7 +95,7 @@ def test_a_process_that_was_overtaken_ends_and_says_so() -> None:
 
 
 class Away(MemoryProvider):
-    """Cannot be reached for a while after the first write."""
+    """A ledger that is unavailable for a while after the first write."""
 
     def ledger(self, name: str) -> Ledger:
         ledger = super().ledger(name)
@@ -126,12 +126,12 @@ def test_a_store_that_is_away_is_seen_and_waited_for() -> None:
     finished = run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, during=look)
     assert (finished.state, finished.snapshot.flow[0].position) == ("complete", "5000")
     assert "the store is away" in seen
-    with pytest.raises(ComponentError, match="cannot be kept: the store is away"):
+    with pytest.raises(ComponentError, match="cannot be written: the store is away"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config.replace(state_timeout_secs=0.5))
 
 
 class Broken(MemoryProvider):
-    """Its second write raises what no provider is to raise."""
+    """A ledger whose second write raises an undocumented error."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class Broken(MemoryProvider):
 @pytest.mark.parametrize("on_error", ["restart", "fail"])
 def test_a_store_that_raises_anything_else_ends_the_run(on_error: Literal["restart", "fail"]) -> None:
     config = Config(state_provider="tests.flow.test_stored_position:Broken", on_error=on_error)
-    with pytest.raises(ComponentError, match="cannot be kept: OSError: the disk is full"):
+    with pytest.raises(ComponentError, match="cannot be written: OSError: the disk is full"):
         run_flow(lambda: Numbers(5000), lambda: Work([]), config=config, limit_secs=60)
 
 
@@ -175,7 +175,7 @@ def test_the_last_position_does_not_wait_for_its_interval(ends_by: str) -> None:
 
 
 class Counts(MemoryProvider):
-    """Counts the writes."""
+    """A ledger that counts its writes."""
 
     writes = 0
 

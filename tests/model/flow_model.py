@@ -1,4 +1,4 @@
-"""Flow control built another way: sets of record numbers, and the law of a window as a table that is looked up."""
+"""Model of flow control, built another way: sets of record numbers, and the rules of a window as a table."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -24,8 +24,8 @@ LAW: dict[tuple[str, str], tuple[str, int, str]] = {
 
 
 @dataclass(eq=False)
-class ModelSending:
-    """A pack on its way; another one may be of the same records, at the same task, since the same instant."""
+class ModelDelivery:
+    """A pack in flight. Compared by identity, because a second one may have the same records, task and time."""
 
     numbers: range
     task: int
@@ -38,8 +38,8 @@ class Held:
     """A failure that is held against a task."""
 
     task: "ModelTask"
-    acks: int
-    """What the task had acked, and how often it had stood still, by then."""
+    streak: int
+    """The streak of the task at that time."""
     places: int
 
 
@@ -55,14 +55,14 @@ class ModelTask:
     failures: int = 0
     not_acked: int = 0
     """Failures since its last ack, excused or not."""
-    acks: int = 0
-    """And how often it stood still."""
+    streak: int = 0
+    """Number of the failure streak; an ack or a stall ends a streak."""
     paused_until: float = 0.0
     record_secs: float | None = None
     pack_secs: float = 0.0
     last_ack: float = 0.0
     head_began: float = 0.0
-    there: list[ModelSending] = field(default_factory=list)
+    there: list[ModelDelivery] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.window = max(self.settings.initial_window, self.width)
@@ -70,14 +70,14 @@ class ModelTask:
     @property
     def records(self) -> int:
         """Records that are at the task."""
-        return sum(len(sending.numbers) for sending in self.there)
+        return sum(len(delivery.numbers) for delivery in self.there)
 
     def has_room(self, now: float) -> bool:
         """Whether it may be sent a pack."""
         return len(self.there) < self.window and not (self.state == "BUSY" and now < self.paused_until)
 
     def wait(self, now: float) -> float:
-        """How long until it begins with a pack that is sent now, as well as that can be known."""
+        """Seconds until it would begin with a pack that is sent now."""
         if len(self.there) < self.width:
             return 0.0
         secs = self.record_secs or 0.0
@@ -85,79 +85,79 @@ class ModelTask:
         return self.records * secs + max(0.0, over)
 
     def rank(self, now: float) -> tuple[bool, float]:
-        """The less, the sooner it is chosen."""
+        """Order of choice, the least first."""
         return self.state == "BUSY", self.wait(now)
 
-    def send(self, sending: ModelSending) -> None:
+    def send(self, delivery: ModelDelivery) -> None:
         """A pack goes there."""
         if not self.there:
-            self.head_began = sending.at
-        self.there.append(sending)
-        sending.filled = len(self.there) >= self.window
+            self.head_began = delivery.at
+        self.there.append(delivery)
+        delivery.filled = len(self.there) >= self.window
 
-    def acked(self, sending: ModelSending, now: float) -> None:
+    def acked(self, delivery: ModelDelivery, now: float) -> None:
         """Its own ack came."""
-        service = max(0.0, now - max(sending.at, self.last_ack))
+        service = max(0.0, now - max(delivery.at, self.last_ack))
         self.last_ack = max(self.last_ack, now)
-        self.leaves(sending, now)
-        of_record = service / len(sending.numbers)
+        self.leaves(delivery, now)
+        of_record = service / len(delivery.numbers)
         if self.record_secs is None:
             self.record_secs, self.pack_secs = of_record, service
         else:
             self.record_secs += (of_record - self.record_secs) / (8 * self.width)
             self.pack_secs += (service - self.pack_secs) / (8 * self.width)
         if self.failures:
-            self.acks += 1
+            self.streak += 1
         self.failures = self.not_acked = 0
         settings = self.settings
         threshold = (self.width + 1) * max(settings.pack_ms / 1000, self.pack_secs)
         if settings.threshold_ms is not None:
             threshold = settings.threshold_ms / 1000
-        self.follow("over" if now - sending.at > threshold else "within", sending.filled)
+        self.follow("over" if now - delivery.at > threshold else "within", delivery.filled)
 
-    def failed(self, sending: ModelSending, now: float) -> None:
+    def failed(self, delivery: ModelDelivery, now: float) -> None:
         """It failed there."""
-        self.leaves(sending, now)
+        self.leaves(delivery, now)
         self.failures += 1
         self.not_acked += 1
         self.paused_until = now + PAUSES[min(self.failures, 20)]
         self.follow("failed", False)
 
-    def failed_again(self, sending: ModelSending, now: float) -> None:
-        """What failed there had failed before."""
-        self.leaves(sending, now)
+    def failed_again(self, delivery: ModelDelivery, now: float) -> None:
+        """A record failed there that had failed before."""
+        self.leaves(delivery, now)
         self.not_acked += 1
         if self.state == "BUSY":
             self.paused_until = max(self.paused_until, now + PAUSES[min(self.failures, 20)])
 
     def excused(self, held: Held) -> None:
-        """It was the record."""
+        """The record proved to be bad."""
         self.window = min(self.window + held.places, max(self.settings.max_window, self.width))
-        if held.acks == self.acks and self.failures:
+        if held.streak == self.streak and self.failures:
             self.failures -= 1
             if not self.failures:
                 self.state, self.counted = "NORMAL", 0
 
     def stalled(self, now: float) -> None:
-        """It acks nothing."""
+        """It has acked nothing for too long."""
         self.state, self.paused_until = "BUSY", now + 1.0
-        self.acks += 1
+        self.streak += 1
 
-    def called_back(self, now: float) -> list[ModelSending]:
-        """All that is there goes elsewhere."""
+    def called_back(self, now: float) -> list[ModelDelivery]:
+        """All packs in flight go to other tasks."""
         gone, self.there = self.there, []
         self.head_began = now
         self.counted = 0
         self.window = max(1, self.window - len(gone))
         return gone
 
-    def leaves(self, sending: ModelSending, now: float) -> None:
+    def leaves(self, delivery: ModelDelivery, now: float) -> None:
         """It is no longer there."""
-        self.there.remove(sending)
+        self.there.remove(delivery)
         self.head_began = now
 
     def follow(self, came: str, filled: bool) -> None:
-        """One row of the law."""
+        """Apply one row of the table."""
         self.state, places, counting = LAW[self.state, came]
         self.window = max(1, self.window + places)
         if counting != "count":
@@ -170,7 +170,7 @@ class ModelTask:
 
 
 class DoneRecords:
-    """Which records are done, and which are on their way, as sets."""
+    """The done records and the records in flight, as sets."""
 
     def __init__(self) -> None:
         self.done: set[int] = set()

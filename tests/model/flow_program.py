@@ -1,4 +1,4 @@
-"""Random schedules of flow control beside its model: tasks of any speed that ack late, fail, stall, die and come back.
+"""Random schedules of flow control beside its model: tasks ack late, fail, stall, die and return.
 
 A program is bytes: each three are one step, as in `ledger_program`.
 """
@@ -7,10 +7,10 @@ from random import Random
 
 from engine.errors import ERROR, FAILED, TASK_DIED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
-from engine.flow.pack import Records
+from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
-from engine.kernel import Sending
-from tests.model.flow_model import DoneRecords, Held, ModelSending, ModelTask
+from engine.kernel import PackDelivery
+from tests.model.flow_model import DoneRecords, Held, ModelDelivery, ModelTask
 from tests.model.ledger_program import pick
 
 STALL_SECS = 30.0
@@ -32,15 +32,15 @@ class FlowProgram:
         self.random, self.settings, self.calm = Random(seed), settings, calm
         self.now = self.random.choice([0.0, 1e6])
         ids = [10 + 3 * index for index in range(tasks)]
-        self.controller = FlowController(settings, ids, width=width, stall_secs=STALL_SECS)
-        self.consumers = {consumer.task_id: consumer for consumer in self.controller.tasks.consumers}
+        self.controller = FlowController(settings, ids, concurrency=width, stall_secs=STALL_SECS)
+        self.windows = {window.task_id: window for window in self.controller.chooser.windows}
         self.tasks = {task: ModelTask(settings, width) for task in ids}
         self.records = DoneRecords()
         self.offered = self.sent = 0
         self.given_up: set[int] = set()
-        self.sendings: dict[Sending, ModelSending] = {}
+        self.deliveries: dict[PackDelivery, ModelDelivery] = {}
         """Of all open trees."""
-        self.settled: set[Sending] = set()
+        self.settled: set[PackDelivery] = set()
         """Of those, whose task has acked its part."""
         self.next_stall_look = 0.0
         self.probed_again = False
@@ -55,42 +55,42 @@ class FlowProgram:
 
     def finish(self) -> None:
         """The source ends, the tasks ack everything; of what was called back, half is never heard of again."""
-        self.controller.is_last = True
-        gone = {sending for sending in self.sendings if sending.was_called_back and self.random.random() < 0.5}
+        self.controller.source_ended = True
+        gone = {delivery for delivery in self.deliveries if delivery.was_called_back and self.random.random() < 0.5}
         for _ in range(100_000):
-            if not self.controller.has_work and self.sendings.keys() <= gone:
+            if not self.controller.has_work and self.deliveries.keys() <= gone:
                 break
             self.now += 0.05
             self.send_all(0, 0)
-            for sending in [each for each in self.sendings if each not in gone]:
-                self.ack_tree(sending)
+            for delivery in [each for each in self.deliveries if each not in gone]:
+                self.ack_tree(delivery)
             self.compare()
         assert self.records.done == set(range(1, self.offered + 1)), "no record lost"
         assert self.controller.prefix.done == self.offered
-        assert self.controller.pending == self.controller.buffered == 0
+        assert self.controller.pending_records == self.controller.buffered_records == 0
 
     # Steps
 
     def offer(self, first: int, second: int) -> None:
         """The producer yields, as many as are wanted or a few more."""
-        wanted = self.controller.wanted(self.now)
+        wanted = self.controller.records_wanted(self.now)
         self.look_for_stalls()
-        if self.controller.is_last:
+        if self.controller.source_ended:
             return
         for _ in range(min(wanted, 1 + first) + second % 3):
             self.offered += 1
             self.records.positions[self.offered] = position = (self.offered // 7, f"p{self.offered}")
-            self.controller.offer(position, "r" * (second % 50), self.now)
+            self.controller.offer_record(position, "r" * (second % 50), self.now)
 
     def send(self, first: int, second: int) -> None:
         """The next pack, if there is one to send."""
-        self.controller.wanted(self.now)
+        self.controller.records_wanted(self.now)
         self.look_for_stalls()
         self.try_send()
 
     def send_all(self, first: int, second: int) -> None:
         """All that can be sent."""
-        self.controller.wanted(self.now)
+        self.controller.records_wanted(self.now)
         self.look_for_stalls()
         while self.try_send():
             pass
@@ -104,13 +104,13 @@ class FlowProgram:
     def settle_all(self, first: int, second: int) -> None:
         """One task acks all that is there, a little apart."""
         task = pick(sorted(self.tasks), first)
-        for sending in [each for each in self.at_tasks() if each.consumer.task_id == task]:
+        for delivery in [each for each in self.at_tasks() if each.window.task_id == task]:
             self.now += 0.0005 * (second % 8)
-            self.settle_one(sending)
+            self.settle_one(delivery)
 
     def ack(self, first: int, second: int) -> None:
         """A whole tree is done; perhaps before its own settle was told."""
-        open_trees = list(self.sendings)
+        open_trees = list(self.deliveries)
         if open_trees:
             self.ack_tree(open_trees[first % len(open_trees)])
 
@@ -128,7 +128,7 @@ class FlowProgram:
 
     def fail_downstream(self, first: int, second: int) -> None:
         """Another task failed a tuple of its tree."""
-        open_trees = list(self.sendings)
+        open_trees = list(self.deliveries)
         if open_trees and self.random.randrange(self.calm) == 0:
             reason: FailureReason = pick((ERROR, FAILED, TIMEOUT, TASK_DIED), second)
             self.fail_tree(open_trees[first % len(open_trees)], Failure(reason, "sink", DOWNSTREAM))
@@ -143,13 +143,13 @@ class FlowProgram:
 
     # Both sides of one event
 
-    def at_tasks(self) -> list[Sending]:
-        """The sendings that are at their tasks, the oldest first."""
-        return [sending for sending in self.sendings if sending not in self.settled and self.sendings[sending] in self.there(sending)]
+    def at_tasks(self) -> list[PackDelivery]:
+        """The deliveries that are at their tasks, the oldest first."""
+        return [each for each, model in self.deliveries.items() if each not in self.settled and model in self.there(each)]
 
-    def there(self, sending: Sending) -> list[ModelSending]:
-        """What the model has at the task of a sending."""
-        return self.tasks[sending.consumer.task_id].there
+    def there(self, delivery: PackDelivery) -> list[ModelDelivery]:
+        """Return the deliveries that the model has at the task of a delivery."""
+        return self.tasks[delivery.window.task_id].there
 
     def look_for_stalls(self) -> None:
         """The model's look, at the same times: what has acked nothing for long is called back."""
@@ -162,20 +162,20 @@ class FlowProgram:
                 self.call_back(task)
 
     def call_back(self, task: ModelTask) -> None:
-        for sending in task.called_back(self.now):
-            self.records.at_tasks.subtract(sending.numbers)
+        for delivery in task.called_back(self.now):
+            self.records.at_tasks.subtract(delivery.numbers)
 
     def try_send(self) -> bool:
         """Ask for a pack, and judge it."""
         now, controller = self.now, self.controller
         due_again = controller.is_resend_due(now)  # which are due is the controller's own; that they go first is judged
         room = [task for task, model in self.tasks.items() if model.has_room(now)]
-        sending = controller.next_send(now)
-        if sending is None:
+        delivery = controller.next_delivery(now)
+        if delivery is None:
             assert not (due_again and room), "a resend waits only for room"
             return False
-        task = sending.consumer.task_id
-        numbers = range(sending.pack.first, sending.pack.last + 1)
+        task = delivery.window.task_id
+        numbers = range(delivery.pack.first, delivery.pack.last + 1)
         is_new = numbers.start == self.sent + 1
         assert is_new or numbers.stop <= self.sent + 1, "new ones in order"
         is_again = not is_new and self.records.tries[numbers[0]] > 0
@@ -198,56 +198,56 @@ class FlowProgram:
         for number in numbers:
             assert self.records.at_tasks[number] == 0, "none is handed out while its controller counts it outstanding"
             assert number not in self.records.done
-        model = ModelSending(numbers, task, now, False)
+        model = ModelDelivery(numbers, task, now, False)
         self.tasks[task].send(model)
-        self.sendings[sending] = model
+        self.deliveries[delivery] = model
         self.records.open.update(numbers)
         self.records.at_tasks.update(numbers)
         return True
 
-    def settle_one(self, sending: Sending) -> None:
-        self.controller.settled(sending, self.now)
-        self.model_settle(sending)
+    def settle_one(self, delivery: PackDelivery) -> None:
+        self.controller.note_task_ack(delivery, self.now)
+        self.model_settle(delivery)
 
-    def model_settle(self, sending: Sending) -> None:
-        model = self.sendings[sending]
-        if sending not in self.settled and model in self.there(sending):
+    def model_settle(self, delivery: PackDelivery) -> None:
+        model = self.deliveries[delivery]
+        if delivery not in self.settled and model in self.there(delivery):
             self.tasks[model.task].acked(model, self.now)
             self.records.at_tasks.subtract(model.numbers)
-        self.settled.add(sending)
+        self.settled.add(delivery)
 
-    def ack_tree(self, sending: Sending) -> None:
-        grown = self.controller.acked(sending, self.now)
-        self.model_settle(sending)
-        model = self.end(sending)
+    def ack_tree(self, delivery: PackDelivery) -> None:
+        grown = self.controller.note_tree_ack(delivery, self.now)
+        self.model_settle(delivery)
+        model = self.end(delivery)
         before = self.records.prefix
         self.records.done.update(model.numbers)
         self.records.advance()
         assert grown == (self.records.prefix > before)
 
-    def end(self, sending: Sending) -> ModelSending:
+    def end(self, delivery: PackDelivery) -> ModelDelivery:
         """Its tree is closed."""
-        self.settled.discard(sending)
-        model = self.sendings.pop(sending)
+        self.settled.discard(delivery)
+        model = self.deliveries.pop(delivery)
         self.records.open.subtract(model.numbers)
         return model
 
     def fail_one(self, first: int, reason: FailureReason, *, knows_task: bool = True) -> None:
         """A tree fails by its own task: it has not settled it."""
-        open_trees = [sending for sending in self.sendings if sending not in self.settled]
+        open_trees = [delivery for delivery in self.deliveries if delivery not in self.settled]
         if open_trees and self.random.randrange(self.calm) == 0:
-            sending = open_trees[first % len(open_trees)]
+            delivery = open_trees[first % len(open_trees)]
             if reason in OF_RECORDS and self.random.random() < 0.7:
-                sending.contents = contents = Records([entry[1] for entry in sending.pack.entries])
-                contents.place = self.random.randrange(len(contents))
-            self.fail_tree(sending, Failure(reason, "work", sending.consumer.task_id if knows_task else None))
+                delivery.payload = payload = Records([entry[1] for entry in delivery.pack.entries])
+                payload.failed_index = self.random.randrange(len(payload))
+            self.fail_tree(delivery, Failure(reason, "work", delivery.window.task_id if knows_task else None))
 
-    def fail_tree(self, sending: Sending, failure: Failure) -> None:
-        model, task = self.sendings[sending], self.tasks[sending.consumer.task_id]
-        was_there = sending not in self.settled and model in task.there
+    def fail_tree(self, delivery: PackDelivery, failure: Failure) -> None:
+        model, task = self.deliveries[delivery], self.tasks[delivery.window.task_id]
+        was_there = delivery not in self.settled and model in task.there
         is_of_record = failure.reason in OF_RECORDS and failure.task_id == model.task
         is_alone = len(model.numbers) == 1
-        given_up = self.controller.failed(sending, failure, self.now)
+        given_up = self.controller.note_tree_failure(delivery, failure, self.now)
         if was_there:
             self.records.at_tasks.subtract(model.numbers)
             is_believed = task.state == "BUSY" or task.not_acked < 4
@@ -257,14 +257,14 @@ class FlowProgram:
             elif failure.task_id in (None, model.task):
                 before = task.window
                 task.failed(model, self.now)
-                self.records.held.update(dict.fromkeys(model.numbers, Held(task, task.acks, before - task.window)))
+                self.records.held.update(dict.fromkeys(model.numbers, Held(task, task.streak, before - task.window)))
                 if failure.reason == TIMEOUT:
                     self.call_back(task)
             else:
                 task.leaves(model, self.now)
-        self.end(sending)
-        if not (sending.was_called_back or self.records.done.issuperset(model.numbers) or failure.reason == TASK_DIED):
-            self.count_tries(sending, model, is_of_record=is_of_record)
+        self.end(delivery)
+        if not (delivery.was_called_back or self.records.done.issuperset(model.numbers) or failure.reason == TASK_DIED):
+            self.count_tries(delivery, model, is_of_record=is_of_record)
         for position, *_ in given_up:
             number = next(number for number in model.numbers if self.records.positions[number] == position)
             assert self.settings.max_retries is not None
@@ -272,10 +272,10 @@ class FlowProgram:
             self.given_up.add(number)
             self.records.done.add(number)
 
-    def count_tries(self, sending: Sending, model: ModelSending, *, is_of_record: bool) -> None:
+    def count_tries(self, delivery: PackDelivery, model: ModelDelivery, *, is_of_record: bool) -> None:
         """Count a failure: of the record that the bolt says, or of all."""
-        place = sending.contents.place if is_of_record and sending.contents is not None else None
-        failed = model.numbers if place is None or len(model.numbers) == 1 else [model.numbers[place]]
+        failed_index = delivery.payload.failed_index if is_of_record and delivery.payload is not None else None
+        failed = model.numbers if failed_index is None or len(model.numbers) == 1 else [model.numbers[failed_index]]
         self.records.tries.update(failed)
         for number in set(model.numbers).difference(failed):
             self.records.held.pop(number, None)
@@ -288,16 +288,16 @@ class FlowProgram:
             for each in [each for each, other in self.records.held.items() if other is held]:
                 del self.records.held[each]
 
-    # What holds after every step
+    # Checks after every step
 
     def compare(self) -> None:
         """Windows, states, what is where, and the position."""
         assert (self.controller.prefix.done, self.controller.prefix.position) == self.records.advance(), "FC-6"
-        assert self.controller.buffered == self.offered - self.sent
+        assert self.controller.buffered_records == self.offered - self.sent
         for task_id, model in self.tasks.items():
-            consumer = self.consumers[task_id]
-            assert (consumer.state, consumer.window) == (model.state, model.window), "FC-3"
-            assert (consumer.in_flight, consumer.in_flight_records) == (len(model.there), model.records), "FC-2"
-            assert 1 <= consumer.window <= max(self.settings.max_window, model.width)
-            assert consumer.service_secs is None or abs(consumer.service_secs - (model.record_secs or 0)) < TOLERANCE
-            assert abs(consumer.expected_wait(self.now) - model.wait(self.now)) < TOLERANCE * (1 + self.now), "FC-5"
+            window = self.windows[task_id]
+            assert (window.state, window.size) == (model.state, model.window), "FC-3"
+            assert (window.in_flight, window.in_flight_records) == (len(model.there), model.records), "FC-2"
+            assert 1 <= window.size <= max(self.settings.max_window, model.width)
+            assert window.service_secs is None or abs(window.service_secs - (model.record_secs or 0)) < TOLERANCE
+            assert abs(window.expected_wait(self.now) - model.wait(self.now)) < TOLERANCE * (1 + self.now), "FC-5"

@@ -7,16 +7,22 @@ import pytest
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
 REWRITTEN: Final = (
-    "tests/project/english.py",
-    "tests/project/test_english.py",
-    "tests/tiers.py",
-    "tests/budgets.py",
-    "spark_bridge/handover",
-    "spark_bridge/writer",
-    "tests/spark_bridge/handover",
-    "tests/spark_bridge/writer",
+    "_native/flow.pxd",
+    "_native/flow.pyi",
+    "_native/flow.pyx",
+    "docs/FLOW.md",
     "docs/SPARK.md",
     "docs/decisions/0007-house.md",
+    "engine/flow",
+    "spark_bridge/handover",
+    "spark_bridge/writer",
+    "tests/budgets.py",
+    "tests/flow",
+    "tests/project/english.py",
+    "tests/project/test_english.py",
+    "tests/spark_bridge/handover",
+    "tests/spark_bridge/writer",
+    "tests/tiers.py",
 )
 """Files and folders, from the project's root."""
 

@@ -1,1 +1,1 @@
-"""Topologies under flow control that are killed at each named step and at random instants: see `steps`, `rounds` and `judge`."""
+"""Flow-control topologies that are killed at each named step and at random instants: see `steps`, `rounds` and `judge`."""

@@ -1,11 +1,11 @@
-"""What is killed: which positions, which kind of producer, how many tasks the spout has, where its positions are stored."""
+"""Variants of the killed topology: kind of positions, kind of producer, tasks of the spout, store."""
 
 from dataclasses import dataclass
 from itertools import product
 from typing import Final
 
 POSITIONS: Final = ("offset", "line", "text")
-"""A number; a file and its line; a text that does not sort as it counts."""
+"""A number, a file with a line, or a text whose order is not the order of the records."""
 PRODUCERS: Final = ("generator", "async")
 TASKS: Final = (1, 2)
 STATES: Final = ("sqlite", "redis")
@@ -13,12 +13,12 @@ STATES: Final = ("sqlite", "redis")
 
 @dataclass(frozen=True)
 class Combination:
-    """One of each."""
+    """One variant of the killed topology."""
 
     positions: str
     producer: str
     tasks: int
-    """Of the spout."""
+    """Tasks of the spout."""
     state: str
 
     def __str__(self) -> str:
@@ -37,4 +37,4 @@ PAIRS: Final = tuple(
         ("text", "async", 1, "sqlite"),
     )
 )
-"""A choice of them that has all pairs."""
+"""A choice of combinations that contains every pair of values."""

@@ -13,9 +13,9 @@ __all__ = ["nothing_left_open"]
 
 @pytest.fixture(scope="session")
 def redis(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Its URL; empty where it cannot be had. Each round has a prefix of its own."""
+    """Yield the URL of the server, empty if there is none. Each round uses a key prefix of its own."""
     try:
-        from tests.servers.redis_server import RedisServer, why_not  # whose client may not be installed
+        from tests.servers.redis_server import RedisServer, why_not  # the redis client may not be installed
     except ModuleNotFoundError:
         yield ""
         return

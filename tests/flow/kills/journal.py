@@ -1,13 +1,15 @@
-"""What all processes of a round, and their judge, write down in one file, in order: a line by one `os.write`, so a death cuts none off.
+"""The file of events of a round. All processes and the judge append to it.
+
+Each line is one `os.write`, so a death cuts no line.
 
 | kind | by | says |
 |---|---|---|
-| opened | the producer | it begins behind this number |
-| sent | the spout | all up to this number have been sent |
+| opened | the producer | it begins behind this record number |
+| sent | the spout | all records up to this number have been sent |
 | done | the last bolt | this record is done |
 | writes | the ledger | the position of this number is about to be written |
-| written | the ledger | it is |
-| stored | the judge, behind a death | it is what is stored, and so many records were done up to it |
+| written | the ledger | the position of this number is written |
+| stored | the judge, after a death | the position of this number is stored, with this count of done records |
 """
 
 import os
@@ -19,20 +21,20 @@ Kind: TypeAlias = Literal["opened", "sent", "done", "writes", "written", "stored
 
 
 class Note(NamedTuple):
-    """One line."""
+    """One line of the journal."""
 
     life: int
-    """Which process."""
+    """Number of the process, from 1 on."""
     kind: Kind
     task: int
     """The index of the spout's task."""
     number: int
-    """Of a record of that task, from 1 on; 0 is before the first."""
+    """Number of a record of that task, from 1 on. 0 is the position before the first record."""
     records: int = 0
 
 
 class Journal:
-    """One process's end of it."""
+    """The journal as one process writes it."""
 
     def __init__(self, path: Path, life: int) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)

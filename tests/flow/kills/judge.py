@@ -1,7 +1,7 @@
-"""What must be true of a round of kills, by its journal alone (FC-6).
+"""The judge of a round of kills: it reads the journal alone (FC-6).
 
-At every instant the position that is written, or is about to be, is below the contiguous done prefix, and never less than one before it.
-A start goes on behind what is stored; what it repeats lies beyond that, and was sent. In the end each record is done.
+At any time the position that is written, or is about to be written, is within the done prefix. It is never less than an earlier one.
+A start continues behind the stored position. It repeats only records that were sent beyond it. In the end each record is done.
 """
 
 from collections import Counter
@@ -14,30 +14,30 @@ from tests.flow.kills.journal import Note
 
 @dataclass
 class Task:
-    """One task of the spout, as the journal has it so far."""
+    """State of one task of the spout after the lines read so far."""
 
     index: int
     count: int
     done: dict[int, int] = field(default_factory=dict)
-    """By number, the life that did the record first."""
+    """Record number -> the life (process) that did the record first."""
     prefix: int = 0
     """All up to this record are done."""
     sent: int = 0
-    """By any of its lives."""
+    """Last record that any life has sent."""
     written: int = 0
-    """The newest position of which it heard that it is written, or that was seen to be stored."""
+    """The newest position that was reported as written, or found in the store."""
     begun: int = 0
-    """The newest one that it began to write."""
+    """The newest position whose write has begun."""
     opened: int = 0
-    """Where this life began."""
+    """Position behind which this life began."""
     opened_by: int = 0
     beyond: int = 0
-    """How many records were sent beyond that, by the lives before."""
+    """Records that earlier lives have sent beyond that position."""
     repeated: set[int] = field(default_factory=set)
-    """Records that this life did, and one before it, too."""
+    """Records that this life and an earlier one have done."""
 
     def take(self, note: Note) -> Iterator[str]:
-        """Take the next line, and yield what is wrong with it."""
+        """Process the next line, and yield its faults."""
         if note.life != self.opened_by and note.kind != "stored" and note.kind != "opened":
             yield f"{note}: before its producer was opened"
         yield from getattr(self, f"_{note.kind}")(note)
@@ -79,7 +79,7 @@ class Task:
         self.written = max(self.written, note.number)
 
     def _stands(self, note: Note) -> Iterator[str]:
-        """What a store says behind a death."""
+        """Check a position that a store has after a death."""
         yield from self._is_no_less(note)
         yield from self._is_done(note)
         if note.number > self.begun:
@@ -98,7 +98,7 @@ class Task:
             yield f"{note}: the records up to it are {note.number}"
 
     def end(self) -> Iterator[str]:
-        """What is wrong once a life was complete."""
+        """Yield the faults after a complete life."""
         if self.prefix < self.count:
             yield f"task {self.index}: record {self.prefix + 1} was never done, of {self.count}"
         if self.written != self.count:
@@ -107,13 +107,13 @@ class Task:
 
 @dataclass
 class Judged:
-    """What came of it."""
+    """Result of a round."""
 
     violations: list[str]
     repeats: int
-    """Records that were done in more than one life, for each more."""
+    """Repeats: each further life that has done a record counts once."""
     most_repeats: int
-    """Of one task in one life."""
+    """Most repeats of one task in one life."""
 
 
 MOST_VIOLATIONS: Final = 20

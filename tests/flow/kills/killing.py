@@ -13,16 +13,16 @@ from tests.kills import lives
 
 @dataclass(frozen=True, kw_only=True)
 class Death(lives.Death):
-    """And how it lives."""
+    """A death, and the settings of the life before it."""
 
     pending: int = 200
     """Records beyond the done prefix, at most."""
     interval_ms: float = 5.0
-    """Between two writes of the position."""
+    """Milliseconds between two writes of the position."""
 
 
 async def main() -> None:
-    """Run."""
+    """Run the topology of the command line."""
     places, death, number = lives.heard(Places, Death)
     config = Config(
         state_provider=f"tests.flow.kills.noting:noting_provider?{json.dumps([number, asdict(places)])}",

@@ -1,4 +1,4 @@
-"""A state provider that notes each position that is written through it; the run names it by `noting_provider?ARGUMENT`."""
+"""State provider that notes each written position in the journal. A run names it by `noting_provider?ARGUMENT`."""
 
 import json
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class NotingLedger(Ledger):
 
 
 class NotingProvider(StateProvider):
-    """Another provider, whose ledgers note."""
+    """Wraps a provider, and notes the writes of its ledgers."""
 
     def __init__(self, provider: StateProvider, places: Places, journal: Journal) -> None:
         self._provider, self._places, self._journal = provider, places, journal
@@ -52,7 +52,7 @@ class NotingProvider(StateProvider):
 
 
 def noting_provider(argument: str) -> NotingProvider:
-    """What the run's state_provider names: the life and the places, as JSON."""
+    """Make the provider of `state_provider`. The argument is the life and the places as JSON."""
     life, fields = json.loads(argument)
     places = Places(**fields)
     return NotingProvider(provider_of(places.state), places, Journal(places.journal, life))

@@ -1,4 +1,4 @@
-"""The topology that is killed: numbered records, whose positions are of some kind, and bolts that are slow, fail, and stand still.
+"""The killed topology: numbered records, and bolts that are slow, fail, or stall.
 
 numbers → work → keep
 
@@ -18,10 +18,10 @@ from tests.flow.kills.journal import Journal
 NUMBERS: Final = "numbers"
 NAME: Final = "numbering"
 FILE_LINES: Final = (1, 7, 120, 2, 400, 33)
-"""How long the files of a task are, over and over."""
+"""Lengths of the files of a task, repeated in this order."""
 WORKERS: Final = 4
 SLOW, FAILING, STALLING = 1, 2, 3
-"""Tasks of `work`; the first has nothing wrong with it."""
+"""Tasks of `work`. The first is neither slow nor faulty."""
 SERVICE_SECS: Final = 0.0005
 SLOW_SECS: Final = 0.003
 STALL_SECS: Final = 0.25
@@ -32,7 +32,7 @@ Record: TypeAlias = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Places:
-    """Where everything of one round is, and of what kind."""
+    """Paths and variant of one round."""
 
     folder: str
     state: str
@@ -45,21 +45,21 @@ class Places:
 
     @property
     def journal(self) -> Path:
-        """The file of notes."""
+        """Path of the journal."""
         return Path(self.folder) / "journal"
 
     def file(self, task: int, index: int) -> Path:
-        """A file of lines of a task of the spout."""
+        """Return the path of a file that a task of the spout reads."""
         return Path(self.folder) / f"lines-{task}-{index:05d}"
 
     def position_of(self, number: int) -> Any:
-        """The position of a record."""
+        """Return the position of a record."""
         if self.positions == "offset":
             return number
         return str(number) if self.positions == "text" else _line_of(number)
 
     def number_of(self, position: Any) -> int:
-        """The number of the record at a position, 0 for none; raise ValueError where it came back as something else."""
+        """Return the number of the record at a position, 0 for None. Raises ValueError if the position was changed."""
         if position is None:
             return 0
         number = _number_of(*position) if self.positions == "line" else int(position)
@@ -81,7 +81,7 @@ def _number_of(file: str, line: int) -> int:
 
 
 def write_files(places: Places) -> None:
-    """Write what a producer of lines reads."""
+    """Write the files for producers whose positions are lines."""
     for task in range(places.tasks):
         lines = iter(range(1, places.count + 1))
         index = 0
@@ -91,7 +91,7 @@ def write_files(places: Places) -> None:
 
 
 class Numbers(FlowProducer):
-    """The records of one task; says now and then that there is nothing just now."""
+    """Yields the records of one task, and None at every 61st."""
 
     def __init__(self, places: Places, journal: Journal) -> None:
         self.places, self.journal = places, journal
@@ -103,7 +103,7 @@ class Numbers(FlowProducer):
             yield self.places.position_of(number), record
 
     def behind(self, after: Any) -> Iterator[tuple[int, Record]]:
-        """Yield what is behind a position, with its number."""
+        """Yield the records behind a position, with their numbers."""
         number = self.places.number_of(after)
         self.journal.note("opened", self.context.task_index, number)
         for record in self.read(number):
@@ -125,7 +125,7 @@ class Numbers(FlowProducer):
 
 
 class AsyncNumbers(Numbers):
-    """The same, with waits of its own."""
+    """Yields the same from an async generator that waits."""
 
     async def records(self, after: Any) -> AsyncIterator[tuple[Any, Record] | None]:  # type: ignore[override]
         for number, record in self.behind(after):
@@ -135,7 +135,7 @@ class AsyncNumbers(Numbers):
 
 
 class NotingSpout(FlowControlSpout):
-    """Notes what it has sent."""
+    """Notes the last record that it has sent."""
 
     def __init__(self, producer: Numbers, settings: FlowSettings) -> None:
         super().__init__(producer, settings)
@@ -146,13 +146,13 @@ class NotingSpout(FlowControlSpout):
         super().next_tuple()
         assert self._controller is not None
         assert self._keeper is not None
-        if self._controller.sent > self.sent:
-            self.sent = self._controller.sent
-            self.journal.note("sent", self.context.task_index, self._keeper._before + self.sent)
+        if self._controller.sent_records > self.sent:
+            self.sent = self._controller.sent_records
+            self.journal.note("sent", self.context.task_index, self._keeper._done_before + self.sent)
 
 
 class Work(FlowControlBolt):
-    """Passes records on, each task in its own way."""
+    """Emits records: one task is slow, one fails, one stalls."""
 
     output_fields = ("task", "number")
 
@@ -170,12 +170,12 @@ class Work(FlowControlBolt):
         return self.passed(record)
 
     def passed(self, record: Record) -> Record:
-        """It is processed."""
+        """Return the record; a kill step of its own."""
         return record
 
 
 class Keep(BasicBolt):
-    """Notes what is done; the tree of a pack ends here."""
+    """Notes the done records. The tree of a pack ends here."""
 
     def __init__(self, journal: Journal) -> None:
         self.journal = journal
@@ -185,7 +185,7 @@ class Keep(BasicBolt):
 
 
 def numbering_topology(places: Places, journal: Journal, settings: FlowSettings) -> Topology:
-    """One spout of one or two tasks, four tasks behind it, and two behind those."""
+    """Return the topology: one or two spout tasks, four tasks of `work`, two of `keep`."""
     producer = AsyncNumbers if places.producer == "async" else Numbers
     builder = TopologyBuilder(NAME)
     builder.set_spout(NUMBERS, lambda: NotingSpout(producer(places, journal), settings), parallelism=places.tasks)

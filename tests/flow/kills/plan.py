@@ -1,4 +1,4 @@
-"""Which process of which combination dies where: each step once, and all combinations."""
+"""Plan of deaths: each step once, over all combinations."""
 
 import random
 from collections.abc import Iterable, Mapping
@@ -13,7 +13,9 @@ INSTANT_SECS: Final = 0.05
 
 
 def spread(combinations: Iterable[Combination]) -> Mapping[Combination, list[FlowStep]]:
-    """Give each step to one combination: those at the end to one each, for behind one of them no process may come to another."""
+    """Give each step to one combination, and at most one step at the end to each.
+
+    After a death at the end the next process may not reach another such step."""
     having: dict[Combination, list[FlowStep]] = {combination: [] for combination in combinations}
     for step in sorted(STEPS.values(), key=lambda step: not step.is_at_the_end):
         having[min(having, key=lambda combination: len(having[combination]))].append(step)
@@ -21,7 +23,7 @@ def spread(combinations: Iterable[Combination]) -> Mapping[Combination, list[Flo
 
 
 def chain(steps: Iterable[FlowStep], instants: int, draws: random.Random, most_secs: float = INSTANT_SECS) -> list[Death]:
-    """Return deaths at these steps, in an order in which each is come to, and at so many instants between them."""
+    """Return deaths at these steps, in an order in which each is reached. `instants` random deaths are inserted."""
     early = [step for step in steps if not step.is_at_the_end]
     deaths = [death_at(step, draws) for step in early]
     for _ in range(instants):

@@ -1,4 +1,4 @@
-"""One topology under flow control that is killed again and again; what is stored is noted behind each death."""
+"""Rounds: one topology is killed again and again, and the stored positions are noted after each death."""
 
 import random
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from tests.kills import rounds
 
 
 def death_at(step: FlowStep, draws: random.Random) -> Death:
-    """Return a death at a step, with the rest of it drawn."""
+    """Return a death at a step, with random settings."""
     return _drawn(draws, step=step.name, at=1 if step.is_rare or step.is_by_the_clock else draws.choice([1, 2, 5]))
 
 
 def death_at_an_instant(draws: random.Random, most_secs: float) -> Death:
-    """Return a death while it starts, or while it runs."""
+    """Return a death at a random time of the start or the run."""
     return _drawn(draws, secs=draws.uniform(0, most_secs), from_the_beginning=draws.random() < 0.2)
 
 
@@ -36,7 +36,7 @@ def _drawn(draws: random.Random, **death: object) -> Death:
 
 @dataclass
 class Killed(rounds.Killed):
-    """What came of a round."""
+    """Result of a round."""
 
     records: int = 0
     repeats: int = 0
@@ -44,7 +44,7 @@ class Killed(rounds.Killed):
 
 
 class KilledFlow(rounds.KilledTopology[Killed, Death]):
-    """Its processes; `redis` is the URL of a server, with a prefix."""
+    """The processes of a round. `redis` is the URL of a server, with a key prefix."""
 
     module = "tests.flow.kills.killing"
     to_its_end = Death()
@@ -66,7 +66,7 @@ class KilledFlow(rounds.KilledTopology[Killed, Death]):
             write_files(self.places)
 
     async def after_life(self) -> None:
-        """Note what is stored."""
+        """Note the stored positions."""
         journal = Journal(self.places.journal, self.killed.lives)
         provider = provider_of(self.places.state)
         await provider.open(NAME)

@@ -1,6 +1,6 @@
-"""kill -9 at every named step of a spout under flow control, then another start: no record is lost, and few are done again (FC-6).
+"""kill -9 at every named step of flow control, then another start: no record is lost (FC-6).
 
-Each step once; `python -m tests.soak.flow COUNT` does it over and over, at random instants as well, in all combinations.
+Each step is struck once. `python -m tests.soak.flow COUNT` repeats it in all combinations, at random instants too.
 """
 
 import random

@@ -1,4 +1,4 @@
-"""A producer's records on their way to the controller: pulled from a generator, or by background work from an async one."""
+"""Readers of a producer's records: a generator is pulled on demand, an async generator by a background task."""
 
 import asyncio
 from abc import ABC, abstractmethod
@@ -11,78 +11,78 @@ from engine.flow.producer import FlowProducer, Yielded, own_position
 from engine.topology import CallKind, SpoutExhausted, TaskContext, call_kind
 
 BUFFER_RECORDS: Final = 4096
-"""Records of an async generator that wait at most to be pulled."""
+"""Records of an async generator that are read ahead, at most."""
 BUFFER_BYTES: Final = 1 << 24
-"""And their bytes, before one more is asked for."""
+"""Bytes of records above which an async generator is not asked for more."""
 PULL_SECS: Final = 0.005
-"""How long a generator is pulled at once, or twice as long: one whose records take time leaves some to the rest of the run."""
+"""Time that a generator is pulled at once; up to twice as long. A slow generator must leave time to the rest of the run."""
 FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS = 0.0005, 0.064
-"""After a None of an async generator, doubled with each: one that never waits by itself would hold the whole run."""
+"""Pause after a None of an async generator, doubled with each. One that never awaits would stop the whole run."""
 
 Offer = Callable[[Any, Any, float], bool]
-"""Take in a position, its record, and when it was yielded; True where no more is wanted just now."""
+"""Takes a position, its record, and the time when it was yielded. True if no more is wanted at the moment."""
 
 
-class Source(ABC):
-    """The records of one producer behind a position."""
+class RecordReader(ABC):
+    """Reads the records of one producer behind a position."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         self._producer = producer
         self._context = context
         self._offer = offer
         self._after = after
-        """The position of the last record that was offered."""
+        """Position of the last record that was offered."""
         self.has_ended = False
-        self.steps_back = 0
-        """Positions that were less than the one before: allowed, and seldom meant."""
+        self.backward_positions = 0
+        """Positions that were less than the one before: allowed, but often a mistake."""
 
     @property
     def read_ahead(self) -> int:
-        """Records that were yielded, and not offered yet."""
+        """Records that were yielded, and not yet offered."""
         return 0
 
     @abstractmethod
-    def pull(self, most: int) -> bool:
-        """Offer what there is, up to so many records; tell whether there may be more of them at once.
+    def pull_records(self, most: int) -> bool:
+        """Offer at most `most` records without waiting; True if more may follow at once.
 
-        Raises what the producer raises, behind what it yielded before.
+        Raises the error of the producer, after the records that it yielded before.
         """
 
     @abstractmethod
     async def close(self) -> None:
         """Close the generator, so that its `with` blocks end."""
 
-    def _note_back(self, position: Any) -> None:
+    def _compare_position(self, position: Any) -> None:
         try:
             if self._after is not None and position < self._after:
-                self.steps_back += 1
-        except Exception:  # noqa: BLE001 - another kind of position, or one whose `<` raises: nothing to compare with
+                self.backward_positions += 1
+        except Exception:  # noqa: BLE001 - positions of different types, or a `<` that raises: there is nothing to compare
             return
 
     def _checked(self, item: Any) -> tuple[Any, Any]:
         if not isinstance(item, (tuple, list)) or len(item) != 2:
             raise UsageError(
                 f"{type(self._producer).__name__}.records() yielded {item!r}"[:300],
-                hint="Yield (position, record), or None where there is nothing just now.",
+                hint="Yield (position, record), or None if there is nothing at the moment.",
             )
         if item[0] is None:
             raise UsageError(
                 f"{type(self._producer).__name__}.records() yielded a record without a position: {item[1]!r}"[:300],
-                hint="Yield (position, record); a restart goes on behind the position.",
+                hint="Yield (position, record). A restart continues behind the position.",
             )
         return own_position(item[0]), item[1]
 
 
-class GeneratorSource(Source):
-    """Pulls as much as is wanted, on the spot, as far as that is done soon."""
+class GeneratorReader(RecordReader):
+    """Pulls records out of a generator, as many as are wanted and as PULL_SECS allows."""
 
     _iterator: Iterator[Yielded] | None = None
 
-    def pull(self, most: int) -> bool:
+    def pull_records(self, most: int) -> bool:
         time, offer = self._context.clock.now, self._offer
-        began, look = time(), 1
+        began, next_check = time(), 1
         if self._iterator is None:
-            self._iterator = self._begun()
+            self._iterator = self._begin()
         try:
             for count in range(1, most + 1):
                 item = next(self._iterator, _END)
@@ -92,28 +92,28 @@ class GeneratorSource(Source):
                     self.has_ended = True
                     return False
                 position, record = self._checked(item)
-                self._note_back(position)
+                self._compare_position(position)
                 is_enough = offer(position, record, began)
                 self._after = position
                 if is_enough:
                     return False
-                if count == look:  # at 1, 2, 4 … of them: a look at the clock takes as long as a record
+                if count == next_check:  # after 1, 2, 4 … records: reading the clock costs as much as a record
                     if time() - began > PULL_SECS:
                         return True
-                    look *= 2
-        except SpoutExhausted:  # as a spout says it
+                    next_check *= 2
+        except SpoutExhausted:  # allowed here too, since it is how other spouts end
             self.has_ended = True
         except BaseException:
-            self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind what was yielded
+            self._iterator = None  # a generator that raised cannot go on: the next pull begins a new one behind the last position
             raise
         return False
 
-    def _begun(self) -> Iterator[Yielded]:
+    def _begin(self) -> Iterator[Yielded]:
         found: Any = self._producer.records(own_position(self._after))
         if not isinstance(found, Iterable):
             raise UsageError(
                 f"{type(self._producer).__name__}.records() returned {found!r}, which cannot be iterated"[:300],
-                hint="Yield (position, record) in it; an async generator is an `async def records` that yields.",
+                hint="Yield (position, record) in it. An async generator is an `async def records` that yields.",
             )
         return iter(found)
 
@@ -123,27 +123,27 @@ class GeneratorSource(Source):
             close()
 
 
-class AsyncGeneratorSource(Source):
-    """Background work fills a bounded buffer; `pull` takes from there, and never waits."""
+class AsyncGeneratorReader(RecordReader):
+    """Fills a bounded buffer by a background task; `pull_records` takes records from the buffer."""
 
     def __init__(self, producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> None:
         super().__init__(producer, after, context, offer)
-        self._waiting: deque[tuple[Any, Any, float, int]] = deque()
-        self._waiting_bytes = 0
+        self._buffer: deque[tuple[Any, Any, float, int]] = deque()
+        self._buffer_bytes = 0
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
-        self._is_drawn = False
-        self._last = after
-        """The position of the last record that was yielded."""
+        self._generator_ended = False
+        self._last_yielded = after
+        """Position of the last record that was yielded."""
         self._begin()
 
     def _begin(self) -> None:
         self._error = None
-        self._filling = self._context.create_task(self._fill(self._last))
+        self._filling = self._context.create_task(self._fill(self._last_yielded))
 
     @property
     def read_ahead(self) -> int:
-        return len(self._waiting)
+        return len(self._buffer)
 
     async def _fill(self, after: Any) -> None:
         pause = FIRST_PAUSE_SECS
@@ -156,50 +156,50 @@ class AsyncGeneratorSource(Source):
                 pause = FIRST_PAUSE_SECS
                 position, record = self._checked(item)
                 size = self._producer.size_of(record)
-                self._waiting.append((position, record, self._context.clock.now(), size))
-                self._waiting_bytes += size
-                self._last = position
+                self._buffer.append((position, record, self._context.clock.now(), size))
+                self._buffer_bytes += size
+                self._last_yielded = position
                 self._context.wake()
-                if len(self._waiting) >= BUFFER_RECORDS or self._waiting_bytes >= BUFFER_BYTES:
+                if len(self._buffer) >= BUFFER_RECORDS or self._buffer_bytes >= BUFFER_BYTES:
                     self._has_room.clear()
                     await self._has_room.wait()
         except (KeyboardInterrupt, SystemExit):
             raise
-        except SpoutExhausted:  # as a spout says it
-            self._is_drawn = True
+        except SpoutExhausted:  # allowed here too, since it is how other spouts end
+            self._generator_ended = True
         except BaseException as error:
             aio_task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
-                raise  # the filling is to end; another CancelledError is the producer's own
-            self._error = error  # `pull` raises it, behind what was yielded before
+                raise  # close() cancelled this task; any other CancelledError is the producer's own
+            self._error = error  # pull_records() raises it, after the records that were yielded before
         else:
-            self._is_drawn = True
+            self._generator_ended = True
         finally:
             aclose = getattr(records, "aclose", None)
             if aclose is not None:
                 await aclose()
             self._context.wake()
 
-    def pull(self, most: int) -> bool:
-        waiting = self._waiting
-        for _ in range(min(most, len(waiting))):
-            position, record, at, size = waiting[0]
-            self._note_back(position)
-            is_enough = self._offer(position, record, at)
-            waiting.popleft()
-            self._waiting_bytes -= size
+    def pull_records(self, most: int) -> bool:
+        buffer = self._buffer
+        for _ in range(min(most, len(buffer))):
+            position, record, yielded_at, size = buffer[0]
+            self._compare_position(position)
+            is_enough = self._offer(position, record, yielded_at)
+            buffer.popleft()  # only now: if the offer raises, the record stays
+            self._buffer_bytes -= size
             self._after = position
             if is_enough:
                 break
-        if len(waiting) <= BUFFER_RECORDS // 2 and self._waiting_bytes <= BUFFER_BYTES // 2:
+        if len(buffer) <= BUFFER_RECORDS // 2 and self._buffer_bytes <= BUFFER_BYTES // 2:
             self._has_room.set()
-        if waiting:
+        if buffer:
             return False
         if self._error is not None:
             error = self._error
             self._begin()
             raise error
-        self.has_ended = self._is_drawn
+        self.has_ended = self._generator_ended
         return False
 
     async def close(self) -> None:
@@ -210,12 +210,12 @@ class AsyncGeneratorSource(Source):
 _END: Final = object()
 
 
-def source_of(producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> Source:
-    """Return the source for the kind of function that `records` is."""
+def record_reader(producer: FlowProducer, after: Any, context: TaskContext, offer: Offer) -> RecordReader:
+    """Return the reader for the kind of function that `producer.records` is."""
     kind = call_kind(producer.records)
     if kind is CallKind.COROUTINE:
         raise UsageError(
             f"{type(producer).__name__}.records() is an `async def` that yields nothing", hint="Yield (position, record) inside it."
         )
-    made = AsyncGeneratorSource if kind is CallKind.ASYNC_GENERATOR else GeneratorSource
+    made = AsyncGeneratorReader if kind is CallKind.ASYNC_GENERATOR else GeneratorReader
     return made(producer, after, context, offer)

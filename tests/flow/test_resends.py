@@ -1,4 +1,4 @@
-"""What is sent again, and what counts as a try of a record (FC-3, FC-6)."""
+"""Resends, and the failures that count as a try of a record (FC-3, FC-6)."""
 
 import asyncio
 import math
@@ -11,12 +11,12 @@ from engine.cluster.local_cluster import Run
 from engine.errors import FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
 from engine.testing import ACKER
-from tests.flow.play import Numbers, Work, records, run_flow
+from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 
 
 @pytest.mark.guarantee("FC-3", "FC-6")
 def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is_tried_again() -> None:
-    """Its first tuple waits for ever at the task that hangs; nobody may wait for that one."""
+    """The first tuple waits for ever at the task that hangs, and the controller must not wait for it."""
 
     class Hangs(Work):
         async def process(self, record: int) -> None:
@@ -36,13 +36,13 @@ def test_what_was_called_back_from_a_task_that_hangs_and_then_fails_elsewhere_is
 
 
 def _sent(controller: FlowController, count: int, now: float) -> Any:
-    """A pack of so many records on its way."""
-    for number in range(controller.sent + 1, controller.sent + 1 + count):
-        controller.offer(f"p{number}", number, now)
-    sending = controller.next_send(now)
-    assert sending is not None
-    assert len(sending.pack.entries) == count
-    return sending
+    """Send a pack of `count` records, and return its delivery."""
+    for number in range(controller.sent_records + 1, controller.sent_records + 1 + count):
+        controller.offer_record(f"p{number}", number, now)
+    delivery = controller.next_delivery(now)
+    assert delivery is not None
+    assert len(delivery.pack.entries) == count
+    return delivery
 
 
 @pytest.mark.guarantee("FC-6")
@@ -51,24 +51,24 @@ def test_a_pack_that_was_split_is_done_when_the_task_that_it_was_called_back_fro
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2], stall_secs=10)
     for _ in range(2):
         first = _sent(controller, 1, 0.0)
-        controller.acked(first, 0.001)
-    behind = controller.sent
+        controller.note_tree_ack(first, 0.001)
+    behind = controller.sent_records
     called_back = _sent(controller, 3, 1.0)
-    assert controller.wanted(20.0) == 0, "the stall is seen"
-    again = controller.next_send(20.0)
+    assert controller.records_wanted(20.0) == 0, "the stall is seen"
+    again = controller.next_delivery(20.0)
     assert again is not None
     assert again.pack is called_back.pack
-    controller.failed(again, Failure(FAILED, "work", again.consumer.task_id), 20.1)
+    controller.note_tree_failure(again, Failure(FAILED, "work", again.window.task_id), 20.1)
     for now in range(30, 30 + done_before):
-        single = controller.next_send(float(now))
+        single = controller.next_delivery(float(now))
         assert single is not None
         assert len(single.pack.entries) == 1
-        controller.acked(single, now + 0.001)
+        controller.note_tree_ack(single, now + 0.001)
     assert controller.prefix.done == behind + done_before
-    assert controller.acked(called_back, 40.0) == (done_before < 3)
+    assert controller.note_tree_ack(called_back, 40.0) == (done_before < 3)
     assert (controller.prefix.done, controller.prefix.position) == (behind + 3, f"p{behind + 3}")
     assert controller.prefix.ranges_ahead == 0
-    assert controller.next_send(50.0) is None, "what waited to be sent again is done"
+    assert controller.next_delivery(50.0) is None, "what waited to be sent again is done"
     assert not controller.has_work
 
 
@@ -117,52 +117,52 @@ def test_the_death_of_an_acker_makes_no_task_busy() -> None:
     assert finished.state == "complete"
 
 
-def _failed(controller: FlowController, sending: Any, reason: FailureReason, now: float, task_id: int | None = None) -> None:
-    """It fails at its own task, or at that one."""
-    controller.failed(sending, Failure(reason, "work", sending.consumer.task_id if task_id is None else task_id), now)
+def _failed(controller: FlowController, delivery: Any, reason: FailureReason, now: float, task_id: int | None = None) -> None:
+    """Fail a delivery at its own task, or at `task_id`."""
+    controller.note_tree_failure(delivery, Failure(reason, "work", delivery.window.task_id if task_id is None else task_id), now)
 
 
 @pytest.mark.guarantee("FC-3")
 def test_what_failed_goes_to_another_task_than_the_one_that_had_it() -> None:
-    """Even where that one is well, and the failure came from downstream."""
+    """A resend goes elsewhere even if its task is well, and the failure came from downstream."""
     controller = FlowController(FlowSettings(initial_window=1, max_window=1), [1, 2])
     tasks = []
     for now in range(20):
-        sending = _sent(controller, 1, now)
-        controller.settled(sending, now + 0.001 * sending.consumer.task_id)  # the first is the faster one, and would be chosen
-        _failed(controller, sending, FAILED, now + 0.1, task_id=99)
-        again = controller.next_send(now + 0.2)
+        delivery = _sent(controller, 1, now)
+        controller.note_task_ack(delivery, now + 0.001 * delivery.window.task_id)  # the first task is faster, and would be chosen
+        _failed(controller, delivery, FAILED, now + 0.1, task_id=99)
+        again = controller.next_delivery(now + 0.2)
         assert again is not None
-        tasks.append((sending.consumer.task_id, again.consumer.task_id))
-        controller.acked(again, now + 0.2 + 0.001 * again.consumer.task_id)
+        tasks.append((delivery.window.task_id, again.window.task_id))
+        controller.note_tree_ack(again, now + 0.2 + 0.001 * again.window.task_id)
     assert set(tasks) <= {(1, 2), (2, 1)}
 
 
 @pytest.mark.guarantee("FC-3")
 def test_a_record_that_fails_again_and_again_is_tried_after_pauses_that_double_up_to_5_s() -> None:
     controller = FlowController(FlowSettings(), [1])
-    sending, now, pauses = _sent(controller, 1, 0.0), 0.0, []
+    delivery, now, pauses = _sent(controller, 1, 0.0), 0.0, []
     for _ in range(12):
-        _failed(controller, sending, FAILED, now, task_id=99)
-        due = controller.resends[0][0]
-        assert controller.next_send(due - 1e-6) is None or due == now
+        _failed(controller, delivery, FAILED, now, task_id=99)
+        due = controller.resend_queue[0][0]
+        assert controller.next_delivery(due - 1e-6) is None or due == now
         pauses.append(round(due - now, 6))
-        sending, now = controller.next_send(due), due
-        assert sending is not None
+        delivery, now = controller.next_delivery(due), due
+        assert delivery is not None
     assert pauses == [0, 0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5, 5, 5]
 
 
 @pytest.mark.guarantee("FC-6")
 def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_given_up() -> None:
     controller = FlowController(FlowSettings(initial_window=1, max_window=1, max_retries=1), [1])
-    controller.acked(_sent(controller, 1, 0.0), 0.001)
-    sending: Any = _sent(controller, 3, 1.0)
+    controller.note_tree_ack(_sent(controller, 1, 0.0), 0.001)
+    delivery: Any = _sent(controller, 3, 1.0)
     sizes, given_up = [], []
     for now in range(10, 200, 10):
-        sizes.append(len(sending.pack.entries))
-        given_up += [entry[1] for entry in controller.failed(sending, Failure(TIMEOUT, "work", 1), now)]
-        sending = controller.next_send(now + 9.0)
-        if sending is None:
+        sizes.append(len(delivery.pack.entries))
+        given_up += [entry[1] for entry in controller.note_tree_failure(delivery, Failure(TIMEOUT, "work", 1), now)]
+        delivery = controller.next_delivery(now + 9.0)
+        if delivery is None:
             break
     assert sizes == [3, 3, 1, 1, 1], "twice together, and then each by itself, before anyone is given up"
     assert sorted(given_up) == [2, 3, 4]
@@ -171,25 +171,25 @@ def test_a_pack_that_times_out_again_and_again_is_split_before_its_records_are_g
 
 @pytest.mark.guarantee("FC-3")
 def test_a_stall_is_looked_for_when_it_can_be_seen_first() -> None:
-    """A look shortly before the stall is long enough makes the next one due after it; the alarm is for that one."""
+    """A check shortly before the limit makes the next check due after it. The alarm is set for that check."""
     controller = FlowController(FlowSettings(), [1], stall_secs=8)
     _sent(controller, 1, 0.0)
-    controller.wanted(7.9)
-    controller.is_last = True
-    at = controller.look_at(8.1)
+    controller.records_wanted(7.9)
+    controller.source_ended = True
+    at = controller.next_wake(8.1)
     assert at == pytest.approx(8.9)
-    controller.wanted(8.9)
+    controller.records_wanted(8.9)
     assert controller.has_work, "it is called back, though nothing else was to be done"
-    assert FlowController(FlowSettings(), [1]).look_at(0.0) is None
+    assert FlowController(FlowSettings(), [1]).next_wake(0.0) is None
     without = FlowController(FlowSettings(), [1])
     _sent(without, 1, 0.0)
-    assert without.look_at(1.0) is None, "without timeouts nothing stands still"
+    assert without.next_wake(1.0) is None, "without timeouts nothing stands still"
 
 
 @pytest.mark.guarantee("FC-6")
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_a_record_that_hangs_every_task_is_given_up_after_its_retries(concurrency: int) -> None:
-    """Its tuple times out, and that is a try: the look for tasks that stand still must not come before it."""
+    """The timeout of its tuple counts as a try, so the check for stalls must not come before it."""
 
     class Hangs(Work):
         call_timeout_secs = math.inf

@@ -1,4 +1,4 @@
-"""What the tests of flow control are made of: producers of numbers, bolts that note what they did, and a run of them in virtual time."""
+"""Producers, bolts and topologies that the tests of flow control share."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -26,7 +26,7 @@ class Numbers(FlowProducer):
 
 
 class AsyncNumbers(Numbers):
-    """The same from an async generator, which waits now and then."""
+    """Yields the same from an async generator, which waits at every hundredth number."""
 
     async def records(self, after: Any) -> AsyncIterator[tuple[int, int] | None]:  # type: ignore[override]
         self.begun_behind.append(after)
@@ -38,7 +38,7 @@ class AsyncNumbers(Numbers):
 
 
 class Work(FlowControlBolt):
-    """Takes `secs(task index, record)` for each record, and notes it."""
+    """Processes each record for `secs(task index, record)`, and notes it in `done`."""
 
     def __init__(self, done: list[tuple[int, int]], secs: Callable[[int, int], float] = lambda task, record: 0.001) -> None:
         self.done = done
@@ -52,7 +52,7 @@ class Work(FlowControlBolt):
 def topology(
     producer: Callable[[], FlowProducer], bolt: Callable[[], Any], *, tasks: int = 3, settings: FlowSettings | None = None, **how: Any
 ) -> Topology:
-    """The producer's records, to so many tasks of the bolt."""
+    """Return a topology that sends the producer's records to `tasks` tasks of the bolt."""
     builder = TopologyBuilder("flowing")
     builder.set_spout("numbers", lambda: FlowControlSpout(producer(), settings))
     builder.set_bolt("work", bolt, parallelism=tasks, **how).direct_grouping("numbers")
@@ -69,10 +69,10 @@ def run_flow(
     concurrency: int | None = None,
     **how: Any,
 ) -> Finished:
-    """Run it in virtual time."""
+    """Run such a topology in virtual time."""
     return run_topology(topology(producer, bolt, tasks=tasks, settings=settings, concurrency=concurrency), config, **how)
 
 
 def records(done: Sequence[tuple[int, int]]) -> list[int]:
-    """The records that were done, in order, repeats too."""
+    """Return the processed records in ascending order, repeats included."""
     return sorted(record for _, record in done)
