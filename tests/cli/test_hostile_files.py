@@ -139,7 +139,7 @@ helper.__annotations__["return"] = Annotation()
 """
     status, errors = player.play("graph", text, "Odd('hidden')")
     assert status == 2
-    assert "raised Odd while its topology was looked for" in errors
+    assert "raised Odd during the search for its topology" in errors
     assert "engine/cli" not in errors
 
 
@@ -190,7 +190,7 @@ def test_what_no_component_is_to_blame_for(what: str, error: str, player: Player
 def test_a_topology_that_is_put_together_by_hand(made: str, player: Player) -> None:
     status, errors = player.play("graph", f"\nfrom engine import Topology\ntopology = {made}\n", "Odd()")
     assert status == 2
-    assert "flow.py:topology is a Topology that no builder made" in errors
+    assert "flow.py:topology is a Topology that was not made by a builder" in errors
 
 
 def test_a_module_whose_getattr_raises_is_asked_nothing(player: Player) -> None:

@@ -6,7 +6,14 @@ import pytest
 
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
-REWRITTEN: Final = ("tests/project/english.py", "tests/project/test_english.py", "tests/tiers.py", "tests/budgets.py")
+REWRITTEN: Final = (
+    "tests/project/english.py",
+    "tests/project/test_english.py",
+    "tests/tiers.py",
+    "tests/budgets.py",
+    "engine/cli",
+    "docs/COMMAND_LINE.md",
+)
 """Files and folders, from the project's root."""
 
 
