@@ -37,6 +37,8 @@ def command(path: Path, output: Path | None, spout: str | None) -> int:
                              the state as background: NORMAL, SLOW, BUSY
 
     The table on standard output shows the share of the time in each state, the means of window and in flight, and the last metrics.
+
+    Exit status: 0, or 2 if FILE cannot be read or contains no flow control.
     """
     from engine.cli.flow_history import STANDARD_INPUT, read_histories
     from engine.cli.flow_plot import flow_plot

@@ -169,6 +169,8 @@ def command() -> None:
 
     Environment variables replace options: KAFKA_BROKERS for --brokers, KAFKA_SECURITY for --security. Only reset and replay write to the
     cluster. The other commands do not join the group.
+
+    Exit status: 0, or 1 if you decline a reset or chosen letters cannot be sent, or 2 if the cluster, a group or a topic cannot be read.
     """
 
 
@@ -177,7 +179,7 @@ def command() -> None:
 @_group_option
 @_topics_option
 @click.option("--watch", "watch_secs", metavar="DURATION", type=Duration(), help="Repeat with this period, such as 2s, until Ctrl-C.")
-@json_option("Write one JSON object for each look, for programs.")
+@json_option("Write one JSON object per measurement, for programs.")
 def lag_command(
     brokers: str, security: Path | None, group: str, topics: tuple[str, ...], watch_secs: float | None, *, as_json: bool
 ) -> int:

@@ -8,9 +8,10 @@ from contextlib import asynccontextmanager
 from typing import Final
 
 from engine.cli.console.formatting import duration_text
+from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import print_to_stderr, show_error
 from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
-from engine.cli.run_views import Outcome, View, make_view
+from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
 from engine.cluster.snapshot import Snapshot
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError
@@ -44,6 +45,19 @@ def run_in_terminal(
             _show_reports(outcome.error, reports)
         show_error(outcome.error)
     return outcome
+
+
+def make_view(name: ViewName, interval_secs: float) -> View:
+    """Return the view of a name. Plain lines and JSON lines come every `interval_secs`."""
+    if name == "auto":
+        name = "live" if is_terminal() else "plain"
+    if name == "live":
+        from engine.cli.live_table import LiveTable  # rich takes long to import, and only a terminal needs it
+
+        return LiveTable()
+    if name == "json":
+        return JsonLines(interval_secs)
+    return PlainLines(interval_secs) if name == "plain" else SilentView()
 
 
 def _new_loop(config: Config) -> asyncio.AbstractEventLoop:

@@ -11,9 +11,8 @@ from typing import Any, Protocol
 
 from engine.cli import snapshot_text
 from engine.cli.console.formatting import aligned, amount_text, count_text, duration_text, ms_text, percent_text, plural, rate_text
-from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
-from engine.cli.console.session import Display, ViewName
+from engine.cli.console.session import Display
 from engine.cluster.snapshot import Snapshot, capacity, error_dict, rate
 from engine.errors import EngineError
 from engine.executor.error_report import ErrorReport
@@ -200,16 +199,3 @@ def _snapshot_fields(now: Snapshot) -> dict[str, Any]:
     fields = now.to_dict()
     del fields["errors"]
     return fields
-
-
-def make_view(name: ViewName, interval_secs: float) -> View:
-    """Return the view of a name. Plain lines and JSON lines come every `interval_secs`."""
-    if name == "auto":
-        name = "live" if is_terminal() else "plain"
-    if name == "live":
-        from engine.cli.live_table import LiveTable  # rich takes long to import, and only a terminal needs it
-
-        return LiveTable()
-    if name == "json":
-        return JsonLines(interval_secs)
-    return PlainLines(interval_secs) if name == "plain" else SilentView()

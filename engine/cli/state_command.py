@@ -30,6 +30,8 @@ def command() -> None:
     URL is the state_provider of the run: sqlite:///counts.db, redis://:password@host:6379/0, package.module:function?text.
     list, show and export read the last committed checkpoint. They write nothing and do not disturb a running topology.
 
+    Exit status: 0, or 1 if you decline a deletion, or 2 if the store cannot be reached or read.
+
     \b
       state list sqlite:///counts.db
       state show sqlite:///counts.db --topology counts --limit 20

@@ -44,6 +44,8 @@ def command(url: str, topology: str | None, *, as_json: bool) -> int:
     epoch      number of starts of the topology. An attempt is epoch.number
     written    age of the entry, by the clock of the process that wrote it
     runs       the process that runs the topology now, if the store knows it
+
+    Exit status: 0, or 2 if the store cannot be reached or contains no transactions.
     """
     return run_on_store(url, lambda provider: show_transactions(provider.inventory(), topology, as_json=as_json))
 

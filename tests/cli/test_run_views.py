@@ -10,7 +10,8 @@ from rich.console import Console
 from engine.cli.console.live_display import AboveTable
 from engine.cli.console.output import error_text
 from engine.cli.live_table import render
-from engine.cli.run_views import JsonLines, Outcome, PlainLines, make_view, plain_line, write_refusal
+from engine.cli.run_session import make_view
+from engine.cli.run_views import JsonLines, Outcome, PlainLines, plain_line, write_refusal
 from engine.cluster.snapshot import Snapshot
 from engine.errors import ComponentError, EngineBug, TopologyError
 from engine.metrics import TaskLabels, UserMetrics

@@ -122,7 +122,7 @@ def test_a_folder_is_not_a_file(write: Write, tmp_path: Path) -> None:
     assert refused(str(empty)).endswith(f"There is no .py file in {empty}.")
 
 
-def test_a_file_of_another_kind_isrefused(write: Write) -> None:
+def test_a_file_of_another_kind_is_refused(write: Write) -> None:
     assert "flow.yaml is not a .py file" in refused(write("", "flow.yaml"))
 
 
@@ -146,7 +146,7 @@ def test_a_pipe_is_refused_before_it_is_waited_for(tmp_path: Path) -> None:
     assert "flow.py is not a regular file" in refused(str(tmp_path / "flow.py"))
 
 
-def test_a_colon_without_a_name_isrefused(write: Write) -> None:
+def test_a_colon_without_a_name_is_refused(write: Write) -> None:
     assert "has a colon, but no name after it" in refused(write("") + ":")
 
 
