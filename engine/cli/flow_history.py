@@ -212,13 +212,13 @@ class _LogReader:
     def samples(self, file: BinaryIO) -> Iterator[tuple[int, float, FlowSample]]:
         """Return (number of the run, seconds, sample) of each spout task in each snapshot."""
         for event in self._events(file):
-            figures = event.get("snapshot") if event["event"] == "end" else event
+            snapshot = event.get("snapshot") if event["event"] == "end" else event
             if event["event"] == "start":
                 self._secs = math.inf  # the next snapshot is earlier: it belongs to another run
-            if event["event"] not in ("snapshot", "end") or figures is None:
+            if event["event"] not in ("snapshot", "end") or snapshot is None:
                 continue
             try:
-                yield from self._of_snapshot(figures)
+                yield from self._of_snapshot(snapshot)
             except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
                 reason = f"there is no {error}" if isinstance(error, KeyError) else str(error)
                 raise self._fault(f"is not a snapshot of this version: {reason}", f"Write the file again: {HOW}") from None
@@ -234,13 +234,13 @@ class _LogReader:
             hint = "The report needs a topology with a FlowControlSpout."
             raise UsageError(f"{self.name}: none of its {self._snapshots} snapshots contains flow control", hint=hint)
 
-    def _of_snapshot(self, figures: Mapping[str, Any]) -> Iterator[tuple[int, float, FlowSample]]:
+    def _of_snapshot(self, snapshot: Mapping[str, Any]) -> Iterator[tuple[int, float, FlowSample]]:
         self._snapshots += 1
-        secs = _amount(figures, "uptime_secs")
+        secs = _amount(snapshot, "uptime_secs")
         if secs < self._secs:
             self._run_number += 1
         self._secs = secs
-        flows = figures.get("flow") or ()
+        flows = snapshot.get("flow") or ()
         self._with_flow += bool(flows)
         for flow in flows:
             yield self._run_number, secs, _sample(flow)

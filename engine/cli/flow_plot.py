@@ -166,13 +166,13 @@ class _Block:
         yield f"{_frame(lane, 'frame')}</g>"
         middle = top + self._lane_height / 2
         yield _label(LEFT - 10, middle, f"task {task_id}", "id right")
-        figures = (
+        cells = (
             ms_text(task.last.service_ms),
             ms_text(task.last.service_p99_ms),
             compact_text(task.last.records),
             compact_text(task.last.resends),
         )
-        for column, text in enumerate(figures):
+        for column, text in enumerate(cells):
             yield _label(_column(column), middle, text, "right")
 
     def _states(self, lane: _Lane, task: TaskHistory) -> Iterator[tuple[FlowState, str]]:

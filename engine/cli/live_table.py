@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Final
 
 from engine.cli import snapshot_text
-from engine.cli.console.live_display import FIRST_COLUMN_WIDTH, LiveDisplay, figure_table
+from engine.cli.console.live_display import FIRST_COLUMN_WIDTH, LiveDisplay, empty_table
 from engine.cli.run_views import Outcome
 from engine.cli.snapshot_text import FRAME_LINES, STATE_STYLES, TextTable, flow_tables, label_tables, least_flow_lines
 from engine.cluster.snapshot import Snapshot
@@ -80,7 +80,7 @@ def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Ta
     from rich.text import Text
 
     headers = tuple(_NARROW_HEADERS.get(column, column) if compact else column for column in snapshot_text.COMPONENT_COLUMNS)
-    table = figure_table(headers, text_columns=(0,), gap=0 if compact else 1)
+    table = empty_table(headers, text_columns=(0,), gap=0 if compact else 1)
     rows = snapshot_text.component_rows(before, now, compact=compact)
     for row, (component_id, component) in zip(rows, now.components.items(), strict=True):
         cells = [Text(cell) for cell in row]
@@ -94,7 +94,7 @@ def _components(before: Snapshot | None, now: Snapshot, *, compact: bool) -> "Ta
 def _spouts(now: Snapshot) -> "Table":
     from rich.text import Text
 
-    table = figure_table(snapshot_text.SPOUT_COLUMNS, text_columns=(0, 4), gap=1)
+    table = empty_table(snapshot_text.SPOUT_COLUMNS, text_columns=(0, 4), gap=1)
     for row in snapshot_text.spout_rows(now):
         table.add_row(*map(Text, row))
     return table
@@ -110,7 +110,7 @@ def _titled(shown: TextTable, width: int, styles: Mapping[str, str], *, compact:
     left_out = shown.headers[fitting:]
     title = Text(shown.title, style="bold", no_wrap=True, overflow="ellipsis")
     title.append(f" · no room for {', '.join(left_out)}" if left_out else "", style="dim")
-    table = figure_table(headers[:fitting], text_columns=tuple(range(shown.text_columns)), gap=gap)
+    table = empty_table(headers[:fitting], text_columns=tuple(range(shown.text_columns)), gap=gap)
     for row in shown.rows:
         table.add_row(
             *(Text(cell, style=styles.get(cell, "") if column < shown.text_columns else "") for column, cell in enumerate(row[:fitting]))

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from engine.cli.console.formatting import aligned
-from engine.cli.console.live_display import LiveDisplay, figure_table, is_terminal
+from engine.cli.console.live_display import LiveDisplay, empty_table, is_terminal
 from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
 from engine.cli.console.session import ViewName
 from engine.errors import EngineError
@@ -158,7 +158,7 @@ def picture(before: PipelineSnapshot | None, now: PipelineSnapshot) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    table = figure_table(figures.QUERY_COLUMNS, text_columns=(0, 1), gap=1)
+    table = empty_table(figures.QUERY_COLUMNS, text_columns=(0, 1), gap=1)
     for row, query in zip(figures.query_rows(before, now), now.queries.values(), strict=True):
         table.add_row(*map(Text, row), style={"failed": "red", "restarting": "yellow"}.get(query.status))
     told = [Text(text, style="yellow", no_wrap=True, overflow="ellipsis") for text in figures.troubles(now)]

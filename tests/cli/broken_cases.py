@@ -191,7 +191,7 @@ would get nothing. Lower it, or set Config(key_groups=64) or more.
     ),
 )
 
-# What these say is the executors' own text, which tests of theirs pin down; here, that a user reads the gist of it.
+# Tests of the executors compare these texts exactly. Here only their main parts must reach the user.
 RUN = (
     Broken(
         "a bolt that yields no tuple",

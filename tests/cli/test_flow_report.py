@@ -30,7 +30,7 @@ def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
 
 
 def a_run(seconds: int = 4) -> list[str]:
-    """Return a run of so many seconds: task 10 is BUSY, 11 SLOW, 12 NORMAL, all the time; then its end, half a second later."""
+    """Return a run of so many seconds, with its end half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
     told = [line(number, flow(3, slow=1, times=number)) for number in range(seconds + 1)]
     return [START, *told, line(seconds + 0.5, flow(3, slow=1, times=seconds), event="end")]
 

@@ -1,4 +1,4 @@
-"""What each view shows of flow control: window, state, service time, in flight, resends per task (FC-7)."""
+"""Flow control in each view: window, state, service time, in flight, resends per task (FC-7)."""
 
 import io
 import json

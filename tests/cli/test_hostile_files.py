@@ -1,4 +1,7 @@
-"""Files whose own code raises wherever the engine calls it: one error that names the component and the user's line, never a traceback."""
+"""Files whose code raises at every call of the engine.
+
+The user reads one error with the component and the line of the file, never a traceback.
+"""
 
 import signal
 from pathlib import Path
@@ -38,7 +41,7 @@ class Player:
 
     @property
     def line(self) -> str:
-        """Where all of them raise."""
+        """Return the line of the file that raises."""
         number = HEAD[: HEAD.index("raise ERROR")].count("\n") + 1
         return f"{self._path}:{number}"
 

@@ -1,4 +1,4 @@
-"""The JSON form of keys and values: what is written can be read back, equal and of the same type, by what the page says alone."""
+"""JSON form of keys and values. A reader that knows only docs/STATE.md gets equal values of the same types."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Standard output and error that cannot be written: one clear line where that can be, no traceback, and the right exit status."""
+"""Standard output and error that cannot be written: one clear line, no traceback, the right exit status."""
 
 import os
 import subprocess

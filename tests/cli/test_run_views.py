@@ -1,4 +1,4 @@
-"""What each view writes, and where: figures on standard error, JSON on standard output."""
+"""Output of each view: tables and lines on standard error, JSON on standard output."""
 
 import io
 import json

@@ -32,12 +32,12 @@ def url(tmp_path: Path) -> str:
 
 
 def own_provider(path: str) -> SqliteProvider:
-    """What a user may name by `package.module:function?text`."""
+    """Provider for a URL `package.module:function?text`."""
     return SqliteProvider(Path(path))
 
 
 def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What a command wrote to standard output and error."""
+    """Run a command. Return its standard output and standard error."""
     assert run_command_line(["state", *arguments]) == status
     return tuple(capsys.readouterr())  # type: ignore[return-value]
 

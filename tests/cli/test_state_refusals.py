@@ -1,4 +1,4 @@
-"""What `state` says of a store that is not there, not ours, not whole: one error, exit status 2, nothing written."""
+"""Missing, foreign and damaged stores: `state` shows one error, exits with status 2, and writes nothing."""
 
 import asyncio
 import sqlite3

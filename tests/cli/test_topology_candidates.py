@@ -1,4 +1,4 @@
-"""Which of the things in a topology file is the topology, and what a user reads when none or several are."""
+"""Choice of the topology in a file, and the errors if there is none or there are several."""
 
 import pytest
 

@@ -102,7 +102,7 @@ def test_a_wrong_config_says_so_itself_and_where(write: Write) -> None:
     assert caught.value.__notes__ == [f"raised in {spec}, line {HEAD.count(chr(10)) + 2}"]
 
 
-# What is wrong with the path
+# Wrong paths
 
 
 def test_a_missing_file_names_the_nearest(write: Write, tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_file_that_vanishes_is_refused(write: Write, monkeypatch: pytest.Monke
     assert f"{spec} cannot be read: No such file or directory" in refused(spec)
 
 
-# What is wrong in the file
+# Wrong files
 
 
 def test_a_syntax_error_names_its_line(write: Write) -> None:

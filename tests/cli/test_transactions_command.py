@@ -26,7 +26,7 @@ def url(tmp_path: Path) -> str:
 
 
 def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What the command wrote to standard output and error."""
+    """Run the command. Return its standard output and standard error."""
     assert run_command_line(["transactions", *arguments]) == status
     return tuple(capsys.readouterr())  # type: ignore[return-value]
 
@@ -40,7 +40,7 @@ def as_json(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
 
 
 async def save(url: str, topology: str, *records: Record, partitioned: bool = True, written_at: float | None = None) -> None:
-    """As a coordinator does."""
+    """Save records like a coordinator."""
     provider = provider_of(url)
     state = TransactionalState(topology, provider, partitioned=partitioned, timeout_secs=1)
     await state.open()

@@ -12,6 +12,7 @@ REWRITTEN: Final = (
     "tests/tiers.py",
     "tests/budgets.py",
     "engine/cli",
+    "tests/cli",
     "docs/COMMAND_LINE.md",
 )
 """Files and folders, from the project's root."""

@@ -128,7 +128,7 @@ class AboveTable(io.TextIOBase):
         self._console.print(Text.from_ansi(lines), soft_wrap=True)
 
 
-def figure_table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
+def empty_table(headers: tuple[str, ...], *, text_columns: tuple[int, ...], gap: int) -> "Table":
     """Return an empty table. On a narrow terminal only its first column shrinks."""
     from rich import box
     from rich.table import Table

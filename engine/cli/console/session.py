@@ -1,4 +1,4 @@
-"""A terminal session: runs something, shows its figures, handles signals, and returns the exit status."""
+"""A terminal session: runs something, shows its snapshots, handles signals, and returns the exit status."""
 
 import asyncio
 import inspect
@@ -28,7 +28,7 @@ class ShownRun(Protocol[_S_co]):
     """The part of a run that a session uses. Snapshots may be of any type."""
 
     def snapshot(self) -> _S_co:
-        """Return the current figures."""
+        """Return the current state and counts."""
 
     async def completed(self) -> None:
         """Wait for the end of the run."""
@@ -47,7 +47,7 @@ class Display(Protocol[_S_contra]):
         """Prepare the view. Called once, after the run has started."""
 
     def show(self, before: _S_contra | None, now: _S_contra) -> None:
-        """Show the current figures. `before` is the previous snapshot, None at first."""
+        """Show the snapshot `now`. `before` is the previous snapshot, None at first."""
 
     def note(self, text: str) -> None:
         """Show a message, such as that the run drains."""
@@ -133,7 +133,7 @@ class TerminalSession(Generic[_S]):
         self._run = run
         try:
             await self._begin()
-            self._in_background(self._show_figures(run))
+            self._in_background(self._show_snapshots(run))
             if self._for_secs is not None:
                 self._in_background(self._drain_after(self._for_secs))
             await run.completed()
@@ -149,7 +149,7 @@ class TerminalSession(Generic[_S]):
         except BrokenPipeError:
             self._stop_showing()
 
-    async def _show_figures(self, run: ShownRun[_S]) -> None:
+    async def _show_snapshots(self, run: ShownRun[_S]) -> None:
         before = None
         while True:
             await asyncio.sleep(self._view.interval_secs)
@@ -186,7 +186,7 @@ class TerminalSession(Generic[_S]):
         self._background.discard(task)
         error = None if task.cancelled() else task.exception()
         if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
-            _LOGGER.error("the view failed, and shows no more figures", exc_info=error)
+            _LOGGER.error("the view failed, and shows nothing more", exc_info=error)
 
     def _stop_showing(self) -> None:
         """Show nothing more, and drain: the reader has closed the pipe."""
