@@ -1,6 +1,6 @@
-"""The command line: one command per file. `run_in_terminal` gives any program what `run` has."""
+"""Command line of the engine: one module per command. `run_in_terminal` gives any program the terminal session of `run`."""
 
-from engine.cli.session import run_in_terminal
-from engine.cli.view import Outcome
+from engine.cli.run_session import run_in_terminal
+from engine.cli.run_views import Outcome
 
 __all__ = ["Outcome", "run_in_terminal"]

@@ -1,7 +1,8 @@
-"""Draws courses of flow control as an SVG: a block for each spout task, in it lanes one below the other over one time axis.
+"""Draws histories of flow control as an SVG: one block for each spout task, with lanes over a time axis.
 
-The upper two lanes are of the spout; then each bolt task has one: the window as a line, what was in flight below it, the
-state as the background. Sizes are in pixels. A background has a colour and a hatching, so that it is read without colours, too.
+The upper two lanes belong to the spout. Each bolt task has a lane: the window as a line, the packs in flight as an area, the
+state as the background. Sizes are in pixels. States differ in colour and in hatching, so the picture is also readable without
+colours.
 """
 
 import html
@@ -11,16 +12,15 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Final, TypeVar
 
-from engine.cli.durations import duration_text
-from engine.cli.figures import amount_text, compact_text, count_text, ms_text
-from engine.cli.flow_course import NOT_THERE, STATES, FlowCourse, TaskCourse, course_name, intervals, shares
+from engine.cli.console.formatting import amount_text, clipped, compact_text, count_text, duration_text, ms_text, plural
+from engine.cli.flow_history import ABSENT, STATES, FlowHistory, TaskHistory, history_label, intervals, shares
 from engine.flow.status import FlowState
 
 _Value = TypeVar("_Value")
 
 MARGIN: Final = 24
 LEFT: Final = 140
-"""Where the lanes begin; their names stand before it."""
+"""Left edge of the lanes. Their names are to the left of it."""
 PLOT_WIDTH: Final = 800
 COLUMNS: Final = ("service ms", "p99 ms", "records", "resends")
 COLUMN_WIDTH: Final = 68
@@ -31,10 +31,10 @@ AXIS: Final = 22
 SPOUT_LANE: Final = 46
 GAP: Final = 5
 LANE_HEIGHTS: Final = ((16, 40), (48, 28), (100, 20))
-"""Up to so many bolt tasks, lanes are so high; beyond, `LOWEST_LANE`."""
+"""(largest number of bolt tasks, height of a lane). Beyond, lanes have the height `LOWEST_LANE`."""
 LOWEST_LANE: Final = 14
 MOST_RATES: Final = 200
-"""Into so many pieces the time is cut at most for records per second."""
+"""Largest number of time pieces in the lane of records per second."""
 MOST_TICKS: Final = 10
 TICKS: Final = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10800, 21600, 43200, 86400)
 HEADROOM: Final = 1.15
@@ -60,15 +60,15 @@ _HATCHINGS: Final = """\
 </defs>"""
 
 
-def flow_plot(courses: Sequence[FlowCourse]) -> str:
+def flow_plot(histories: Sequence[FlowHistory]) -> str:
     """Return a complete SVG document."""
     blocks, top = [], float(MARGIN)
-    for course in courses:
-        block = _Block(course, course_name(course, courses), top)
+    for history in histories:
+        block = _Block(history, history_label(history, histories), top)
         blocks.append("\n".join(block.drawing()))
         top = block.bottom + 2 * MARGIN
     height = _number(top - MARGIN)
-    title = f"<title>Flow control of {_text(', '.join(dict.fromkeys(course.component_id for course in courses)))}</title>"
+    title = f"<title>Flow control of {_text(', '.join(dict.fromkeys(history.component_id for history in histories)))}</title>"
     head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">'
     paper = f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
     return "\n".join([head, title, f"<style>\n{_STYLE}\n</style>", _HATCHINGS, paper, *blocks, "</svg>"]) + "\n"
@@ -76,7 +76,7 @@ def flow_plot(courses: Sequence[FlowCourse]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
-    """A stretch of the picture; `most` is the value at its upper edge."""
+    """Horizontal strip of the picture. `most` is the value at its upper edge."""
 
     top: float
     height: float
@@ -91,57 +91,56 @@ class _Lane:
 
 
 class _Block:
-    """One spout task: where its lanes stand, and what is drawn there."""
+    """Block of one spout task: the places of its lanes and their drawings."""
 
-    def __init__(self, course: FlowCourse, name: str, top: float) -> None:
-        self._course = course
+    def __init__(self, history: FlowHistory, name: str, top: float) -> None:
+        self._history = history
         self._name = name
         self._top = top
-        self._lane_height = next((height for most, height in LANE_HEIGHTS if len(course.tasks) <= most), LOWEST_LANE)
-        self._pieces = intervals(course.secs, PLOT_WIDTH, pieces=PLOT_WIDTH // 2)
-        self._windows = {task_id: self._means(task.windows) for task_id, task in course.tasks.items()}
-        self._in_flight = {task_id: self._means(task.in_flight) for task_id, task in course.tasks.items()}
+        self._lane_height = next((height for most, height in LANE_HEIGHTS if len(history.tasks) <= most), LOWEST_LANE)
+        self._pieces = intervals(history.secs, PLOT_WIDTH, pieces=PLOT_WIDTH // 2)
+        self._windows = {task_id: self._means(task.windows) for task_id, task in history.tasks.items()}
+        self._in_flight = {task_id: self._means(task.in_flight) for task_id, task in history.tasks.items()}
         drawn = (*self._windows.values(), *self._in_flight.values())
         self._most_packs = max((max(values) for values in drawn), default=0.0) or 1.0
         self._lanes_top = top + HEADLINE + LEGEND + AXIS
         self._tasks_top = self._lanes_top + 2 * (SPOUT_LANE + GAP) + GAP
-        self._lanes_bottom = self._tasks_top + len(course.tasks) * (self._lane_height + GAP) - GAP
+        self._lanes_bottom = self._tasks_top + len(history.tasks) * (self._lane_height + GAP) - GAP
         self.bottom = self._lanes_bottom + AXIS
 
     def drawing(self) -> Iterator[str]:
-        """Return the elements: names and legend, the lanes, the time over all of them."""
-        yield _label(MARGIN, self._top + 8, _clipped(self._name, MOST_NAME_CHARACTERS), "headline")
-        yield _label(WIDTH - MARGIN, self._top + 8, self._told(), "right")
+        """Return the SVG elements: headline, legend, lanes, time axis."""
+        yield _label(MARGIN, self._top + 8, clipped(self._name, MOST_NAME_CHARACTERS), "headline")
+        yield _label(WIDTH - MARGIN, self._top + 8, self._summary(), "right")
         yield from _legend(self._top + HEADLINE + 10, self._scale())
         yield from self._spout_lanes()
         for column, header in enumerate(COLUMNS):
             yield _label(_column(column), self._tasks_top - 9, header, "right")
-        for row, (task_id, task) in enumerate(self._course.tasks.items()):
+        for row, (task_id, task) in enumerate(self._history.tasks.items()):
             yield from self._task_lane(task_id, task, self._tasks_top + row * (self._lane_height + GAP))
         yield from self._time()
 
-    def _told(self) -> str:
-        course = self._course
-        done = f"{count_text(round(course.done_records[-1]))} records in {duration_text(course.span_secs)}"
-        tasks = f"{len(course.tasks)} bolt {'task' if len(course.tasks) == 1 else 'tasks'}"
-        return f"{done} · {tasks} · {count_text(len(course.secs))} snapshots"
+    def _summary(self) -> str:
+        history = self._history
+        done = f"{count_text(round(history.done_records[-1]))} records in {duration_text(history.span_secs)}"
+        return f"{done} · {plural(len(history.tasks), 'bolt task')} · {count_text(len(history.secs))} snapshots"
 
     def _scale(self) -> str:
-        """Return what the lanes of tasks have in common."""
-        course, pieces = self._course, len(self._pieces)
+        """Return the scale of the lanes of bolt tasks."""
+        history, pieces = self._history, len(self._pieces)
         packs = f"one scale for all tasks, up to {amount_text(_rounded(self._most_packs))} packs"
-        if pieces == len(course.secs) - 1:
+        if pieces == len(history.secs) - 1:
             return packs
-        return f"{packs} · pieces of {span_text(_rounded(course.span_secs / pieces))}: means, and the states by their shares"
+        return f"{packs} · each piece of {span_text(_rounded(history.span_secs / pieces))} shows means and the shares of the states"
 
     # The spout
 
     def _spout_lanes(self) -> Iterator[str]:
-        course = self._course
-        spans = intervals(course.secs, MOST_RATES, pieces=MOST_RATES)
-        settled, secs = course.settled_records, course.secs
+        history = self._history
+        spans = intervals(history.secs, MOST_RATES, pieces=MOST_RATES)
+        settled, secs = history.settled_records, history.secs
         rates = [max(settled[last] - settled[first], 0.0) / (secs[last] - secs[first]) for first, last in spans]
-        since = [max(course.since_checkpoint[first:last]) for first, last in self._pieces]
+        since = [max(history.since_checkpoint[first:last]) for first, last in self._pieces]
         for row, (name, style, pieces, values) in enumerate(
             (("records/s", "rate", spans, rates), ("since checkpoint", "since", self._pieces, since))
         ):
@@ -154,11 +153,11 @@ class _Block:
 
     # The bolt tasks
 
-    def _task_lane(self, task_id: int, task: TaskCourse, top: float) -> Iterator[str]:
+    def _task_lane(self, task_id: int, task: TaskHistory, top: float) -> Iterator[str]:
         lane = _Lane(top, self._lane_height, self._most_packs * HEADROOM)
-        shown = self._course.shares(task)
-        told = ", ".join(f"{state} {share:.0%}" for state, share in shown.items())
-        yield f"<g><title>task {task_id}: {told}; window {self._course.mean(task.windows):.1f} on average</title>"
+        shown = self._history.shares(task)
+        states = ", ".join(f"{state} {share:.0%}" for state, share in shown.items())
+        yield f"<g><title>task {task_id}: {states}; window {self._history.mean(task.windows):.1f} on average</title>"
         yield _frame(lane, "lane")
         yield from (f'<path class="{state}" d="{path}"/>' for state, path in self._states(lane, task) if path)
         yield f'<path class="flight" d="{self._area(lane, self._pieces, self._in_flight[task_id])}"/>'
@@ -167,18 +166,18 @@ class _Block:
         yield f"{_frame(lane, 'frame')}</g>"
         middle = top + self._lane_height / 2
         yield _label(LEFT - 10, middle, f"task {task_id}", "id right")
-        figures = (
+        cells = (
             ms_text(task.last.service_ms),
             ms_text(task.last.service_p99_ms),
             compact_text(task.last.records),
             compact_text(task.last.resends),
         )
-        for column, text in enumerate(figures):
+        for column, text in enumerate(cells):
             yield _label(_column(column), middle, text, "right")
 
-    def _states(self, lane: _Lane, task: TaskCourse) -> Iterator[tuple[FlowState, str]]:
-        """Return the background of each state but NORMAL, which is the paper's. Where a piece saw several, they hang below each other."""
-        found = [shares(self._course.secs, task.states, first, last) for first, last in self._pieces]
+    def _states(self, lane: _Lane, task: TaskHistory) -> Iterator[tuple[FlowState, str]]:
+        """Return the background of SLOW and BUSY; NORMAL is white. Several states of one piece are stacked by their shares."""
+        found = [shares(self._history.secs, task.states, first, last) for first, last in self._pieces]
         above = [0.0] * len(found)
         for state in ("BUSY", "SLOW"):
             ends = [share + piece[state] for share, piece in zip(above, found, strict=True)]
@@ -192,19 +191,19 @@ class _Block:
             above = ends
 
     def _means(self, values: Sequence[float]) -> list[float]:
-        return [self._course.mean(values, first, last) for first, last in self._pieces]
+        return [self._history.mean(values, first, last) for first, last in self._pieces]
 
     def _area(self, lane: _Lane, pieces: Sequence[tuple[int, int]], values: Sequence[float]) -> str:
-        """Return the outline of what is below steps."""
+        """Return the outline of the area below a step line."""
         path = [f"M{_number(self._x(0))} {_number(lane.bottom)}"]
         for _, last, value in _merged(zip(pieces, values, strict=True)):
             path.append(f"V{_number(lane.y(value))}H{_number(self._x(last))}")
         return "".join([*path, f"V{_number(lane.bottom)}Z"])
 
-    def _line(self, lane: _Lane, task: TaskCourse, windows: Sequence[float]) -> str:
-        """Return the window as steps; broken where the task was not there."""
-        is_there = [any(state != NOT_THERE for state in task.states[first:last]) for first, last in self._pieces]
-        values = [value if there else None for value, there in zip(windows, is_there, strict=True)]
+    def _line(self, lane: _Lane, task: TaskHistory, windows: Sequence[float]) -> str:
+        """Return the window as a step line with gaps where the task was absent."""
+        is_present = [any(state != ABSENT for state in task.states[first:last]) for first, last in self._pieces]
+        values = [value if present else None for value, present in zip(windows, is_present, strict=True)]
         path, draws = [], False
         for first, last, value in _merged(zip(self._pieces, values, strict=True)):
             if value is not None:
@@ -216,20 +215,20 @@ class _Block:
     # The time
 
     def _time(self) -> Iterator[str]:
-        begin, span = self._course.secs[0], self._course.span_secs
+        begin, span = self._history.secs[0], self._history.span_secs
         for secs in ticks(begin, begin + span):
             x = LEFT + PLOT_WIDTH * (secs - begin) / span
             yield f'<path class="grid" d="M{_number(x)} {_number(self._lanes_top)}V{_number(self._lanes_bottom)}"/>'
             for y in (self._lanes_top - 10, self._lanes_bottom + 12):
                 yield _label(x, y, span_text(secs), "middle")
 
-    def _x(self, moment: int) -> float:
-        course = self._course
-        return LEFT + PLOT_WIDTH * (course.secs[moment] - course.secs[0]) / course.span_secs
+    def _x(self, sample: int) -> float:
+        history = self._history
+        return LEFT + PLOT_WIDTH * (history.secs[sample] - history.secs[0]) / history.span_secs
 
 
 def ticks(begin: float, end: float) -> list[float]:
-    """Return the times that an axis names, ten at most: whole steps of what people count in.
+    """Return at most ten times for the labels of an axis, in round steps.
 
     >>> ticks(0, 95), ticks(3.1, 3.4)
     ([0, 10, 20, 30, 40, 50, 60, 70, 80, 90], [3.1, 3.15, 3.2, 3.25, 3.3, 3.35, 3.4])
@@ -240,7 +239,7 @@ def ticks(begin: float, end: float) -> list[float]:
 
 
 def span_text(secs: float) -> str:
-    """Return a time as an axis has it: as exact as it is, and no longer.
+    """Return a time for the label of an axis, without needless digits.
 
     >>> [span_text(secs) for secs in (0, 0.25, 5, 90, 3600, 5400)]
     ['0 s', '0.25 s', '5 s', '1 m 30 s', '1 h', '1 h 30 m']
@@ -267,7 +266,7 @@ def _legend(y: float, scale: str) -> Iterator[str]:
 
 
 def _merged(pieces: Iterable[tuple[tuple[int, int], _Value]]) -> Iterator[tuple[int, int, _Value]]:
-    """Return (first, last, value), where neighbours of the same value are one."""
+    """Merge neighbours of the same value. Yield (first, last, value)."""
     for value, group in groupby(pieces, key=lambda piece: piece[1]):
         spans = [span for span, _ in group]
         yield spans[0][0], spans[-1][1], value
@@ -290,14 +289,10 @@ def _rounded(value: float) -> float:
     return round(value) if value >= 10 else round(value, 1)
 
 
-def _clipped(text: str, most: int) -> str:
-    return text if len(text) <= most else f"{text[: most - 1]}…"
-
-
 def _number(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
 
 
 def _text(text: str) -> str:
-    """Return the text for XML; what XML cannot hold becomes `?`."""
+    """Return the text for XML. Characters that XML cannot contain become `?`."""
     return html.escape("".join(character if character.isprintable() else "?" for character in text))

@@ -1,4 +1,4 @@
-"""`flow-report`: how a run's flow control went, as a picture and a table."""
+"""`flow-report`: draws the flow control of a run and writes a table of it."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -6,21 +6,22 @@ from typing import Final
 
 import click
 
-from engine.cli.figures import aligned, count_text, ms_text, percent_text, rate_text
-from engine.cli.flow_course import FlowCourse, course_name
-from engine.cli.show_error import show_error
+from engine.cli.console.commands import output_file_errors
+from engine.cli.console.formatting import aligned, count_text, ms_text, percent_text, rate_text
+from engine.cli.console.output import show_error
+from engine.cli.flow_history import FlowHistory, history_label
 from engine.errors import UsageError
 
 COLUMNS: Final = ("task", "NORMAL", "SLOW", "BUSY", "window", "in flight", "service ms", "p99 ms", "records", "resends")
 WRONG: Final = 2
 
 
-@click.command("flow-report", short_help="Draw how a run's flow control went.")
+@click.command("flow-report", short_help="Draw the windows and states of flow control over time.")
 @click.argument("path", metavar="FILE", type=click.Path(path_type=Path))
-@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.svg", help="Default: beside FILE, with the ending .svg.")
-@click.option("--spout", metavar="NAME", help="This spout only, where several have flow control.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE.svg", help="Default: FILE, ending in .svg.")
+@click.option("--spout", metavar="NAME", help="Only this spout.")
 def command(path: Path, output: Path | None, spout: str | None) -> int:
-    """Draw the windows and states of all bolt tasks over time, from what `run --json` wrote into FILE; `-` is standard input.
+    """Draw the windows and states of all bolt tasks over time. FILE is the output of `run --json`; `-` is standard input.
 
     \b
       run topology.py --json -c stats_interval_secs=0.25 > run.jsonl
@@ -29,44 +30,45 @@ def command(path: Path, output: Path | None, spout: str | None) -> int:
       zcat run.jsonl.gz | flow-report - -o flow.svg
 
     \b
-    The picture has, for each spout task with flow control,
-      records/s            that the tasks did, in whatever order
-      since checkpoint     what a crash would have repeated
-      a lane a bolt task   its window as a line, what was in flight below it,
-                           the background by its state: NORMAL, SLOW, BUSY
+    The picture shows, for each spout task with flow control:
+      records/s              records processed per second
+      since checkpoint       records that a crash would have repeated
+      a lane per bolt task   the window as a line, the packs in flight as an area,
+                             the state as background: NORMAL, SLOW, BUSY
 
-    The table on standard output has the share of the time in each state, the means of window and in flight, and the last figures.
+    The table on standard output shows the share of the time in each state, the means of window and in flight, and the last metrics.
+
+    Exit status: 0, or 2 if FILE cannot be read or contains no flow control.
     """
-    from engine.cli.flow_log import STANDARD_INPUT, read_courses
+    from engine.cli.flow_history import STANDARD_INPUT, read_histories
     from engine.cli.flow_plot import flow_plot
 
     try:
-        courses = read_courses(path, spout)
+        histories = read_histories(path, spout)
     except UsageError as error:
         show_error(error)
         return WRONG
     target = output or (Path("flow.svg") if path == STANDARD_INPUT else path.with_suffix(".svg"))
-    picture = flow_plot(courses)
-    try:
+    picture = flow_plot(histories)
+    with output_file_errors(target):
         target.write_text(picture, encoding="utf-8")
-    except OSError as error:
-        raise click.UsageError(f"{target} cannot be written: {error.strerror}. Name another file with -o.") from None
-    click.echo("\n\n".join(report_text(course, courses) for course in courses))
-    click.echo(f"{target} is written", err=True)
+    click.echo("\n\n".join(report_text(history, histories) for history in histories))
+    click.echo(f"wrote {target}", err=True)
     return 0
 
 
-def report_text(course: FlowCourse, courses: Sequence[FlowCourse]) -> str:
-    """Return the figures of one spout task: a line for all of it, and one for each bolt task."""
-    done, span = course.done_records[-1], course.span_secs
+def report_text(history: FlowHistory, histories: Sequence[FlowHistory]) -> str:
+    """Return the metrics of one spout task: a headline, and a row for each bolt task."""
+    done, span = round(history.done_records[-1]), history.span_secs
+    since_checkpoint = round(max(history.since_checkpoint))
     headline = (
-        f"{course_name(course, courses)}: {span:.1f} s in {count_text(len(course.secs))} snapshots, {count_text(round(done))} records done "
-        f"({rate_text(done / span)}), at most {count_text(round(max(course.since_checkpoint)))} since the checkpoint"
+        f"{history_label(history, histories)}: {span:.1f} s in {count_text(len(history.secs))} snapshots, "
+        f"{count_text(done)} records done ({rate_text(done / span)}), at most {count_text(since_checkpoint)} since the checkpoint"
     )
     rows = []
-    for task_id, task in course.tasks.items():
-        shares = [percent_text(share) for share in course.shares(task).values()]
-        means = [f"{course.mean(values):.1f}" for values in (task.windows, task.in_flight)]
+    for task_id, task in history.tasks.items():
+        shares = [percent_text(share) for share in history.shares(task).values()]
+        means = [f"{history.mean(values):.1f}" for values in (task.windows, task.in_flight)]
         last = task.last
         rows.append(
             (

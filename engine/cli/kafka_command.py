@@ -1,32 +1,164 @@
-"""`kafka`: how far groups are, which records were given up, and sending those back."""
+"""`kafka`: shows consumer groups and dead letters, resets groups, replays dead letters. Also the options that reach a cluster."""
 
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 
-from engine.cli.command_group import CommandGroup
-from engine.cli.kafka_access import SECURITY_HELP, ask_cluster, cluster_options, json_option
-from engine.cli.options import Duration
+from engine.cli.console.commands import CommandGroup, Duration
+from engine.cli.console.output import show_error
+from engine.cli.console.user_file import why_unreadable
+from engine.errors import ConfigError, EngineError, UsageError
+
+if TYPE_CHECKING:
+    from engine.kafka.cluster_link import ClusterConfig, ClusterLink
 
 if TYPE_CHECKING:
     from engine.kafka.cluster_link import ClusterLink
 
-_group_option = click.option("--group", required=True, metavar="NAME", help="The consumer group: that of the KafkaSpoutConfig.")
-_topics_option = click.option("--topic", "topics", metavar="NAME", multiple=True, help="This topic only; may be repeated.")
-_letters_option = click.option("--topic", required=True, metavar="NAME", help="The dead-letter topic.")
+PASSWORD_VARIABLE: Final = "KAFKA_PASSWORD"
+WRONG: Final = 2
+SECURITY_HELP: Final = """\
+\b
+FILE.toml contains the parameters of KafkaSecurity:
+  protocol = "SASL_SSL"
+  mechanism = "SCRAM-SHA-512"
+  username = "ann"
+  cafile = "ca.pem"
+Without a password there, the command reads KAFKA_PASSWORD, or asks on a terminal.
+"""
+_TEXTS: Final = ("protocol", "mechanism", "username", "password", "cafile", "certfile", "keyfile", "key_password")
+_NAMES: Final = (*_TEXTS, "check_hostname")
+_F = TypeVar("_F")
+
+
+def cluster_options(function: _F) -> _F:
+    """Add `--brokers` and `--security`."""
+    brokers = click.option(
+        "--brokers",
+        metavar="HOST:PORT",
+        envvar="KAFKA_BROKERS",
+        required=True,
+        help="Bootstrap servers, such as a:9092,b:9092. Default: KAFKA_BROKERS.",
+    )
+    security = click.option(
+        "--security",
+        metavar="FILE.toml",
+        envvar="KAFKA_SECURITY",
+        type=click.Path(path_type=Path),
+        help="TLS and SASL settings, see below. Default: KAFKA_SECURITY.",
+    )
+    return brokers(security(function))  # type: ignore[type-var]
+
+
+def json_option(text: str) -> Callable[[_F], _F]:
+    """Add `--json` as `as_json`."""
+    return click.option("--json", "as_json", is_flag=True, help=text)  # type: ignore[return-value]
+
+
+def run_on_cluster(brokers: str, security: Path | None, work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int:
+    """Connect to the cluster and do the work. Print errors, and return the exit status."""
+    try:
+        config = _config(brokers, security)
+        with _silent_client():
+            return asyncio.run(_connected(config, work)) or 0
+    except EngineError as error:
+        show_error(error)
+        return WRONG
+
+
+@contextmanager
+def _silent_client() -> Iterator[None]:
+    """Silence the log of aiokafka: the command reports the errors itself, once."""
+    logger = logging.getLogger("aiokafka")
+    before = logger.level
+    logger.setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        logger.setLevel(before)
+
+
+async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int | None:
+    from engine.kafka.cluster_link import connected
+
+    async with connected(config) as link:
+        return await work(link)
+
+
+def _config(brokers: str, security: Path | None) -> "ClusterConfig":
+    try:
+        from engine.kafka import KafkaSecurity
+        from engine.kafka.cluster_link import ClusterConfig
+    except ImportError as error:
+        if error.name not in (None, "aiokafka"):
+            raise
+        raise UsageError("the kafka commands need aiokafka, which is not installed", hint="Run: pip install 'stormcell[kafka]'") from error
+    if security is None:
+        return ClusterConfig(brokers=brokers)
+    values = dict(_table(security))
+    if str(values.get("protocol", "")).startswith("SASL") and "username" in values and "password" not in values:
+        values["password"] = _password(str(values["username"]))
+    folder = security.parent
+    for name in ("cafile", "certfile", "keyfile"):
+        if isinstance(path := values.get(name), str):
+            values[name] = str(folder / path)  # relative paths are relative to the folder of this file
+    return ClusterConfig(brokers=brokers, security=KafkaSecurity(**values))
+
+
+def _table(path: Path) -> Mapping[str, Any]:
+    """Return the settings of the file, from its top level or its table [kafka]."""
+    import tomllib
+
+    trouble = why_unreadable(path, ".toml")
+    if trouble is not None:
+        raise UsageError(f"--security: {trouble[0]}", hint=trouble[1])
+    try:
+        document = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"--security: {path} cannot be read: {error}", hint="Write valid TOML in UTF-8.") from error
+    table = document.get("kafka", document)
+    if not isinstance(table, dict):
+        raise UsageError(f"--security: in {path}, kafka is not a table", hint="Write [kafka] with the settings under it.")
+    faults = [f"{name} is not a setting. The settings are {', '.join(_NAMES)}." for name in table if name not in _NAMES]
+    faults += [f"{name} must be text. Write it in quotes." for name in table if name in _TEXTS and not isinstance(table[name], str)]
+    if faults:
+        raise ConfigError(faults, headline=f"--security {path}")
+    return table
+
+
+def _password(username: str) -> str:
+    given = os.environ.get(PASSWORD_VARIABLE)
+    if given is not None:
+        return given
+    if not sys.stdin.isatty():
+        hint = f"Set {PASSWORD_VARIABLE}, or add password=... to the file of --security."
+        raise UsageError(f"the password of {username!r} is missing, and there is no terminal to ask on", hint=hint)
+    found: str = click.prompt(f"Password of {username}", hide_input=True, err=True)
+    return found
+
+
+_group_option = click.option("--group", required=True, metavar="NAME", help="The consumer group of the KafkaSpoutConfig.")
+_topics_option = click.option("--topic", "topics", metavar="NAME", multiple=True, help="Only this topic. May be repeated.")
+_dead_letter_topic_option = click.option("--topic", required=True, metavar="NAME", help="The dead-letter topic.")
 _only_option = click.option(
     "--only",
     "conditions",
     metavar="NAME=TEXT",
     multiple=True,
-    help="Letters of this topic, topology, component, reason, error (a part of it) or letter; may be repeated.",
+    help="Filter by topic, topology, component, reason, error (part of the text) or letter. May be repeated.",
 )
 
 
-@click.group("kafka", cls=CommandGroup, short_help="Lag, offsets and dead letters of Kafka.")
+@click.group("kafka", cls=CommandGroup, short_help="Show lag, offsets and dead letters of Kafka.")
 def command() -> None:
-    """Look at consumer groups and dead letters of a Kafka cluster, and send dead letters back.
+    """Show consumer groups and dead letters of a Kafka cluster, reset groups, and replay dead letters.
 
     \b
       kafka lag --brokers localhost:9092 --group words
@@ -35,30 +167,31 @@ def command() -> None:
       kafka dead-letters --brokers localhost:9092 --topic lines.dead
       kafka replay --brokers localhost:9092 --topic lines.dead
 
-    KAFKA_BROKERS may stand for --brokers, KAFKA_SECURITY for --security. Looking writes nothing, and joins no group.
+    Environment variables replace options: KAFKA_BROKERS for --brokers, KAFKA_SECURITY for --security. Only reset and replay write to the
+    cluster. The other commands do not join the group.
+
+    Exit status: 0, or 1 if you decline a reset or chosen letters cannot be sent, or 2 if the cluster, a group or a topic cannot be read.
     """
 
 
-@command.command("lag", short_help="How far a group is behind, and who reads.", epilog=SECURITY_HELP)
+@command.command("lag", short_help="Show the lag of a group and its members.", epilog=SECURITY_HELP)
 @cluster_options
 @_group_option
 @_topics_option
-@click.option(
-    "--watch", "watch_secs", metavar="DURATION", type=Duration(), help="Look again and again, this far apart: 2s. Ctrl-C ends it."
-)
-@json_option("One JSON object for each look, for programs.")
+@click.option("--watch", "watch_secs", metavar="DURATION", type=Duration(), help="Repeat with this period, such as 2s, until Ctrl-C.")
+@json_option("Write one JSON object per measurement, for programs.")
 def lag_command(
     brokers: str, security: Path | None, group: str, topics: tuple[str, ...], watch_secs: float | None, *, as_json: bool
 ) -> int:
-    """Show for each partition what GROUP has committed, where the partition ends, and how many records lie between.
+    """Show the committed offset, the end offset and the lag of each partition of GROUP.
 
     \b
       kafka lag --brokers localhost:9092 --group words
       kafka lag --brokers localhost:9092 --group words --topic lines --watch 2s
       kafka lag --brokers localhost:9092 --group words --json | jq .lag
 
-    `acked` counts, of the lag, the records above the commit that a topology is done with: its next run skips them. `client`, `member` and
-    `host` say who reads the partition, while the group is active; `topology` is the one that committed.
+    acked is the part of the lag that the topology has processed already, above the committed offset. Its next run skips these
+    records. client, member and host name the reader of the partition while the group is active. topology is the one that committed.
     """
 
     async def work(link: "ClusterLink") -> None:
@@ -67,27 +200,28 @@ def lag_command(
         await show_lag(link, group, topics, watch_secs, as_json=as_json)
 
     try:
-        return ask_cluster(brokers, security, work)
+        return run_on_cluster(brokers, security, work)
     except KeyboardInterrupt:
         if watch_secs is None:
             raise
-        return 0  # it has no other end
+        return 0  # --watch ends with Ctrl-C only
 
 
-@command.command("offsets", short_help="What a group has committed, and what that says.", epilog=SECURITY_HELP)
+@command.command("offsets", short_help="Show the commits of a group and their metadata.", epilog=SECURITY_HELP)
 @cluster_options
 @_group_option
 @_topics_option
-@json_option("One JSON object, for programs.")
+@json_option("Write one JSON object, for programs.")
 def offsets_command(brokers: str, security: Path | None, group: str, topics: tuple[str, ...], *, as_json: bool) -> int:
-    """Show the commits of GROUP, with the bounds of the partitions and what the metadata say.
+    """Show the commits of GROUP, the bounds of the partitions, and the decoded metadata.
 
     \b
       kafka offsets --brokers localhost:9092 --group words
       kafka offsets --brokers localhost:9092 --group words --topic lines --json | jq .partitions
 
-    A commit of a topology names it, and the offsets above the commit that are done: so many, in so many runs. Metadata of another program
-    are shown as such. A commit beyond the end (the topic was made anew) or below the beginning (retention was faster) is flagged.
+    The commit of a topology contains its name and the acked offsets above the commit: acked is their number, runs the number of their
+    ranges. Metadata of other programs are marked. A commit beyond the end (the topic was recreated) or below the beginning (retention
+    deleted records) is reported.
     """
 
     async def work(link: "ClusterLink") -> None:
@@ -95,28 +229,28 @@ def offsets_command(brokers: str, security: Path | None, group: str, topics: tup
 
         await show_offsets(link, group, topics, as_json=as_json)
 
-    return ask_cluster(brokers, security, work)
+    return run_on_cluster(brokers, security, work)
 
 
-@command.command("reset", short_help="Have a group read on from elsewhere.", epilog=SECURITY_HELP)
+@command.command("reset", short_help="Set the committed offsets of a group.", epilog=SECURITY_HELP)
 @cluster_options
 @_group_option
-@click.option("--topic", required=True, metavar="NAME", help="The topic whose commits are set.")
+@click.option("--topic", required=True, metavar="NAME", help="The topic whose offsets are set.")
 @click.option(
-    "--partition", "partitions", type=click.IntRange(min=0), metavar="N", multiple=True, help="This partition only; may be repeated."
+    "--partition", "partitions", type=click.IntRange(min=0), metavar="N", multiple=True, help="Only this partition. May be repeated."
 )
 @click.option("--to", "target", required=True, metavar="WHERE", help="earliest, latest, an offset, or a time such as 2026-01-31T12:00Z.")
-@click.option("--yes", "is_sure", is_flag=True, help="Do not ask.")
+@click.option("--yes", "is_sure", is_flag=True, help="Commit without asking.")
 def reset_command(brokers: str, security: Path | None, group: str, **chosen: Any) -> int:
-    """Say what GROUP would commit, ask, and commit it: its next run reads on from there.
+    """Set the committed offsets of GROUP, so that its next run continues from there. Shows the offsets and asks first.
 
     \b
       kafka reset --brokers localhost:9092 --group words --topic lines --to earliest
       kafka reset --brokers localhost:9092 --group words --topic lines --partition 2 --to 1042 --yes
       kafka reset --brokers localhost:9092 --group words --topic lines --to 2026-01-31T12:00+01:00
 
-    Only while nobody reads as GROUP. A time without an offset is this machine's; it leads to the first record of that time or later. The
-    acked offsets above the commit are forgotten: what lies behind it is read again, also what was done.
+    GROUP must have no active member. A time without a UTC offset is local. It means the first record of that time or later. The
+    acked offsets above the commit are dropped, so records above the new offset are processed again.
     """
 
     async def work(link: "ClusterLink") -> int:
@@ -124,18 +258,18 @@ def reset_command(brokers: str, security: Path | None, group: str, **chosen: Any
 
         return await reset_offsets(link, group, **chosen)
 
-    return ask_cluster(brokers, security, work)
+    return run_on_cluster(brokers, security, work)
 
 
-@command.command("dead-letters", short_help="The records that were given up, and why.", epilog=SECURITY_HELP)
+@command.command("dead-letters", short_help="List the dead letters and their reasons.", epilog=SECURITY_HELP)
 @cluster_options
-@_letters_option
+@_dead_letter_topic_option
 @_only_option
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="The newest N.")
-@click.option("--show", "shown", metavar="LETTER", help="All of one, by its name in the list: 0@17.")
-@json_option("One JSON object for each letter, whole, for programs.")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, metavar="N", help="List the newest N.")
+@click.option("--show", "shown", metavar="LETTER", help="Show one letter completely, by its name in the list: 0@17.")
+@json_option("Write one complete JSON object for each letter, for programs.")
 def dead_letters_command(brokers: str, security: Path | None, topic: str, conditions: tuple[str, ...], **options: Any) -> int:
-    """List the dead letters in TOPIC, the newest last: when and where from, why, after how many attempts.
+    """List the dead letters in TOPIC, newest last, with their time, origin, reason and number of attempts.
 
     \b
       kafka dead-letters --brokers localhost:9092 --topic lines.dead
@@ -143,31 +277,31 @@ def dead_letters_command(brokers: str, security: Path | None, topic: str, condit
       kafka dead-letters --brokers localhost:9092 --topic lines.dead --show 0@17
       kafka dead-letters --brokers localhost:9092 --topic lines.dead --json | jq -r .error | sort | uniq -c
 
-    `letter` is its name: partition@offset in TOPIC. `sent` says whether `replay` has sent it back, as its default group.
+    letter is the name: partition@offset in TOPIC. sent tells whether replay, with its default group, has sent the letter back.
     """
 
     async def work(link: "ClusterLink") -> None:
-        from engine.cli.kafka_letters import show_letter, show_letters
+        from engine.cli.kafka_dead_letters import list_dead_letters, show_dead_letter
 
         if options["shown"] is not None:
-            await show_letter(link, topic, options["shown"], as_json=options["as_json"])
+            await show_dead_letter(link, topic, options["shown"], as_json=options["as_json"])
         else:
-            await show_letters(link, topic, conditions, options["limit"], as_json=options["as_json"])
+            await list_dead_letters(link, topic, conditions, options["limit"], as_json=options["as_json"])
 
-    return ask_cluster(brokers, security, work)
+    return run_on_cluster(brokers, security, work)
 
 
-@command.command("replay", short_help="Send dead letters back to where they came from.", epilog=SECURITY_HELP)
+@command.command("replay", short_help="Send dead letters back to their topics.", epilog=SECURITY_HELP)
 @cluster_options
-@_letters_option
+@_dead_letter_topic_option
 @_only_option
-@click.option("--to", metavar="TOPIC", help="Send all there, instead of each to its own topic.")
-@click.option("--group", metavar="NAME", help="The group whose commits hold what was sent. Default: the topic's name and .replay")
-@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send N at most.")
-@click.option("--dry-run", "is_dry", is_flag=True, help="Say what would be sent, and send nothing.")
-@json_option("One JSON object with what was done, for programs.")
+@click.option("--to", metavar="TOPIC", help="Send all to this topic instead of their own ones.")
+@click.option("--group", metavar="NAME", help="The group whose commits remember the sent letters. Default: the topic's name and .replay")
+@click.option("--limit", type=click.IntRange(min=1), metavar="N", help="Send at most N letters.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Only show what would be sent.")
+@json_option("Write the result as one JSON object, for programs.")
 def replay_command(brokers: str, security: Path | None, topic: str, conditions: tuple[str, ...], **options: Any) -> int:
-    """Send the dead letters in TOPIC back: key, value and headers as they were, to the topic and partition they came from.
+    """Send the dead letters in TOPIC back to their topics and partitions, with unchanged key, value and headers.
 
     \b
       kafka replay --brokers localhost:9092 --topic lines.dead --dry-run
@@ -175,20 +309,20 @@ def replay_command(brokers: str, security: Path | None, topic: str, conditions: 
       kafka replay --brokers localhost:9092 --topic lines.dead --only error=KeyError
       kafka replay --brokers localhost:9092 --topic lines.dead --to lines.again --group again
 
-    Each letter is sent once: what was sent is noted in the commits of a group, so that a second call sends what came since, and what the
-    first one did not choose. Where a replay is killed, or loses its broker, the few hundred letters that it was sending may be sent again
-    by the next one. Another --group sends all anew.
+    Each letter is sent once, since the commits of a group remember the sent letters. A second call sends only new letters and those that
+    the first call did not choose. If a replay is killed or loses its broker, the next call may repeat a few hundred letters. Another
+    --group sends all letters again.
 
-    Letters stay in TOPIC until its retention deletes them; what fails again comes as a new one. A record gets the time of its sending,
-    since retention would delete an old one. With --to, a record goes to the partition of its key. A value that was too large for a letter
-    cannot be sent: only its beginning is there.
+    Letters stay in TOPIC until its retention deletes them. A record that fails again becomes a new letter. Records get the current
+    time as timestamp, since retention would delete old ones. With --to, the key of a record chooses its partition. A letter with a
+    truncated value cannot be sent.
 
-    Exit status: 0; 1 where letters that were meant cannot be sent.
+    Exit status: 0, or 1 if chosen letters cannot be sent.
     """
 
     async def work(link: "ClusterLink") -> int:
-        from engine.cli.kafka_letters import send_back
+        from engine.cli.kafka_dead_letters import replay_dead_letters
 
-        return await send_back(link, topic, conditions, **options)
+        return await replay_dead_letters(link, topic, conditions, **options)
 
-    return ask_cluster(brokers, security, work)
+    return run_on_cluster(brokers, security, work)

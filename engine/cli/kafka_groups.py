@@ -1,4 +1,4 @@
-"""`kafka lag`, `offsets` and `reset`: what groups have committed, for a person or a program."""
+"""Work of `kafka lag`, `kafka offsets` and `kafka reset`: the commits of consumer groups."""
 
 import asyncio
 import sys
@@ -8,10 +8,9 @@ from typing import Any, Final
 
 import click
 
-from engine.cli.figures import NONE, aligned, count_text, name_text
-from engine.cli.output import tell
-from engine.cli.state_delete import DECLINED
-from engine.cli.state_values import json_line
+from engine.cli.console.commands import DECLINED, confirm
+from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
+from engine.cli.console.output import print_to_stderr
 from engine.errors import FatalError
 from engine.kafka.acked_set import count
 from engine.kafka.cluster_link import ClusterLink, Member
@@ -27,21 +26,21 @@ _MEMBER_CHARACTERS: Final = 8
 
 
 async def show_lag(link: ClusterLink, group: str, topics: Collection[str], watch_secs: float | None, *, as_json: bool) -> None:
-    """Write the lag of a group; with `watch_secs`, again and again for ever."""
+    """Write the lag of a group; with `watch_secs` repeat for ever."""
     _write_lag(await look_at_group(link, group, topics), as_json=as_json, clears=False)
     while watch_secs is not None:
         await asyncio.sleep(watch_secs)
         try:
             found = await look_at_group(link, group, topics)
-        except FatalError as error:  # a broker that restarts; whoever watches wants to see it come back
-            tell(f"{error.message}; looked for again in {watch_secs:g} s")
+        except FatalError as error:  # a broker may restart, and the user wants to see it come back
+            print_to_stderr(f"{error.message}. Next attempt in {watch_secs:g} s.")
         else:
             _write_lag(found, as_json=as_json, clears=sys.stdout.isatty())
 
 
 def _write_lag(found: GroupOffsets, *, as_json: bool, clears: bool) -> None:
     if as_json:
-        click.echo(json_line(group_form(found)))
+        click.echo(json_line(group_fields(found)))
         return
     rows = [LAG_COLUMNS, *map(_lag_row, found.partitions)]
     acked = sum(count(one.acked_runs) for one in found.partitions)
@@ -52,36 +51,34 @@ def _write_lag(found: GroupOffsets, *, as_json: bool, clears: bool) -> None:
 
 
 async def show_offsets(link: ClusterLink, group: str, topics: Collection[str], *, as_json: bool) -> None:
-    """Write the commits of a group, and what is in them."""
+    """Write the commits of a group with their metadata."""
     found = await look_at_group(link, group, topics)
     if as_json:
-        click.echo(json_line(group_form(found)))
+        click.echo(json_line(group_fields(found)))
         return
     _write_table(found, [OFFSET_COLUMNS, *map(_offset_row, found.partitions)], OFFSET_TEXT_COLUMNS)
 
 
 def _write_table(found: GroupOffsets, rows: Sequence[Sequence[str]], text_columns: int) -> None:
     members = found.group.members
-    who = f"{len(members)} {'member' if len(members) == 1 else 'members'}"
-    click.echo(f"group {found.group.name!r}: {found.state}, {who}\n\n{aligned(rows, text_columns=text_columns)}")
+    click.echo(f"group {found.group.name!r}: {found.state}, {plural(len(members), 'member')}\n\n{aligned(rows, text_columns=text_columns)}")
     for one in found.partitions:
         if one.trouble is not None:
-            what = f"committed {count_text(one.committed)}: {one.trouble}"
-            click.echo(f"{one.partition}: {what}")
+            click.echo(f"{one.partition}: committed {count_text(one.committed)}: {one.trouble}")
 
 
-def group_form(found: GroupOffsets) -> dict[str, Any]:
-    """Return a group as one object for programs."""
+def group_fields(found: GroupOffsets) -> dict[str, Any]:
+    """Return a group as plain values."""
     return {
         "group": found.group.name,
         "state": found.state,
         "members": len(found.group.members),
         "lag": found.lag,
-        "partitions": [_partition_form(one) for one in found.partitions],
+        "partitions": [_partition_fields(one) for one in found.partitions],
     }
 
 
-def _partition_form(one: PartitionOffsets) -> dict[str, Any]:
+def _partition_fields(one: PartitionOffsets) -> dict[str, Any]:
     owner = one.owner
     return {
         "topic": one.partition.topic,
@@ -104,7 +101,7 @@ def _partition_form(one: PartitionOffsets) -> dict[str, Any]:
 def _lag_row(one: PartitionOffsets) -> tuple[str, ...]:
     owner = one.owner
     return (
-        *_begin(one),
+        *_first_cells(one),
         NONE if owner is None else name_text(owner.client_id),
         NONE if owner is None else name_text(_short_id(owner)),
         NONE if owner is None else name_text(owner.host),
@@ -118,7 +115,7 @@ def _lag_row(one: PartitionOffsets) -> tuple[str, ...]:
 def _offset_row(one: PartitionOffsets) -> tuple[str, ...]:
     is_known = one.committed is not None and not one.is_foreign
     return (
-        *_begin(one),
+        *_first_cells(one),
         count_text(one.beginning),
         count_text(one.committed),
         count_text(one.end),
@@ -127,33 +124,30 @@ def _offset_row(one: PartitionOffsets) -> tuple[str, ...]:
     )
 
 
-def _begin(one: PartitionOffsets) -> tuple[str, str, str]:
+def _first_cells(one: PartitionOffsets) -> tuple[str, str, str]:
     topology = FOREIGN if one.is_foreign else NONE if one.topology is None else name_text(one.topology)
     return one.partition.topic, str(one.partition.partition), topology
 
 
 def _short_id(member: Member) -> str:
-    """The part of a member's id that its client did not give, as far as it takes to tell members apart."""
+    """Return the part of a member id that the broker generated, shortened."""
     return member.member_id.removeprefix(f"{member.client_id}-")[:_MEMBER_CHARACTERS]
 
 
 async def reset_offsets(link: ClusterLink, group: str, *, topic: str, partitions: Collection[int], target: str, is_sure: bool) -> int:
-    """Say what would be committed, ask, commit; return the exit status."""
+    """Show the new offsets, ask, and commit them. Return the exit status."""
     resets = await plan_reset(link, group, topic, partitions, reset_target(target))
     question = f"group {group!r}:\n{_reset_table(resets)}"
-    if not is_sure:
-        if not sys.stdin.isatty():
-            raise click.UsageError(f"{question}\nThere is no terminal to ask on: say --yes.")
-        if not click.confirm(f"{question}\nCommit this?", err=True):
-            tell("nothing was committed")
-            return DECLINED
+    if not is_sure and not confirm(question, "Commit these offsets?"):
+        print_to_stderr("nothing was committed")
+        return DECLINED
     await commit_reset(link, group, resets)
     click.echo(question if is_sure else f"group {group!r} is reset")
     return 0
 
 
 def reset_target(text: str) -> ResetTarget:
-    """Return where a reset leads to.
+    """Parse the target of a reset.
 
     >>> reset_target("latest"), reset_target("42"), reset_target("1970-01-01T00:00:01Z")
     ('latest', 42, ('timestamp', 1000))
@@ -165,7 +159,7 @@ def reset_target(text: str) -> ResetTarget:
     try:
         return "timestamp", round(datetime.fromisoformat(text).timestamp() * 1000)
     except (ValueError, OverflowError, OSError):
-        text = f"--to {text!r} is no place in a topic. Write earliest, latest, an offset, or a time such as 2026-01-31T12:00Z."
+        text = f"--to {text!r} is not a valid target. Write earliest, latest, an offset, or a time such as 2026-01-31T12:00Z."
         raise click.UsageError(text) from None
 
 

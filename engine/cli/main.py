@@ -1,29 +1,41 @@
-"""The command line's entrance: `python -m engine` and `stormcell`."""
+"""Entry point of `python -m engine` and `stormcell`."""
 
+import importlib
+import sys
+from pathlib import Path
 from typing import Final
 
 import click
 
-from engine.cli import entrance
+from engine.cli.console import commands
 from engine.version import __version__
 
-_NAMES: Final = ("run", "check", "graph", "state", "transactions", "flow-report", "kafka", "bench")
-_COMMANDS: Final = {name: f"engine.cli.{name.replace('-', '_')}_command" for name in _NAMES}
+_CHECKOUT = Path(__file__).resolve().parents[2]
+_COMMANDS: Final = {
+    "run": "engine.cli.run_command:command",
+    "check": "engine.cli.topology_commands:check_command",
+    "graph": "engine.cli.topology_commands:graph_command",
+    "state": "engine.cli.state_command:command",
+    "transactions": "engine.cli.transactions_command:command",
+    "flow-report": "engine.cli.flow_report_command:command",
+    "kafka": "engine.cli.kafka_command:command",
+    "bench": "engine.cli.main:bench_command",
+}
 
 _HELP: Final = """\
-A stream engine with Storm's guarantees: every tuple tracked to its end.
+A stream engine with Storm's guarantees: it tracks every tuple until it is processed.
 
 \b
   run    run a topology until it is complete, or until Ctrl-C drains it
-  check  say what is wrong with a topology file, without running it
+  check  validate a topology file without running it
   graph  draw a topology
-  state  look at stored state, export it, delete it
+  state  inspect, export and delete stored state
   transactions
-         how far transactional topologies are, by what they have stored
+         show the progress of transactional topologies
   flow-report
-         draw how flow control went: windows and states over time
-  kafka  lag, offsets and dead letters; send dead letters back
-  bench  the engine's benchmarks (in a checkout)
+         draw the windows and states of flow control over time
+  kafka  show lag, offsets and dead letters; replay dead letters
+  bench  run the engine's benchmarks (in a checkout)
 
 \b
 Try:
@@ -38,17 +50,37 @@ line, the configuration or the topology is wrong, 130 stopped by a second signal
 """
 
 
-@click.group(cls=entrance.Commands, modules=_COMMANDS, text=_HELP, context_settings=entrance.CONTEXT)
+@click.group(cls=commands.Program, modules=_COMMANDS, text=_HELP, context_settings=commands.CONTEXT_SETTINGS)
 @click.version_option(__version__, prog_name="stormcell", message="%(prog)s %(version)s")
 def stormcell() -> None:
     """Hold the commands."""
 
 
+@click.command(
+    "bench",
+    short_help="Run the engine's benchmarks.",
+    add_help_option=False,
+    context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False},
+)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def bench_command(arguments: tuple[str, ...]) -> int:
+    """Run the benchmarks with these arguments. They are part of a checkout, not of the installed package."""
+    if not (_CHECKOUT / "bench" / "cli.py").is_file():
+        raise click.UsageError(
+            f"the installed package has no benchmarks: there is no folder bench beside {_CHECKOUT / 'engine'}. "
+            "Run this command in a checkout of the project."
+        )
+    if str(_CHECKOUT) not in sys.path:
+        sys.path.insert(0, str(_CHECKOUT))
+    status: int = importlib.import_module("bench.cli").main(list(arguments))
+    return status
+
+
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line, and end the process with its exit status (RUN-4)."""
-    entrance.enter(stormcell, arguments)
+    """Run the command line and end the process with its exit status (RUN-4)."""
+    commands.run_and_exit(stormcell, arguments)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status; `arguments` are those of the process by default."""
-    return entrance.run(stormcell, arguments)
+    """Run the command line and return its exit status. Without `arguments` it takes those of the process."""
+    return commands.run_program(stormcell, arguments)

@@ -1,4 +1,4 @@
-"""`run`: a topology in this terminal until it is complete, or a signal drains it."""
+"""`run`: runs a topology in this terminal until it is complete, or a signal drains it."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,11 +7,12 @@ from typing import Final
 import click
 
 from engine import log
-from engine.cli import options, settings
-from engine.cli.load import LoadedTopology, load_topology
-from engine.cli.output import standard_error
-from engine.cli.session import run_in_terminal
-from engine.cli.view import ViewName
+from engine.cli import settings
+from engine.cli.console.commands import Duration
+from engine.cli.console.output import standard_error
+from engine.cli.console.session import ViewName
+from engine.cli.run_session import run_in_terminal
+from engine.cli.topology_file import LoadedTopology, load_topology
 from engine.errors import EngineError
 
 LEVELS = ("debug", "info", "warning", "error", "critical")
@@ -19,26 +20,26 @@ LEVELS = ("debug", "info", "warning", "error", "critical")
 HELP: Final = """\
 Run the topology in FILE until it is complete.
 
-FILE is a Python file that holds a topology, a builder, or a function that returns one; NAME tells which, where it
-holds several. It is imported with its own folder importable.
+FILE is a Python file with a topology, a builder, or a function that returns one. NAME chooses one of several. The
+file can import the modules beside it.
 
 \b
   run topology.py                      until all spouts are exhausted
   run flows.py:clicks --for 30s        one of several, drained after 30 seconds
   run topology.py -c acker_executors=2 -c max_spout_pending=1000
   run topology.py --config prod.toml   [engine] in prod.toml holds settings
-  run topology.py --json | jq .event   for programs
-  run topology.py --show-config        each setting, and where it came from
+  run topology.py --json | jq .event   JSON lines for programs
+  run topology.py --show-config        each setting and its source
 
-On a terminal a live table shows the figures, elsewhere a line every few seconds (stats_interval_secs). They go to
-standard error, as logs and errors do, so that standard output is the topology's own; but with --json they are there.
+A terminal shows the metrics in a live table, other outputs a line every few seconds (stats_interval_secs). Metrics,
+logs and errors go to standard error, so standard output belongs to the topology. --json writes to standard output.
 
 \b
-Settings, the later ones win:
+Settings (later sources override earlier ones):
   defaults, `config` in FILE, --config, ENGINE_<NAME> in the environment, -c
 
-The first Ctrl-C (or SIGTERM) drains: the spouts stop, open trees get drain_timeout_secs to finish. The second one
-stops at once.
+The first Ctrl-C (or SIGTERM) drains: the spouts stop, and open trees have drain_timeout_secs to finish. The second
+one stops at once.
 
 \b
 Exit status:
@@ -50,37 +51,37 @@ Exit status:
 
 
 @click.command("run", short_help="Run a topology.", help=HELP)
-@options.topology_argument_optional
-@options.settings_options
-@click.option("--for", "for_secs", metavar="DURATION", type=options.Duration(), help="Drain after this time: 500ms, 30s, 5m, 1h.")
-@click.option("--json", "as_json", is_flag=True, help="JSON lines on standard output, for programs.")
-@click.option("--plain", is_flag=True, help="Plain lines on a terminal too, instead of the live table.")
-@click.option("--show-config", is_flag=True, help="Show every setting, its value and where it came from, and end. FILE may be left out.")
+@settings.topology_argument_optional
+@settings.settings_options
+@click.option("--for", "for_secs", metavar="DURATION", type=Duration(), help="Drain after this time: 500ms, 30s, 5m, 1h.")
+@click.option("--json", "as_json", is_flag=True, help="Write JSON lines to standard output, for programs.")
+@click.option("--plain", is_flag=True, help="Write plain lines on a terminal too, instead of the live table.")
+@click.option("--show-config", is_flag=True, help="Show every setting with its value and its source, and exit. FILE is optional.")
 @click.option(
-    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True, help="Least level logged."
+    "--log-level", type=click.Choice(LEVELS, case_sensitive=False), default="warning", show_default=True, help="Minimum level of the log."
 )
-@click.option("--full-traceback", is_flag=True, help="Show every frame of a traceback, those of libraries and the engine too.")
-@click.option("--log-json", is_flag=True, help="Log JSON lines.")
+@click.option("--full-traceback", is_flag=True, help="Show all frames of tracebacks, including those of libraries and the engine.")
+@click.option("--log-json", is_flag=True, help="Write the log as JSON lines.")
 def command(spec: str | None, flags: tuple[str, ...], config_file: Path | None, for_secs: float | None, **switches: bool | str) -> int:
-    """Load, show or run what was asked for."""
+    """Show the settings, or load and run the topology."""
     as_json = bool(switches["as_json"])
     if as_json and switches["plain"]:
-        raise click.UsageError("--json and --plain are two ways to show the same. Choose one.")
+        raise click.UsageError("--json and --plain exclude each other. Choose one.")
     log.configure(str(switches["log_level"]), json_lines=bool(switches["log_json"]), stream=standard_error)
     try:
         loaded = _load(spec, needed=not switches["show_config"])
         flags += ("full_traceback=true",) * bool(switches["full_traceback"])
-        chosen = options.settings_of(flags, config_file, loaded)
+        chosen = settings.load_settings(flags, config_file, loaded)
     except EngineError as error:
         if as_json and not switches["show_config"]:
-            from engine.cli.json_lines import write_refusal
+            from engine.cli.run_views import write_refusal
 
-            with suppress(BrokenPipeError):  # the refusal itself ends the command
+            with suppress(BrokenPipeError):  # the command ends anyway
                 write_refusal(error)
         raise
     if switches["show_config"]:
-        rows = settings.show(chosen)
-        click.echo(settings.as_json(rows) if as_json else settings.as_table(rows))
+        rows = settings.setting_rows(chosen)
+        click.echo(settings.settings_json(rows) if as_json else settings.settings_table(rows))
         return 0
     assert loaded is not None
     view: ViewName = "json" if as_json else "plain" if switches["plain"] else "auto"
@@ -91,5 +92,5 @@ def _load(spec: str | None, *, needed: bool) -> LoadedTopology | None:
     if spec is not None:
         return load_topology(spec)
     if needed:
-        raise click.UsageError("Missing FILE: which topology? Write `run topology.py`.")
+        raise click.UsageError("FILE is missing. Write `run topology.py`.")
     return None

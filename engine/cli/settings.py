@@ -1,10 +1,10 @@
-"""Settings from all their sources, and where each value came from.
+"""Reads settings from all sources, and remembers the source of each value.
 
 A later source overrides an earlier one:
 
 1. the defaults of `Config`,
-2. `config` in the topology file, a `Config` (what it changes counts) or a mapping,
-3. the table `[engine]` of the file that `--config` names,
+2. `config` in the topology file: a `Config`, whose changed values count, or a mapping,
+3. the table `[engine]` of the file of `--config`,
 4. environment variables `ENGINE_<NAME>`,
 5. `-c name=value`.
 
@@ -12,12 +12,17 @@ The file and `-c` also take Storm's keys, such as `topology.max.spout.pending`.
 """
 
 import json
+import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
-from engine.cli.paths import why_unreadable
+import click
+
+from engine.cli.console.output import print_to_stderr
+from engine.cli.console.user_file import why_unreadable
+from engine.cli.topology_file import LoadedTopology
 from engine.config import SETTING_OF_STORM_KEY, SETTINGS, Config, SettingFault, contradictions, unknown_key
 from engine.errors import ConfigError
 from engine.names import nearest
@@ -26,21 +31,22 @@ DEFAULT_ORIGIN: Final = "default"
 _TABLE: Final = "engine"
 _STORM_TABLE: Final = "topology"
 _VARIABLE_PREFIX: Final = "ENGINE_"
+_F = TypeVar("_F")
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The config of a run, and for each setting the place that gave its value."""
+    """Config of a run, with the source of each value."""
 
     config: Config
     origin: Mapping[str, str]
     notes: tuple[str, ...] = ()
-    """One line for each of Storm's keys that was taken."""
+    """One line for each key of Storm among the sources."""
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One setting as it is shown."""
+class SettingRow:
+    """One setting, as `--show-config` shows it."""
 
     key: str
     value: object
@@ -50,7 +56,7 @@ class Row:
 
 @dataclass(slots=True)
 class _Collected:
-    """What the sources gave so far, the latest on top, and all their faults."""
+    """Values of the sources so far, with all faults. Later values replace earlier ones."""
 
     values: dict[str, object] = field(default_factory=dict)
     origin: dict[str, str] = field(default_factory=dict)
@@ -58,7 +64,7 @@ class _Collected:
     notes: list[str] = field(default_factory=list)
 
     def setting_of(self, key: str) -> str | None:
-        """Return the setting that a user's key names, and note a key of Storm; None for a key that names no setting."""
+        """Return the setting of a key, None for an unknown key. Add a note for a key of Storm."""
         name = SETTING_OF_STORM_KEY.get(key)
         if name is None:
             return key if key in SETTINGS else None
@@ -67,16 +73,16 @@ class _Collected:
             self.notes.append(note)
         return name
 
-    def give(self, key: str, value: object, place: str) -> None:
-        """Take a value that has its type."""
+    def set_value(self, key: str, value: object, place: str) -> None:
+        """Check and store a typed value."""
         try:
             self.values[key] = SETTINGS[key].check(value)
             self.origin[key] = place
         except SettingFault as fault:
             self.faults.append(f"{place} {fault}.")
 
-    def parse(self, key: str, text: str, place: str) -> None:
-        """Take a value that is still text."""
+    def parse_value(self, key: str, text: str, place: str) -> None:
+        """Parse and store a value given as text."""
         try:
             self.values[key] = SETTINGS[key].parse(text)
             self.origin[key] = place
@@ -92,9 +98,9 @@ def read_settings(
     file_config: Config | Mapping[str, object] | None = None,
     topology_file: Path | None = None,
 ) -> Settings:
-    """Return the settings that all sources together give; raises one `ConfigError` with the faults of all of them.
+    """Merge the settings of all sources. Raise one `ConfigError` with the faults of all of them.
 
-    `flags` are the values of `-c`, each `name=value`; `file_config` is what the topology file calls `config`.
+    `flags` are the values of `-c`, each `name=value`. `file_config` is the variable `config` of the topology file.
     """
     collected = _Collected()
     if file_config is not None:
@@ -103,7 +109,7 @@ def read_settings(
         _from_toml(collected, config_file)
     _from_environment(collected, environ or {})
     _from_flags(collected, flags)
-    _name_contradictions(collected)
+    _find_contradictions(collected)
     if collected.faults:
         raise ConfigError(collected.faults)
     origin = {name: collected.origin.get(name, DEFAULT_ORIGIN) for name in SETTINGS}
@@ -116,9 +122,9 @@ def _from_topology_file(collected: _Collected, config: Config | Mapping[str, obj
         config = {name: value for name, value in values.items() if value != SETTINGS[name].default}
     for key, value in config.items():
         if key in SETTINGS:
-            collected.give(key, value, f"{file}: config {key}")
+            collected.set_value(key, value, f"{file}: config {key}")
         else:
-            collected.faults.append(f"{file}: config: {unknown_key(str(key))} If this is not meant for the engine, rename it.")
+            collected.faults.append(f"{file}: config: {unknown_key(str(key))} If it is no setting of the engine, rename it.")
 
 
 def _from_toml(collected: _Collected, path: Path) -> None:
@@ -135,26 +141,26 @@ def _from_toml(collected: _Collected, path: Path) -> None:
     except UnicodeDecodeError as error:
         collected.faults.append(f"{path} is not UTF-8 (byte {error.start}). Save it as UTF-8.")
     except tomllib.TOMLDecodeError as error:
-        collected.faults.append(f"{path} is not valid TOML: {error}. Correct it there.")
+        collected.faults.append(f"{path} is not valid TOML: {error}. Correct this line.")
     else:
         _from_document(collected, document, path)
 
 
 def _from_document(collected: _Collected, document: dict[str, object], path: Path) -> None:
-    """Take the table `[engine]` and Storm's keys beside it; other tables are the user's own."""
+    """Take the table `[engine]` and the keys of Storm beside it. Other tables belong to the user."""
     storms = {key: document.pop(key) for key in list(document) if _is_storms(key)}
     table = document.pop(_TABLE, None if document and not storms else {})
     outside = [key for key, value in document.items() if not isinstance(value, dict)]
-    collected.faults.extend(f"{path}: {key} stands outside a table. Put it under [{_TABLE}]." for key in outside)
+    collected.faults.extend(f"{path}: {key} is outside of a table. Move it under [{_TABLE}]." for key in outside)
     taken: dict[str, str] = {}
     if isinstance(table, dict):
         _from_table(collected, table, f"{path}: [{_TABLE}]", taken)
     elif table is not None:
-        collected.faults.append(f"{path}: {_TABLE} is not a table. Write [{_TABLE}], and the settings under it.")
+        collected.faults.append(f"{path}: {_TABLE} is not a table. Write [{_TABLE}] with the settings under it.")
     elif not outside:
         tables = ", ".join(f"[{key}]" for key in document)
-        collected.faults.append(f"{path} has no table [{_TABLE}] (it has {tables}). Put the engine's settings under [{_TABLE}].")
-    _from_table(collected, storms, f"{path}:", taken, if_own=f" If [{_STORM_TABLE}] is a table of your own, rename it.")
+        collected.faults.append(f"{path} has no table [{_TABLE}] (it has {tables}). Move the engine's settings under [{_TABLE}].")
+    _from_table(collected, storms, f"{path}:", taken, if_own=f" If [{_STORM_TABLE}] is your own table, rename it.")
 
 
 def _is_storms(key: str) -> bool:
@@ -162,7 +168,7 @@ def _is_storms(key: str) -> bool:
 
 
 def _from_table(collected: _Collected, table: dict[str, object], where: str, taken: dict[str, str], if_own: str = "") -> None:
-    """Take the values of one table; `taken` has the place of each setting that the file has given so far."""
+    """Take the values of one table. `taken` maps the settings of this file so far to their places."""
     for key, value in _flattened(table):
         name, place = collected.setting_of(key), f"{where} {key}"
         if name is None:
@@ -172,13 +178,13 @@ def _from_table(collected: _Collected, table: dict[str, object], where: str, tak
         else:
             taken[name] = place
             if value == "none":  # TOML has no null
-                collected.parse(name, "none", place)
+                collected.parse_value(name, "none", place)
             else:
-                collected.give(name, value, place)
+                collected.set_value(name, value, place)
 
 
 def _flattened(table: dict[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield the keys and values of a table, those of Storm's nested tables as dotted keys: `topology.max.spout.pending`."""
+    """Yield keys and values of a table. Nested tables of Storm yield dotted keys: `topology.max.spout.pending`."""
     waiting = list(reversed(table.items()))
     while waiting:
         key, value = waiting.pop()
@@ -194,7 +200,7 @@ def _from_environment(collected: _Collected, environ: Mapping[str, str]) -> None
             continue
         key = variable.removeprefix(_VARIABLE_PREFIX).lower()
         if key in SETTINGS and variable.isupper():
-            collected.parse(key, text, variable)
+            collected.parse_value(key, text, variable)
         else:
             collected.faults.append(f"{variable}: {_unknown_variable(key)}")
 
@@ -203,7 +209,7 @@ def _unknown_variable(key: str) -> str:
     near = key if key in SETTINGS else nearest(key, SETTINGS)
     if near:
         return f"no setting has this name. Did you mean {_VARIABLE_PREFIX}{near.upper()}?"
-    return f"no setting has this name, and {_VARIABLE_PREFIX}… is for settings only. Unset it."
+    return f"no setting has this name, and the prefix {_VARIABLE_PREFIX} is reserved for settings. Unset the variable."
 
 
 def _from_flags(collected: _Collected, flags: Iterable[str]) -> None:
@@ -217,38 +223,72 @@ def _from_flags(collected: _Collected, flags: Iterable[str]) -> None:
         if name is None:
             collected.faults.append(f"-c: {unknown_key(key)}")
         else:
-            collected.parse(name, text, f"-c {key}")
+            collected.parse_value(name, text, f"-c {key}")
 
 
-def _name_contradictions(collected: _Collected) -> None:
+def _find_contradictions(collected: _Collected) -> None:
     for keys, text in contradictions(collected.values):
         places = " and ".join(collected.origin[key] for key in keys if key in collected.origin)
         collected.faults.append(f"{places}: {text}")
 
 
-def show(settings: Settings) -> list[Row]:
-    """Return every setting with its value, the place that gave it, and its help."""
-    return [Row(name, getattr(settings.config, name), settings.origin[name], spec.help) for name, spec in SETTINGS.items()]
+def setting_rows(settings: Settings) -> list[SettingRow]:
+    """Return every setting with its value, its source and its help."""
+    return [SettingRow(name, getattr(settings.config, name), settings.origin[name], spec.help) for name, spec in SETTINGS.items()]
 
 
-def as_table(rows: Iterable[Row]) -> str:
-    """Return rows as aligned text; values are spelt as a flag or a variable would."""
+def settings_table(rows: Iterable[SettingRow]) -> str:
+    """Return rows as aligned text. Values are written as in a flag or a variable."""
     cells = [("setting", "value", "from", "meaning"), *((row.key, value_text(row.value), row.origin, row.help) for row in rows)]
     widths = [max(len(line[column]) for line in cells) for column in range(3)]
     return "\n".join("  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[3]]) for line in cells)
 
 
-def as_json(rows: Iterable[Row]) -> str:
-    """Return rows as one JSON object: setting → value, origin, help."""
+def settings_json(rows: Iterable[SettingRow]) -> str:
+    """Return rows as one JSON object: name → value, origin, help."""
     return json.dumps({row.key: {"value": row.value, "origin": row.origin, "help": row.help} for row in rows}, indent=2)
 
 
 def value_text(value: object) -> str:
-    """Return a value as a flag or a variable spells it: `none`, `true`, `1000`."""
+    """Return a value as written in a flag or a variable: `none`, `true`, `1000`."""
     return str(value).lower() if value is None or isinstance(value, bool) else str(value)
 
 
-def settings_help() -> str:
-    """Return the help of every setting, for `--help`."""
-    lines = (f"{spec.name} ({spec.expected()}; default {value_text(spec.default)})\n    {spec.help}" for spec in SETTINGS.values())
-    return "\n".join(lines)
+def topology_argument(function: _F) -> _F:
+    """Add `FILE[:NAME]` as `spec`."""
+    return click.argument("spec", metavar="FILE[:NAME]")(function)  # type: ignore[type-var]
+
+
+def topology_argument_optional(function: _F) -> _F:
+    """Add an optional `FILE[:NAME]` as `spec`, by default None."""
+    return click.argument("spec", metavar="FILE[:NAME]", required=False)(function)  # type: ignore[type-var]
+
+
+def settings_options(function: _F) -> _F:
+    """Add `-c` as `flags` and `--config` as `config_file`."""
+    flags = click.option("-c", "flags", metavar="NAME=VALUE", multiple=True, help="A setting. May be repeated. --show-config lists all.")
+    file = click.option(
+        "--config",
+        "config_file",
+        metavar="FILE.toml",
+        type=click.Path(path_type=Path),
+        help="Settings from the table [engine] of a TOML file.",
+    )
+    return flags(file(function))  # type: ignore[type-var]
+
+
+def load_settings(flags: tuple[str, ...], config_file: Path | None, loaded: LoadedTopology | None = None) -> Settings:
+    """Read the settings from defaults, topology file, TOML file, environment and flags.
+
+    Each key of Storm among them is noted on standard error.
+    """
+    settings = read_settings(
+        flags=flags,
+        environ=os.environ,
+        config_file=config_file,
+        file_config=None if loaded is None else loaded.config,
+        topology_file=None if loaded is None else loaded.path,
+    )
+    for note in settings.notes:
+        print_to_stderr(note)
+    return settings

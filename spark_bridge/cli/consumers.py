@@ -6,8 +6,8 @@ from typing import Final
 
 import click
 
-from engine.cli.figures import count_text
-from engine.cli.output import tell
+from engine.cli.console.formatting import count_text
+from engine.cli.console.output import print_to_stderr
 from engine.names import did_you_mean
 from spark_bridge.cli.look import consumer_fields
 from spark_bridge.handover import Handover, Position, TornFile
@@ -24,10 +24,10 @@ def add(handover: Handover, names: Sequence[str]) -> int:
     for consumer in consumers:
         position = consumer.find()
         if position is not None:
-            tell(f"{consumer.name!r} is a consumer already: it has committed txid {count_text(position.committed)}")
+            print_to_stderr(f"{consumer.name!r} is a consumer already: it has committed txid {count_text(position.committed)}")
         else:
             consumer.add()
-            tell(f"{consumer.name!r} is a consumer now, and begins with txid {count_text(handover.deleted() + 1)}")
+            print_to_stderr(f"{consumer.name!r} is a consumer now, and begins with txid {count_text(handover.deleted() + 1)}")
     return 0
 
 
@@ -42,11 +42,11 @@ def remove(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
         if not sys.stdin.isatty():
             raise click.UsageError(f"{question} There is no terminal to ask on: say --yes.")
         if not click.confirm(f"{question}\nRemove {'it' if len(names) == 1 else 'them'}?", err=True):
-            tell("nothing was removed")
+            print_to_stderr("nothing was removed")
             return DECLINED
     for name in names:
         handover.consumer(name).remove()
-        tell(f"{name!r} is no consumer any more")
+        print_to_stderr(f"{name!r} is no consumer any more")
     return 0
 
 
@@ -59,7 +59,7 @@ def repair(handover: Handover, name: str, checkpoint: str) -> int:
     except (TornFile, ForeignFile):
         position = Position()
     if position.planned:
-        tell(f"{name!r} is in order: it has planned txid {count_text(position.planned)}. Nothing was changed.")
+        print_to_stderr(f"{name!r} is in order: it has planned txid {count_text(position.planned)}. Nothing was changed.")
         return 0
     reached, newest, deleted = reached_by(checkpoint), handover.newest(), handover.deleted()
     if not deleted <= reached.txid <= newest:
@@ -71,7 +71,7 @@ def repair(handover: Handover, name: str, checkpoint: str) -> int:
     again = (
         "" if reached.is_done else f"takes micro-batch {reached.batch_id}, which ends with txid {count_text(reached.txid)}, again, then "
     )
-    tell(f"{name!r} {again}goes on with txid {count_text(reached.txid + 1)}, as {checkpoint} says")
+    print_to_stderr(f"{name!r} {again}goes on with txid {count_text(reached.txid + 1)}, as {checkpoint} says")
     return 0
 
 

@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from engine.cli.durations import duration_text
-from engine.cli.figures import count_text, ms_text, rate_text
+from engine.cli.console.formatting import count_text, duration_text, ms_text, rate_text
 from spark_bridge.pipeline.progress import PipelineSnapshot, QuerySnapshot, row_rate
 
 QUERY_COLUMNS: Final = ("query", "status", "txid", "lag", "rows", "rows/s", "batch ms", "state rows", "batches", "restarts")

@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import click
 
-from engine.cli.figures import NONE, aligned, count_text, name_text
-from engine.cli.output import tell
+from engine.cli.console.formatting import NONE, aligned, count_text, name_text
+from engine.cli.console.output import print_to_stderr
 from spark_bridge.handover import Handover, HandoverError, Manifest, StorageUnavailable, TransactionDeleted, ddl_of
 
 MOST_READ: Final = 1000
@@ -48,7 +48,7 @@ def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
         click.echo(_consumer_table(found))
     damaged = [fields["error"] for fields in found if "error" in fields]
     for error in damaged:
-        tell(f"Error: {error}")
+        print_to_stderr(f"Error: {error}")
     return EXIT_DAMAGED if damaged else 0
 
 

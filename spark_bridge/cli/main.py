@@ -4,11 +4,13 @@ from typing import Any, Final
 
 import click
 
-from engine.cli import entrance
+from engine.cli.console import commands
 from engine.version import __version__
 from spark_bridge.session.errors import SparkMissing
 
-_COMMANDS: Final = {name: f"spark_bridge.cli.{name}_command" for name in ("run", "check", "look", "consumers", "package", "prepare")}
+_COMMANDS: Final = {
+    name: f"spark_bridge.cli.{name}_command:command" for name in ("run", "check", "look", "consumers", "package", "prepare")
+}
 _NEEDED: Final = ("pyarrow", "pyspark")
 """Of their absence the packages of the bridge say what to install."""
 
@@ -36,7 +38,7 @@ pipeline file, the folder or Spark's settings are wrong, 130 stopped by a second
 """
 
 
-class Commands(entrance.Commands):
+class Program(commands.Program):
     """Without pyarrow or pyspark a command is refused, and says what to install."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -50,7 +52,7 @@ class Commands(entrance.Commands):
             raise SparkMissing(text, hint=fix) from error
 
 
-@click.group(cls=Commands, modules=_COMMANDS, text=_HELP, context_settings=entrance.CONTEXT)
+@click.group(cls=Program, modules=_COMMANDS, text=_HELP, context_settings=commands.CONTEXT_SETTINGS)
 @click.version_option(__version__, prog_name="stormcell", message="%(prog)s %(version)s")
 def spark_bridge() -> None:
     """Hold the commands."""
@@ -58,9 +60,9 @@ def spark_bridge() -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line, and end the process with its exit status (RUN-4)."""
-    entrance.enter(spark_bridge, arguments)
+    commands.run_and_exit(spark_bridge, arguments)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
     """Run the command line and return its exit status; `arguments` are those of the process by default."""
-    return entrance.run(spark_bridge, arguments)
+    return commands.run_program(spark_bridge, arguments)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from engine.cli.options import Duration
-from engine.cli.view import ViewName
+from engine.cli.console.commands import Duration
+from engine.cli.console.session import ViewName
 from engine.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Final, Unpack
 
-from engine.cli.durations import duration_text
-from engine.cli.show_error import show_error
-from engine.cli.terminal import ShownRun, TerminalSession, refuse_running_loop
-from engine.cli.view import ViewName
+from engine.cli.console.formatting import duration_text
+from engine.cli.console.output import show_error
+from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.errors import EngineError
 from spark_bridge.cli.view import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
@@ -47,17 +46,17 @@ def run_pipeline_in_terminal(
         settings = settings_of(pipeline, folder, checkpoints, options)
     except EngineError as error:
         return _ended(PipelineOutcome(error.exit_status, None, error), shown.end)
-    patience = f"micro-batches under way get {duration_text(settings.stop_secs)}"
-    session = TerminalSession[PipelineSnapshot](settings.name, shown, patience=patience, for_secs=options.get("for_secs"))
+    grace_text = f"micro-batches under way get {duration_text(settings.stop_secs)}"
+    session = TerminalSession[PipelineSnapshot](settings.name, shown, grace_text=grace_text, for_secs=options.get("for_secs"))
 
     @asynccontextmanager
     async def started() -> AsyncIterator[ShownRun[PipelineSnapshot]]:
         run = PipelineRun(settings, spark or SparkConfig(), until)
-        run.on_note.append(lambda text: session.tell(shown.note, text))
+        run.on_note.append(lambda text: session.call_view(shown.note, text))
         yield run
 
-    ended = session.play(started())
-    return _ended(PipelineOutcome(ended.exit_status, ended.snapshot, ended.error), lambda outcome: session.tell(shown.end, outcome))
+    ended = session.run_until_end(started())
+    return _ended(PipelineOutcome(ended.exit_status, ended.snapshot, ended.error), lambda outcome: session.call_view(shown.end, outcome))
 
 
 def _ended(outcome: PipelineOutcome, end: Callable[[PipelineOutcome], object]) -> PipelineOutcome:

@@ -3,11 +3,10 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from engine.cli.figures import aligned
-from engine.cli.json_lines import error_fields, write_event
-from engine.cli.live_display import LiveDisplay, figure_table
-from engine.cli.output import standard_error, write_line
-from engine.cli.view import ViewName, is_terminal
+from engine.cli.console.formatting import aligned
+from engine.cli.console.live_display import LiveDisplay, empty_table, is_terminal
+from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
+from engine.cli.console.session import ViewName
 from engine.errors import EngineError
 from spark_bridge.cli import figures
 from spark_bridge.pipeline.progress import PipelineSnapshot
@@ -60,7 +59,7 @@ class LivePipeline(LiveDisplay):
         """Leave the figures of the whole run on the screen, and the summary below."""
         now = outcome.snapshot
         if now is not None:
-            self.leave(lambda width: picture(None, now), outcome.summary(), succeeded=outcome.exit_status == 0)
+            self.finish(lambda width: picture(None, now), outcome.summary(), succeeded=outcome.exit_status == 0)
 
 
 class PlainPipeline:
@@ -99,20 +98,20 @@ class JsonPipeline:
 
     async def begin(self, name: str) -> None:
         """Write `start`."""
-        write_event("start", pipeline=name)
+        write_json_event("start", pipeline=name)
 
     def show(self, before: PipelineSnapshot | None, now: PipelineSnapshot) -> None:
         """Write `snapshot`."""
-        write_event("snapshot", **now.to_dict())
+        write_json_event("snapshot", **now.to_dict())
 
     def note(self, text: str) -> None:
         """Write `note`."""
-        write_event("note", text=text)
+        write_json_event("note", text=text)
 
     def end(self, outcome: PipelineOutcome) -> None:
         """Write `end`."""
         now, error = outcome.snapshot, outcome.error
-        write_event(
+        write_json_event(
             "end",
             exit_status=outcome.exit_status,
             state=None if now is None else now.state,
@@ -159,7 +158,7 @@ def picture(before: PipelineSnapshot | None, now: PipelineSnapshot) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    table = figure_table(figures.QUERY_COLUMNS, text_columns=(0, 1), gap=1)
+    table = empty_table(figures.QUERY_COLUMNS, text_columns=(0, 1), gap=1)
     for row, query in zip(figures.query_rows(before, now), now.queries.values(), strict=True):
         table.add_row(*map(Text, row), style={"failed": "red", "restarting": "yellow"}.get(query.status))
     told = [Text(text, style="yellow", no_wrap=True, overflow="ellipsis") for text in figures.troubles(now)]

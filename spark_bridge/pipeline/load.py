@@ -5,7 +5,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from engine.cli.user_file import UserFile, split_spec
+from engine.cli.console.user_file import UserFile, split_spec
 from engine.names import nearest
 from spark_bridge.pipeline.definition import Definition, definition_of, is_marked
 from spark_bridge.pipeline.errors import PipelineFileError

@@ -73,7 +73,7 @@ Traceback (most recent call last):
   File "flow.py", line 4, in rate
     return RATES[currency]
 KeyError: 'usd'
-Fix: Correct the file; the last line in it above is where to look.
+Fix: Correct the file. The last line of the file in the traceback above shows the place.
 """,
     ),
 )
@@ -85,8 +85,8 @@ CHOSEN = (
         ("run", "flow.py"),
         2,
         """\
-Error: flow.py holds no topology.
-Fix: Put `topology = builder.build()` into the file.
+Error: flow.py contains no topology.
+Fix: Add `topology = builder.build()` to the file.
 """,
     ),
     Broken(
@@ -95,10 +95,10 @@ Fix: Put `topology = builder.build()` into the file.
         ("run", "flow.py"),
         2,
         """\
-Error: flow.py holds 2 topologies, and none is named:
+Error: flow.py contains 2 topologies:
   - clicks (topology 'clicks')
   - words (topology 'words')
-Fix: Name one of them, such as flow.py:clicks
+Fix: Name one of them, for example flow.py:clicks
 """,
     ),
     Broken(
@@ -107,7 +107,7 @@ Fix: Name one of them, such as flow.py:clicks
         ("run", "flow.py:wrods"),
         2,
         """\
-Error: flow.py holds no topology called 'wrods'
+Error: flow.py contains no topology called 'wrods'
 Fix: Did you mean flow.py:words?
 """,
     ),
@@ -118,7 +118,7 @@ Fix: Did you mean flow.py:words?
         2,
         """\
 Error: flow.py:topology returns a value of type int, not a topology
-Fix: Let it return `builder.build()`.
+Fix: It must return a Topology: `builder.build()`.
 """,
     ),
 )
@@ -191,7 +191,7 @@ would get nothing. Lower it, or set Config(key_groups=64) or more.
     ),
 )
 
-# What these say is the executors' own text, which tests of theirs pin down; here, that a user reads the gist of it.
+# Tests of the executors compare these texts exactly. Here only their main parts must reach the user.
 RUN = (
     Broken(
         "a bolt that yields no tuple",

@@ -49,7 +49,7 @@ class Broken:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a command wrote, and its exit status."""
+    """Output and exit status of a command."""
 
     exit_status: int
     output: str
@@ -67,7 +67,7 @@ def run(case: Broken, folder: Path) -> Seen:
 
 
 def normalised(text: str, folder: Path) -> str:
-    """Return what is the same on every machine and at every hour: no folders, no times, no marks below lines of code."""
+    """Return the text without folders, times and the marks below lines of code."""
     text = text.replace(f"{folder.resolve()}{os.sep}", "").replace(str(folder.resolve()), "FOLDER").replace(sys.executable, "PYTHON")
     text = re.sub(r"^\d\d:\d\d:\d\d ", "", text, flags=re.MULTILINE)
     text = re.sub(r"^ *[~^]+\n", "", text, flags=re.MULTILINE)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli import bench_command
+from engine.cli import main
 from engine.cli.main import run_command_line
 from engine.version import __version__
 from tests.cli.topology_files import Write
@@ -55,7 +55,7 @@ def test_help_teaches_by_examples(command: str, capsys: pytest.CaptureFixture[st
         (["rnu"], "'rnu' is not a command. Did you mean 'run'?"),
         (["flow.py"], "'flow.py' is not a command. Did you mean"),
         (["launch"], "The commands are run, check, graph, state, transactions, flow-report, kafka, bench."),
-        (["run"], "Missing FILE: which topology?"),
+        (["run"], "FILE is missing."),
         (["check"], "Missing argument 'FILE[:NAME]'"),
         (["run", "flow.py", "--for", "30"], "'30' is a number without a unit. Write 30s"),
         (["run", "flow.py", "--json", "--plain"], "Choose one."),
@@ -74,8 +74,8 @@ def test_a_wrong_command_line_is_status_2(arguments: list[str], why: str, capsys
 def test_check_lists_the_components(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["check", write(BOTH) + ":words"]) == 0
     assert capsys.readouterr().out.splitlines()[1:] == [
-        "component  kind       takes in  emits",
-        "lines      spout × 1  –         default(line)",
+        "component  kind       inputs  outputs",
+        "lines      spout × 1  –       default(line)",
     ]
 
 
@@ -156,9 +156,9 @@ def test_bench_hands_its_arguments_on(capsys: pytest.CaptureFixture[str]) -> Non
 
 
 def test_bench_is_part_of_a_checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(bench_command, "_CHECKOUT", tmp_path)
+    monkeypatch.setattr(main, "_CHECKOUT", tmp_path)
     assert run_command_line(["bench", "micro"]) == 2
-    assert "Run this in a checkout" in capsys.readouterr().err
+    assert "Run this command in a checkout" in capsys.readouterr().err
 
 
 def test_a_command_that_only_looks_loads_nothing_heavy() -> None:

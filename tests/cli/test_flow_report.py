@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engine.cli.flow_course import FlowCourse, FlowMoment, TaskMoment, courses_of
+from engine.cli.flow_history import FlowHistory, FlowSample, TaskSample, histories_of
 from engine.cli.flow_plot import flow_plot, span_text, ticks
 from engine.cli.main import run_command_line
 from engine.flow.status import FlowSnapshot, FlowState
@@ -30,7 +30,7 @@ def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
 
 
 def a_run(seconds: int = 4) -> list[str]:
-    """Return a run of so many seconds: task 10 is BUSY, 11 SLOW, 12 NORMAL, all the time; then its end, half a second later."""
+    """Return a run of so many seconds, with its end half a second later. Task 10 is BUSY, 11 SLOW, 12 NORMAL."""
     told = [line(number, flow(3, slow=1, times=number)) for number in range(seconds + 1)]
     return [START, *told, line(seconds + 0.5, flow(3, slow=1, times=seconds), event="end")]
 
@@ -60,14 +60,14 @@ def lanes(svg: str) -> dict[str, dict[str, str]]:
     }
 
 
-def course(*states: FlowState, windows: Iterable[float] = (), every_secs: float = 1.0) -> FlowCourse:
-    """Return the course of one bolt task; its window is 2 where nothing is said."""
+def history(*states: FlowState, windows: Iterable[float] = (), every_secs: float = 1.0) -> FlowHistory:
+    """Return the history of one bolt task; its window is 2 where nothing is said."""
     wide = list(windows) or [2.0] * len(states)
-    (found,) = courses_of(
+    (found,) = histories_of(
         (
             1,
             number * every_secs,
-            FlowMoment("lines", 1, 10.0 * number, 10.0 * number, 5.0, [TaskMoment(10, state, window, 1.0, 0.5, 2.0, 7, 0)]),
+            FlowSample("lines", 1, 10.0 * number, 10.0 * number, 5.0, [TaskSample(10, state, window, 1.0, 0.5, 2.0, 7, 0)]),
         )
         for number, (state, window) in enumerate(zip(states, wide, strict=True))
     )
@@ -85,7 +85,7 @@ def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys:
         "11        0%  100%    0%     2.0        2.0       0.500    3.00    4,000        0",
         "12      100%    0%    0%     3.0        2.0       0.750    4.50    8,000        0",
     ]
-    assert err == f"{log.with_suffix('.svg')} is written\n"
+    assert err == f"wrote {log.with_suffix('.svg')}\n"
     svg = log.with_suffix(".svg").read_text(encoding="utf-8")
     assert list(lanes(svg)) == [
         "task 10: NORMAL 0%, SLOW 0%, BUSY 100%; window 1.0 on average",
@@ -99,7 +99,7 @@ def test_the_report_has_a_table_and_a_picture_beside_the_file(log: Path, capsys:
 
 @pytest.mark.guarantee("FC-7")
 def test_windows_and_states_are_drawn_over_time() -> None:
-    (lane,) = lanes(flow_plot([course("NORMAL", "SLOW", "BUSY", "NORMAL", "NORMAL", windows=(1, 2, 1, 1, 1))])).values()
+    (lane,) = lanes(flow_plot([history("NORMAL", "SLOW", "BUSY", "NORMAL", "NORMAL", windows=(1, 2, 1, 1, 1))])).values()
     bottom = 249.0
     height = 40 / 1.15 / 2  # of one pack: the greatest window is 2
     assert lane["window"] == f"M140 {bottom - height:.1f}H340V{bottom - 2 * height:.1f}H540V{bottom - height:.1f}H940"
@@ -109,19 +109,19 @@ def test_windows_and_states_are_drawn_over_time() -> None:
 
 
 def test_more_snapshots_than_there_is_room_for_are_drawn_by_their_shares() -> None:
-    found = course(*(("BUSY", "SLOW", "NORMAL", "NORMAL") * 1000), windows=[1.0, 3.0] * 2000, every_secs=0.25)
+    found = history(*(("BUSY", "SLOW", "NORMAL", "NORMAL") * 1000), windows=[1.0, 3.0] * 2000, every_secs=0.25)
     svg = flow_plot([found])
     (lane,) = lanes(svg).values()
     assert lane["BUSY"].count("M") <= 400
     assert lane["BUSY"].startswith("M140 209H")
     assert len(svg) < 100_000
-    assert any("pieces of 2.5 s: means, and the states by their shares" in text for text in texts(svg))
+    assert any("each piece of 2.5 s shows means and the shares of the states" in text for text in texts(svg))
     assert found.mean(found.tasks[10].windows) == pytest.approx(2.0, abs=0.01)
 
 
 def test_a_task_that_comes_later_has_no_window_before() -> None:
-    late = [TaskMoment(11, "NORMAL", 1.0, 1.0, None, None, 0, 0)]
-    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
+    late = [TaskSample(11, "NORMAL", 1.0, 1.0, None, None, 0, 0)]
+    (found,) = histories_of((1, float(secs), FlowSample("lines", 1, 0.0, 0.0, 0.0, late if secs in (2, 3) else [])) for secs in range(5))
     (lane,) = lanes(flow_plot([found])).values()
     assert lane["window"].startswith("M540 ")
     assert lane["window"].endswith("H940")
@@ -130,7 +130,7 @@ def test_a_task_that_comes_later_has_no_window_before() -> None:
 
 def test_records_are_counted_on_when_a_spouts_instance_was_replaced() -> None:
     told = ((100.0, 120.0), (150.0, 150.0), (150.0, 140.0), (10.0, 20.0), (30.0, 60.0))
-    (found,) = courses_of((1, float(secs), FlowMoment("lines", 1, done, settled, 0.0, [])) for secs, (done, settled) in enumerate(told))
+    (found,) = histories_of((1, float(secs), FlowSample("lines", 1, done, settled, 0.0, [])) for secs, (done, settled) in enumerate(told))
     assert list(found.done_records) == [0, 50, 50, 60, 80]
     assert list(found.settled_records) == [0, 30, 20, 40, 80]
 
@@ -164,7 +164,7 @@ def test_spouts_tasks_and_runs_have_blocks_of_their_own(tmp_path: Path, capsys: 
     assert run_command_line(["flow-report", spec, "--spout", "clicks", "-o", str(tmp_path / "clicks.svg")]) == 0
     assert "lines" not in capsys.readouterr().out
     assert run_command_line(["flow-report", spec, "--spout", "click"]) == 2
-    assert "no spout 'click' has flow control there\nFix: Did you mean 'clicks'?" in capsys.readouterr().err
+    assert "the run has no spout 'click' with flow control\nFix: Did you mean 'clicks'?" in capsys.readouterr().err
 
 
 def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
@@ -172,7 +172,7 @@ def test_standard_input_is_read_as_it_comes(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO("\n".join(a_run()).encode())))
     assert run_command_line(["flow-report", "-"]) == 0
     assert (tmp_path / "flow.svg").read_text(encoding="utf-8").startswith("<svg")
-    assert capsys.readouterr().err == "flow.svg is written\n"
+    assert capsys.readouterr().err == "wrote flow.svg\n"
 
 
 def test_a_last_line_that_is_cut_is_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,7 +180,7 @@ def test_a_last_line_that_is_cut_is_left_out(tmp_path: Path, capsys: pytest.Capt
     path.write_text("\n".join(a_run())[:-40], encoding="utf-8")
     assert run_command_line(["flow-report", str(path)]) == 0
     out, err = capsys.readouterr()
-    assert err.startswith(f"Note: {path}, line 7 is cut, and left out: the run was writing it, or was killed meanwhile.\n")
+    assert err.startswith(f"Note: {path}, line 7 is incomplete and skipped. The run is writing it, or was killed.\n")
     assert out.startswith("lines: 4.0 s in 5 snapshots")
 
 
@@ -206,27 +206,27 @@ def damaged(change: dict[str, Any], *, of_task: bool = False) -> str:
 @pytest.mark.parametrize(
     ("content", "why", "fix"),
     [
-        ("", "run.jsonl is empty", "Write it by python -m engine run topology.py --json"),
+        ("", "run.jsonl is empty", "Write it with python -m engine run topology.py --json"),
         ("\n\n", "run.jsonl: none of its 2 lines is a snapshot", "every stats_interval_secs"),
         (START + "\n", "run.jsonl: none of its 1 lines is a snapshot", "every stats_interval_secs"),
-        (f"{START}\n{NO_FLOW}\n", "run.jsonl: none of its 1 snapshots has flow control in it", "FlowControlSpout"),
-        (f"{START}\n{line(1, flow(1))}\n", "one snapshot alone is no course of time", "-c stats_interval_secs=0.25"),
+        (f"{START}\n{NO_FLOW}\n", "run.jsonl: none of its 1 snapshots contains flow control", "FlowControlSpout"),
+        (f"{START}\n{line(1, flow(1))}\n", "a report needs at least two snapshots", "-c stats_interval_secs=0.25"),
         (f"{START}\nhello, world\n{line(1, flow(1))}\n", "run.jsonl, line 2 is not JSON: 'hello, world'", "print to standard error"),
-        (f'{START}\n{{"word": 1}}\n', "run.jsonl, line 2 is JSON, but no event of a run: it has no 'event'", "run --json"),
-        (f"{START}\n[1, 2]\n", "line 2 is JSON, but no event of a run", "run --json"),
-        ('{"event": 3}\n', "line 1 is JSON, but no event of a run", "run --json"),
+        (f'{START}\n{{"word": 1}}\n', "run.jsonl, line 2 is JSON, but not an event of a run: it has no 'event'", "run --json"),
+        (f"{START}\n[1, 2]\n", "line 2 is JSON, but not an event of a run", "run --json"),
+        ('{"event": 3}\n', "line 1 is JSON, but not an event of a run", "run --json"),
         ("[" * 100_000 + "\n", "line 1 is not JSON: '[[[", "run --json"),
-        ('{"event": "snapshot"}\n', "line 1 is no snapshot as this version writes it: there is no 'uptime_secs'", "Write the file anew"),
-        ('{"event": "snapshot", "uptime_secs": NaN}\n', "uptime_secs is nan", "Write the file anew"),
-        ('{"event": "snapshot", "uptime_secs": 1, "flow": 7}\n', "line 1 is no snapshot as this version", "Write the file anew"),
-        ('{"event": "end", "snapshot": "none"}\n', "line 1 is no snapshot as this version", "Write the file anew"),
-        (damaged({"done_records": -1}) + "\n", "done_records is -1", "Write the file anew"),
-        (damaged({"tasks": None}) + "\n", "there is no 'tasks'", "Write the file anew"),
-        (damaged({"state": "LAZY"}, of_task=True) + "\n", "state is 'LAZY', not NORMAL, SLOW, BUSY", "Write the file anew"),
-        (damaged({"window": None}, of_task=True) + "\n", "there is no 'window'", "Write the file anew"),
-        (damaged({"window": 10**400}, of_task=True) + "\n", "window is 1000", "Write the file anew"),
-        (damaged({"window": True}, of_task=True) + "\n", "window is True", "Write the file anew"),
-        (damaged({"records": 1.5}, of_task=True) + "\n", "records is 1.5", "Write the file anew"),
+        ('{"event": "snapshot"}\n', "line 1 is not a snapshot of this version: there is no 'uptime_secs'", "Write the file again"),
+        ('{"event": "snapshot", "uptime_secs": NaN}\n', "uptime_secs is nan", "Write the file again"),
+        ('{"event": "snapshot", "uptime_secs": 1, "flow": 7}\n', "line 1 is not a snapshot of this version", "Write the file again"),
+        ('{"event": "end", "snapshot": "none"}\n', "line 1 is not a snapshot of this version", "Write the file again"),
+        (damaged({"done_records": -1}) + "\n", "done_records is -1", "Write the file again"),
+        (damaged({"tasks": None}) + "\n", "there is no 'tasks'", "Write the file again"),
+        (damaged({"state": "LAZY"}, of_task=True) + "\n", "state is 'LAZY', not NORMAL, SLOW, BUSY", "Write the file again"),
+        (damaged({"window": None}, of_task=True) + "\n", "there is no 'window'", "Write the file again"),
+        (damaged({"window": 10**400}, of_task=True) + "\n", "window is 1000", "Write the file again"),
+        (damaged({"window": True}, of_task=True) + "\n", "window is True", "Write the file again"),
+        (damaged({"records": 1.5}, of_task=True) + "\n", "records is 1.5", "Write the file again"),
     ],
 )
 def test_what_cannot_be_read_is_told_with_file_line_and_fix(
@@ -249,7 +249,7 @@ def test_bytes_that_are_no_text_are_told(tmp_path: Path, capsys: pytest.CaptureF
     path.write_bytes(b"\x1f\x8b\x08\x00\n")
     assert run_command_line(["flow-report", str(path)]) == 2
     assert "line 1 is not JSON" in (err := capsys.readouterr().err)
-    assert "It is not even UTF-8." in err
+    assert "The line is not UTF-8." in err
 
 
 def test_a_time_that_json_has_no_number_for_is_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -260,7 +260,7 @@ def test_a_time_that_json_has_no_number_for_is_none(tmp_path: Path, capsys: pyte
 
 @pytest.mark.parametrize(
     ("name", "why"),
-    [("rnu.jsonl", "Did you mean"), ("none/run.jsonl", "nor does its folder"), (".", "is a folder"), ("run", "does not exist")],
+    [("rnu.jsonl", "Did you mean"), ("none/run.jsonl", "and neither does its folder"), (".", "is a folder"), ("run", "does not exist")],
 )
 def test_a_file_that_is_not_there_is_told(name: str, why: str, log: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["flow-report", str(log.parent / name)]) == 2
@@ -280,7 +280,7 @@ def test_help_teaches(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_names_are_text_and_not_markup() -> None:
-    found = course("NORMAL", "NORMAL")
+    found = history("NORMAL", "NORMAL")
     found.component_id = '<b> & "co"\x1b[2J' + "x" * 200
     svg = flow_plot([found])
     assert texts(svg)[0].startswith('\'<b> & "co"\\x1b[2Jxxx')
@@ -289,9 +289,9 @@ def test_names_are_text_and_not_markup() -> None:
 
 @pytest.mark.parametrize("tasks", [0, 1, 12, 40, 300])
 def test_any_number_of_tasks_has_its_lanes(tasks: int) -> None:
-    told = [TaskMoment(number, "SLOW", 1.0, 1.0, 0.5, 2.0, 1, 0) for number in range(tasks)]
-    courses = courses_of((1, float(secs), FlowMoment("lines", 1, 0.0, 0.0, 0.0, told)) for secs in range(3))
-    svg = flow_plot(courses)
+    told = [TaskSample(number, "SLOW", 1.0, 1.0, 0.5, 2.0, 1, 0) for number in range(tasks)]
+    histories = histories_of((1, float(secs), FlowSample("lines", 1, 0.0, 0.0, 0.0, told)) for secs in range(3))
+    svg = flow_plot(histories)
     assert len(lanes(svg)) == tasks
     root = ElementTree.fromstring(svg)
     below = [float(rect.get("y", "0")) + float(rect.get("height", "0")) for rect in root.iter(f"{SVG}rect") if rect.get("y")]

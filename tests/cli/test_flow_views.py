@@ -1,4 +1,4 @@
-"""What each view shows of flow control: window, state, service time, in flight, resends per task (FC-7)."""
+"""Flow control in each view: window, state, service time, in flight, resends per task (FC-7)."""
 
 import io
 import json
@@ -7,15 +7,13 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from engine.cli.flow_tables import flow_tables, flow_texts, headline
-from engine.cli.json_lines import JsonLines
 from engine.cli.live_table import render
-from engine.cli.plain_line import PlainLines, plain_line
-from engine.cli.view import Outcome
+from engine.cli.run_views import JsonLines, Outcome, PlainLines, plain_line
+from engine.cli.snapshot_text import flow_headline, flow_summaries, flow_tables
 from engine.cluster.snapshot import Snapshot
 from engine.flow.status import FlowSnapshot
 from tests.cli.snapshots import flow, snapshot
-from tests.cli.test_views import kafka_metrics
+from tests.cli.test_run_views import kafka_metrics
 
 pytestmark = pytest.mark.guarantee("FC-7")
 
@@ -31,13 +29,13 @@ def drawn(now: Snapshot, width: int, height: int | None = None, *, colours: bool
 
 
 def test_the_headline_tells_where_the_spout_is_and_what_holds_it() -> None:
-    assert headline(flow()) == "lines: position 'part-7.log:1234' · 120 records since the checkpoint · 300 buffered"
+    assert flow_headline(flow()) == "lines: position 'part-7.log:1234' · 120 records since the checkpoint · 300 buffered"
     held = replace(flow(), position=None, holds="nothing is sent before\nthe store is back")
-    assert headline(held, alone=False) == (
+    assert flow_headline(held, alone=False) == (
         "lines (task 1): no position yet · 120 records since the checkpoint · 300 buffered · "
         "holds: 'nothing is sent before\\nthe store is back'"
     )
-    assert len(headline(replace(flow(), position="9" * 5000))) < 120
+    assert len(flow_headline(replace(flow(), position="9" * 5000))) < 120
 
 
 def test_a_table_has_a_row_for_each_bolt_task() -> None:
@@ -101,7 +99,7 @@ def test_a_plain_line_has_one_short_part_for_each_spout() -> None:
     line = plain_line(None, with_flow(flow(12), replace(flow(2, slow=0, busy=0), component_id="clicks", holds="max_pending_records")))
     assert "flow lines: 2 SLOW, 1 BUSY of 12, window 32, 120 since checkpoint" in line.split(" | ")
     assert "flow clicks: 2 NORMAL of 2, window 6, 120 since checkpoint, holds: max_pending_records" in line.split(" | ")
-    assert flow_texts(with_flow(flow(12), replace(flow(12), task_id=2, holds="the store is away"))) == [
+    assert flow_summaries(with_flow(flow(12), replace(flow(12), task_id=2, holds="the store is away"))) == [
         "flow lines: 4 SLOW, 2 BUSY of 24, window 64, 240 since checkpoint, holds: the store is away"
     ]
     assert "flow" not in plain_line(None, snapshot())

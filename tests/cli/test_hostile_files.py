@@ -1,4 +1,7 @@
-"""Files whose own code raises wherever the engine calls it: one error that names the component and the user's line, never a traceback."""
+"""Files whose code raises at every call of the engine.
+
+The user reads one error with the component and the line of the file, never a traceback.
+"""
 
 import signal
 from pathlib import Path
@@ -38,7 +41,7 @@ class Player:
 
     @property
     def line(self) -> str:
-        """Where all of them raise."""
+        """Return the line of the file that raises."""
         number = HEAD[: HEAD.index("raise ERROR")].count("\n") + 1
         return f"{self._path}:{number}"
 
@@ -139,7 +142,7 @@ helper.__annotations__["return"] = Annotation()
 """
     status, errors = player.play("graph", text, "Odd('hidden')")
     assert status == 2
-    assert "raised Odd while its topology was looked for" in errors
+    assert "raised Odd during the search for its topology" in errors
     assert "engine/cli" not in errors
 
 
@@ -190,7 +193,7 @@ def test_what_no_component_is_to_blame_for(what: str, error: str, player: Player
 def test_a_topology_that_is_put_together_by_hand(made: str, player: Player) -> None:
     status, errors = player.play("graph", f"\nfrom engine import Topology\ntopology = {made}\n", "Odd()")
     assert status == 2
-    assert "flow.py:topology is a Topology that no builder made" in errors
+    assert "flow.py:topology is a Topology that was not made by a builder" in errors
 
 
 def test_a_module_whose_getattr_raises_is_asked_nothing(player: Player) -> None:

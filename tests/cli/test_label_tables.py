@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.cli.label_tables import LabelTable, label_tables
+from engine.cli.snapshot_text import TextTable, label_tables
 from engine.cluster.snapshot import Snapshot
 from engine.metrics import TaskLabels, UserMetrics
 from tests.cli.snapshots import snapshot
@@ -19,7 +19,7 @@ def shown(metrics: UserMetrics) -> Snapshot:
     return replace(snapshot(), user_metrics=metrics.read())
 
 
-def only(metrics: UserMetrics) -> LabelTable:
+def only(metrics: UserMetrics) -> TextTable:
     (table,) = label_tables(shown(metrics))
     return table
 
@@ -34,7 +34,7 @@ def test_metrics_of_a_component_with_the_same_labels_make_one_table() -> None:
         metrics.gauge("kafka_lag", LINES, partition(number)).set(1000 * number)
         metrics.gauge("kafka_committed", LINES, partition(number)).set(math.nan)
     metrics.counter("kafka_dead_letters", LINES, {"partition": "2", "topic": "words"}).add(3)
-    assert only(metrics) == LabelTable(
+    assert only(metrics) == TextTable(
         "lines",
         ("topic", "partition", "lag", "committed", "dead letters"),
         2,

@@ -1,4 +1,4 @@
-"""Standard output and error that cannot be written: one clear line where that can be, no traceback, and the right exit status."""
+"""Standard output and error that cannot be written: one clear line, no traceback, the right exit status."""
 
 import os
 import subprocess
@@ -12,7 +12,7 @@ from tests.project.sources import ROOT
 
 TIMEOUT_SECS = 60
 FULL = Path("/dev/full")
-LOST = "Error: the output cannot be written: No space left on device\nFix: Send it to where there is room.\n"
+LOST = "Error: the output cannot be written: No space left on device\nFix: Send the output to a place with free space.\n"
 
 pytestmark = pytest.mark.guarantee("RUN-4")
 needs_full = pytest.mark.skipif(not FULL.exists(), reason="this system has no /dev/full")
@@ -138,8 +138,8 @@ def _taking_away(folder: Path, how: str, where: str, *arguments: str) -> tuple[i
 def test_a_file_that_takes_the_streams_away_when_it_is_imported(tmp_path: Path, how: str) -> None:
     assert _taking_away(tmp_path, how, "at_import", "check", "flow.py")[:2] == (
         0,
-        "flow.py: topology 'words' is in order: 2 components, 2 tasks\n"
-        "component  kind       takes in               emits\n"
+        "flow.py: topology 'words' is valid: 2 components, 2 tasks\n"
+        "component  kind       inputs                 outputs\n"
         "lines      spout × 1  –                      default(line)\n"
         "sink       bolt × 1   lines.default shuffle  –\n",
     )

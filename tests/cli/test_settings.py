@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from engine.cli.settings import Settings, as_json, as_table, read_settings, settings_help, show
+from engine.cli.settings import Settings, read_settings, setting_rows, settings_json, settings_table
 from engine.config import SETTINGS, Config
 from engine.errors import ConfigError
 
@@ -142,8 +142,8 @@ def test_flags_say_what_to_write() -> None:
     [
         ("ENGINE_BURTS", "Did you mean ENGINE_BURST?"),
         ("ENGINE_burst", "Did you mean ENGINE_BURST?"),
-        ("ENGINE_ROOM", "Unset it."),
-        ("ENGINE_", "Unset it."),
+        ("ENGINE_ROOM", "Unset the variable."),
+        ("ENGINE_", "Unset the variable."),
     ],
 )
 def test_an_unknown_variable_says_what_to_do(variable: str, advice: str) -> None:
@@ -156,8 +156,8 @@ def test_an_unknown_variable_says_what_to_do(variable: str, advice: str) -> None
 @pytest.mark.parametrize(
     ("text", "part"),
     [
-        ("burst = 3\n", "burst stands outside a table. Put it under [engine]."),
-        ("[enigne]\nburst = 3\n", "has no table [engine] (it has [enigne]). Put the engine's settings under [engine]."),
+        ("burst = 3\n", "burst is outside of a table. Move it under [engine]."),
+        ("[enigne]\nburst = 3\n", "has no table [engine] (it has [enigne]). Move the engine's settings under [engine]."),
         ("engine = 3\n", "engine is not a table."),
         ("[engine]\nburst = 3\nburst = 4\n", "is not valid TOML: Cannot overwrite a value (at line 3"),
         ("[engine\n", "is not valid TOML: "),
@@ -205,7 +205,7 @@ def test_a_folder_or_another_kind_of_file_is_no_toml_file(toml: Path) -> None:
 
 
 def test_show_gives_each_setting_with_its_origin_and_help() -> None:
-    rows = {row.key: row for row in show(read_settings(flags=["burst=4"]))}
+    rows = {row.key: row for row in setting_rows(read_settings(flags=["burst=4"]))}
 
     assert list(rows) == list(SETTINGS)
     assert (rows["burst"].value, rows["burst"].origin) == (4, "-c burst")
@@ -213,7 +213,7 @@ def test_show_gives_each_setting_with_its_origin_and_help() -> None:
 
 
 def test_the_table_is_aligned_and_spells_values_as_flags_do() -> None:
-    lines = as_table(show(read_settings())).splitlines()
+    lines = settings_table(setting_rows(read_settings())).splitlines()
 
     assert lines[0].split() == ["setting", "value", "from", "meaning"]
     start = lines[0].index("from")
@@ -224,22 +224,20 @@ def test_the_table_is_aligned_and_spells_values_as_flags_do() -> None:
 
 def test_what_the_table_shows_can_be_given_back_as_flags() -> None:
     settings = read_settings(flags=["timeout_from=emit", "message_timeout_secs=2.5", "seed=3"])
-    rows = (line.split(maxsplit=2) for line in as_table(show(settings)).splitlines()[1:])
+    rows = (line.split(maxsplit=2) for line in settings_table(setting_rows(settings)).splitlines()[1:])
 
     assert read_settings(flags=[f"{key}={value}" for key, value, _ in rows]).config == settings.config
 
 
 def test_the_json_form_keeps_types() -> None:
-    shown = json.loads(as_json(show(read_settings(flags=["burst=4"]))))
+    shown = json.loads(settings_json(setting_rows(read_settings(flags=["burst=4"]))))
 
     assert shown["burst"] == {"value": 4, "origin": "-c burst", "help": SETTINGS["burst"].help}
     assert shown["max_spout_pending"]["value"] is None
 
 
-def test_the_help_describes_every_setting() -> None:
-    text = settings_help()
-
-    assert "burst (an integer from 1 to 1_048_576; default 256)" in text
+def test_the_table_describes_every_setting() -> None:
+    text = settings_table(setting_rows(read_settings()))
     assert all(spec.help in text for spec in SETTINGS.values())
 
 

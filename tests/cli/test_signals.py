@@ -140,7 +140,7 @@ def test_the_first_signal_drains(running: Any, number: signal.Signals, loop: str
     run.wait_for("start")
     run.send(number)
 
-    assert "open trees get 30 s" in run.wait_for("note")["text"]
+    assert "open trees have 30 s to finish" in run.wait_for("note")["text"]
     end = run.wait_for("end")
     assert run.status() == 0
     assert (end["exit_status"], end["state"]) == (0, "drained")
@@ -193,7 +193,7 @@ def test_a_drain_does_not_wait_for_a_thread_that_never_returns(running: Any) -> 
     assert run.wait_for("end")["exit_status"] == 0
     _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
     assert run.process.returncode == 0
-    assert "a call of bolt 'last' in a pool thread did not return; the process ends without it" in errors
+    assert "a call of bolt 'last' in a pool thread did not return. The process ends without it" in errors
 
 
 @pytest.mark.guarantee("RUN-3")
@@ -206,7 +206,7 @@ def test_a_thread_of_to_thread_that_never_returns_does_not_keep_the_process(runn
     assert run.wait_for("end")["exit_status"] == 0
     _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
     assert run.process.returncode == 0
-    assert "a call of asyncio.to_thread() or run_in_executor() did not return; the process ends without it" in errors
+    assert "a call of asyncio.to_thread() or run_in_executor() did not return. The process ends without it" in errors
 
 
 @pytest.mark.guarantee("RUN-3")
@@ -221,7 +221,7 @@ def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(ru
     assert run.wait_for("end")["exit_status"] == 0
     _, errors = run.process.communicate(timeout=TIMEOUT_SECS)
     assert run.process.returncode == 0
-    assert "swallowed its cancellation and did not end; the process ends without it" in errors
+    assert "swallowed its cancellation and did not end. The process ends without it" in errors
     assert "1 coroutine of bolt 'last' did not end within" in errors
 
 

@@ -1,4 +1,4 @@
-"""What a snapshot comes to: sums, weighted means, shares of time, and JSON."""
+"""Values of a snapshot: sums, weighted means, shares of time, and JSON."""
 
 import json
 import math

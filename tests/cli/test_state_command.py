@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from engine.cli import state_export
+from engine.cli import stored_state
 from engine.cli.main import run_command_line
 from engine.state.sqlite.provider import SqliteProvider
 from engine.state.sqlite.tables import note_catalogue
 from tests.checkpoint.stored_states import WORDS, write_words
-from tests.cli.test_state_values import read
+from tests.cli.test_json_values import read
 from tests.project.sources import ROOT
 
 Captured = pytest.CaptureFixture[str]
@@ -32,12 +32,12 @@ def url(tmp_path: Path) -> str:
 
 
 def own_provider(path: str) -> SqliteProvider:
-    """What a user may name by `package.module:function?text`."""
+    """Provider for a URL `package.module:function?text`."""
     return SqliteProvider(Path(path))
 
 
 def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What a command wrote to standard output and error."""
+    """Run a command. Return its standard output and standard error."""
     assert run_command_line(["state", *arguments]) == status
     return tuple(capsys.readouterr())  # type: ignore[return-value]
 
@@ -93,13 +93,13 @@ def test_a_provider_of_ones_own(url: str, tmp_path: Path, capsys: Captured) -> N
     assert printed(capsys, "list", own)[0] == printed(capsys, "list", url)[0]
     assert printed(capsys, "export", own)[0] == printed(capsys, "export", url)[0]
     printed(capsys, "delete", own, "--yes")
-    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
+    assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
 def test_show(url: str, capsys: Captured) -> None:
     out = printed(capsys, "show", url, "--component", "count")[0]
     assert out.startswith("topology 'counts': txid 1 is committed; record: preparing 2, round 3; codec msgpack, format 1\n\ncount: 3 ")
-    assert "3 deltas staged, 8 key groups, 2 tasks\n" in out
+    assert "3 staged deltas, 8 key groups, 2 tasks\n" in out
     shown = dict(line.split(maxsplit=1) for line in out.splitlines()[4:])
     assert shown == {repr(key): repr(value) for key, value in WORDS.items()}
 
@@ -133,7 +133,7 @@ def test_export_of_a_component_into_a_file(url: str, tmp_path: Path, capsys: Cap
     target = tmp_path / "words.jsonl"
     target.write_text("what was there")
     out, err = printed(capsys, "export", url, "--component", "count", "-o", str(target))
-    assert (out, err) == ("", f"{target} is written: 3 keys of topology 'counts', as of txid 1\n")
+    assert (out, err) == ("", f"wrote {target}: 3 keys of topology 'counts' at txid 1\n")
     assert len(target.read_text().splitlines()) == 3
     assert not list(tmp_path.glob(".*"))
 
@@ -141,7 +141,7 @@ def test_export_of_a_component_into_a_file(url: str, tmp_path: Path, capsys: Cap
 def test_export_leaves_the_file_as_it_was_where_it_fails(url: str, tmp_path: Path, capsys: Captured, monkeypatch: Any) -> None:
     target = tmp_path / "words.jsonl"
     target.write_text("what was there")
-    monkeypatch.setattr(state_export, "decoded", _fails)
+    monkeypatch.setattr(stored_state, "decoded", _fails)
     assert run_command_line(["state", "export", url, "-o", str(target)]) == 2
     assert "user code raised ZeroDivisionError" in capsys.readouterr().err
     assert target.read_text() == "what was there"
@@ -182,7 +182,7 @@ def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
     asyncio.run(write_words(url, codec="pickle"))
     assert lines(capsys, "list", url, "--json")[0]["keys"] is None
     assert lines(capsys, "list", url, "--json", "--unpickle")[0]["keys"] == 3
-    assert "pickled, " in printed(capsys, "show", url, "--component", "seen")[0]
+    assert "pickle of " in printed(capsys, "show", url, "--component", "seen")[0]
     assert all(set(line["value"]) == {"$pickle"} for line in lines(capsys, "export", url, "--component", "seen"))
     assert "--unpickle" in printed(capsys, "export", url, status=2)[1]
     found = lines(capsys, "export", url, "--unpickle", "--component", "count")
@@ -191,23 +191,23 @@ def test_pickles_are_not_run_unasked(tmp_path: Path, capsys: Captured) -> None:
 
 def test_delete_a_component(url: str, capsys: Captured) -> None:
     err = printed(capsys, "delete", url, "--component", "count", "--yes")[1]
-    assert err == "the state of 'count' of topology 'counts' is deleted\n"
+    assert err == "deleted the state of 'count' of topology 'counts'\n"
     assert [line["component"] for line in lines(capsys, "list", url, "--json")] == ["seen"]
 
 
 def test_delete_a_topology(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url, "another"))
-    assert "2 topologies are stored there" in printed(capsys, "delete", url, "--yes", status=2)[1]
+    assert "the store contains 2 topologies" in printed(capsys, "delete", url, "--yes", status=2)[1]
     printed(capsys, "delete", url, "--topology", "counts", "--yes")
     assert {line["topology"] for line in lines(capsys, "list", url, "--json")} == {"another"}
     printed(capsys, "delete", url, "--yes")
-    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
+    assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
 def test_delete_asks_who_can_answer(url: str, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
     err = printed(capsys, "delete", url, status=2)[1]
     assert "the state of topology 'counts': 6 keys, " in err
-    assert "say --yes" in err
+    assert "Confirm with --yes" in err
     assert len(lines(capsys, "list", url, "--json")) == 2
 
 
@@ -224,7 +224,7 @@ def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, cap
         os.close(theirs)
     assert done.returncode == status
     assert "It is refused while a process runs the topology." in done.stderr
-    assert "Nothing brings it back. Delete it? [y/N]" in done.stderr
+    assert "This cannot be undone. Delete it? [y/N]" in done.stderr
     assert ("nothing was deleted" in done.stderr) == (answer != "y")
     assert len(lines(capsys, "list", url, "--json")) == left
 

@@ -1,4 +1,4 @@
-"""What `state` says of a store that is not there, not ours, not whole: one error, exit status 2, nothing written."""
+"""Missing, foreign and damaged stores: `state` shows one error, exits with status 2, and writes nothing."""
 
 import asyncio
 import sqlite3
@@ -89,8 +89,8 @@ def test_a_truncated_file(command: str, tmp_path: Path, capsys: pytest.CaptureFi
 def test_an_empty_file_holds_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "state.db").touch()
     assert run_command_line(["state", "list", f"sqlite:///{tmp_path}/state.db"]) == 0
-    assert "no topology has stored anything there" in capsys.readouterr().out
-    assert "no topology has stored anything there" in refused(capsys, "show", f"sqlite:///{tmp_path}/state.db")
+    assert "the store contains no topology" in capsys.readouterr().out
+    assert "the store contains no topology" in refused(capsys, "show", f"sqlite:///{tmp_path}/state.db")
 
 
 @pytest.mark.parametrize("command", ["show", "export", "delete"])
@@ -100,7 +100,7 @@ def test_names_that_are_not_there(command: str, tmp_path: Path, capsys: pytest.C
     assert "Did you mean 'counts'?" in refused(capsys, command, url, "--topology", "count")
     assert "Did you mean 'seen'?" in refused(capsys, command, url, "--component", "sen")
     asyncio.run(write_words(url, "other"))
-    assert "Say which with --topology. There is 'counts', 'other'." in refused(capsys, command, url)
+    assert "Choose one with --topology. There is 'counts', 'other'." in refused(capsys, command, url)
 
 
 async def _write_entries(url: str, entries: dict[str, object]) -> None:

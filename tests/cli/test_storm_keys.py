@@ -168,7 +168,7 @@ def test_a_table_of_ones_own_that_is_called_topology_is_told_to_be_renamed(toml:
     faults = _faults(toml, '[topology]\nname = "words"\ncolor = "red"\n')
 
     assert [fault.split(" is not")[0] for fault in faults] == [f"{toml}: 'topology.name'", f"{toml}: 'topology.color'"]
-    assert all(fault.endswith("If [topology] is a table of your own, rename it.") for fault in faults)
+    assert all(fault.endswith("If [topology] is your own table, rename it.") for fault in faults)
 
 
 @pytest.mark.parametrize("command", ["run", "check"])

@@ -26,7 +26,7 @@ def url(tmp_path: Path) -> str:
 
 
 def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What the command wrote to standard output and error."""
+    """Run the command. Return its standard output and standard error."""
     assert run_command_line(["transactions", *arguments]) == status
     return tuple(capsys.readouterr())  # type: ignore[return-value]
 
@@ -40,7 +40,7 @@ def as_json(capsys: Captured, *arguments: str) -> list[dict[str, Any]]:
 
 
 async def save(url: str, topology: str, *records: Record, partitioned: bool = True, written_at: float | None = None) -> None:
-    """As a coordinator does."""
+    """Save records like a coordinator."""
     provider = provider_of(url)
     state = TransactionalState(topology, provider, partitioned=partitioned, timeout_secs=1)
     await state.open()
@@ -116,8 +116,8 @@ def test_long_metadata_is_cut_and_whole_in_json(url: str, capsys: Captured) -> N
 @pytest.mark.parametrize(
     ("arguments", "said", "fix"),
     [
-        (("--topology", "oen"), "no topology 'oen' is stored there", "Did you mean 'one'?"),
-        (("--topology", "counts"), "topology 'counts' has no transactions", "before the first batch"),
+        (("--topology", "oen"), "the store contains no topology 'oen'", "Did you mean 'one'?"),
+        (("--topology", "counts"), "topology 'counts' contains no transactions", "when the first batch begins"),
     ],
 )
 def test_what_is_not_there(url: str, arguments: tuple[str, ...], said: str, fix: str, capsys: Captured) -> None:
@@ -131,7 +131,7 @@ def test_what_is_not_there(url: str, arguments: tuple[str, ...], said: str, fix:
 
 def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
     asyncio.run(write_words(url))
-    assert "no transactions are stored there" in printed(capsys, url, status=2)[1]
+    assert "the store contains no transactions" in printed(capsys, url, status=2)[1]
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_help_teaches(capsys: Captured) -> None:
 def test_a_deletion_says_that_transactions_go_with_it(url: str, capsys: Captured) -> None:
     asyncio.run(save(url, "one", Record(1234)))
     assert run_command_line(["state", "delete", url]) == 2
-    assert "and how far its transactions are: txid 1,234" in capsys.readouterr().err
+    assert "and its transactions up to txid 1,234" in capsys.readouterr().err
     assert run_command_line(["state", "delete", url, "--yes"]) == 0
     capsys.readouterr()
-    assert "no transactions are stored there" in printed(capsys, url, status=2)[1]
+    assert "the store contains no transactions" in printed(capsys, url, status=2)[1]

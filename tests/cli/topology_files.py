@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
-from engine.cli.load import load_topology
+from engine.cli.topology_file import load_topology
 from engine.errors import TopologyFileError
 
 HEAD = """\

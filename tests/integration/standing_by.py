@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Config, Fields, StatefulBasicBolt, Topology, TopologyBuilder, Tuple, log, spout
-from engine.cli.session import run_in_terminal
+from engine.cli.run_session import run_in_terminal
 from engine.transactional import TransactionalTopologyBuilder
 from engine.transactional.memory_spout import MemoryTransactionalSpout
 from engine.transactional.values import ReducingCommitter, ValueMap, values_at

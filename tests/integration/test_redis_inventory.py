@@ -18,7 +18,7 @@ from engine.state import Row, provider_of
 from tests.checkpoint.killing import Death, counting_topology
 from tests.checkpoint.stored_states import WORDS, found_by_a_start, found_by_looking, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
-from tests.cli.test_state_values import read
+from tests.cli.test_json_values import read
 from tests.integration.redis_states import each, everything, opened, store_of
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
@@ -115,7 +115,7 @@ def test_the_commands(url: str, capsys: pytest.CaptureFixture[str]) -> None:
     printed(capsys, "delete", url, "--component", "count", "--yes")
     assert [line.split()[1] for line in printed(capsys, "list", url)[0].splitlines()[1:]] == ["seen"]
     printed(capsys, "delete", url, "--yes")
-    assert printed(capsys, "list", url)[0] == "no topology has stored anything there\n"
+    assert printed(capsys, "list", url)[0] == "the store contains no topology\n"
 
 
 def test_an_export_says_where_a_run_has_gone_on(url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
@@ -127,7 +127,7 @@ def test_an_export_says_where_a_run_has_gone_on(url: str, tmp_path: Path, capsys
     out, err = printed(capsys, "export", url)
     assert (len(out.splitlines()), err) == (
         6,
-        "Note: the topology ran on while it was read: some keys may be of a txid later than 1.\n",
+        "Note: the topology was running during the export. Some keys may be newer than txid 1.\n",
     )
     printed(capsys, "export", url, "-o", str(tmp_path / "words.jsonl"))
     assert len((tmp_path / "words.jsonl").read_text().splitlines()) == 6

@@ -131,10 +131,10 @@ async def test_a_reset_keeps_the_topology_however_long_its_name_is(kafka: str, n
 async def test_reset_is_refused(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     where = ["reset", "--brokers", kafka, "--group", group, "--topic", topic, "--to"]
-    assert "There is no terminal to ask on: say --yes." in (await printed(capsys, *where, "earliest", status=2))[1]
+    assert "There is no terminal to ask on. Confirm with --yes." in (await printed(capsys, *where, "earliest", status=2))[1]
     assert "has no offset 11" in (await printed(capsys, *where, "11", "--yes", status=2))[1]
     assert "has no partition 2" in (await printed(capsys, *where, "0", "--partition", "2", "--yes", status=2))[1]
-    assert "is no place in a topic" in (await printed(capsys, *where, "yesterday", "--yes", status=2))[1]
+    assert "is not a valid target" in (await printed(capsys, *where, "yesterday", "--yes", status=2))[1]
     [first, _] = (await shown(capsys, "offsets", "--brokers", kafka, "--group", group))["partitions"]
     assert (first["committed"], first["acked"]) == (4, 3)
 
@@ -161,7 +161,7 @@ async def test_passwords(new_broker: NewBroker, tmp_path: Path, capsys: Captured
     file.write_text('protocol = "SASL_SSL"\nmechanism = "SCRAM-SHA-512"\nusername = "ann"\ncafile = "ca.pem"\n')
     lag = ["lag", "--brokers", broker.address("SASL_SSL"), "--security", str(file), "--group", "group"]
     monkeypatch.delenv("KAFKA_PASSWORD", raising=False)
-    assert "there is no password for 'ann'" in (await printed(capsys, *lag, status=2))[1]
+    assert "the password of 'ann' is missing" in (await printed(capsys, *lag, status=2))[1]
     monkeypatch.setenv("KAFKA_PASSWORD", "wrong")
     err = (await printed(capsys, *lag, status=2))[1]
     assert err.startswith("Error: Kafka refused connecting: ")
@@ -171,12 +171,12 @@ async def test_passwords(new_broker: NewBroker, tmp_path: Path, capsys: Captured
 
 
 FAULTS = [
-    ('user = "ann"', "user is not known here. It takes protocol,"),
+    ('user = "ann"', "user is not a setting. The settings are protocol,"),
     ("password = 12345", "password must be text"),
     ('protocol = "SASL_SSL"', "needs a mechanism"),
     ('protocol = "SSL"\ncafile = "none.pem"', "the certificates cannot be used: "),
     ("protocol = ", "cannot be read: "),
-    ("kafka = 1", "kafka is no table"),
+    ("kafka = 1", "kafka is not a table"),
 ]
 
 
@@ -195,7 +195,7 @@ def test_aiokafka_is_missing() -> None:
     command = [sys.executable, "-c", script, "kafka", "lag", "--brokers", "127.0.0.1:9092", "--group", "words"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == "Error: this needs aiokafka, which is not installed\nFix: Install it: pip install 'stormcell[kafka]'\n"
+    assert done.stderr == "Error: the kafka commands need aiokafka, which is not installed\nFix: Run: pip install 'stormcell[kafka]'\n"
 
 
 @pytest.mark.parametrize("name", ["lag", "offsets", "reset", "dead-letters", "replay"])

@@ -65,7 +65,7 @@ def test_nothing_inside_imports_tests_bench_or_examples() -> None:
         f"{source.name}:{found.line}"
         for source in modules().values()
         for found in source.imports
-        if top(found.module) in ("tests", "bench", "examples") and not source.name.startswith("engine/cli/bench")
+        if top(found.module) in ("tests", "bench", "examples")
     ]
     assert not faults
 

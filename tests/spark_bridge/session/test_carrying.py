@@ -52,7 +52,7 @@ def test_a_function_of_a_topology_file(tmp_path: Path) -> None:
     (tmp_path / "flow.py").write_text(FLOW)
     script = f"""
 import sys
-from engine.cli.load import load_topology
+from engine.cli.topology_file import load_topology
 from spark_bridge.session import carrying
 load_topology({str(tmp_path / "flow.py")!r})
 add = next(module for name, module in sys.modules.items() if name.startswith("_topology_flow")).add

@@ -1,0 +1,212 @@
+"""A terminal session: runs something, shows its snapshots, handles signals, and returns the exit status."""
+
+import asyncio
+import inspect
+import logging
+from collections.abc import Callable, Coroutine
+from contextlib import AbstractAsyncContextManager, closing
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+from engine.cli.console.formatting import duration_text
+from engine.cli.console.interrupts import STOPPED, Interrupts
+from engine.cli.console.leftovers import BoundedRunner
+from engine.cli.console.output import discard_unwritten
+from engine.errors import ConfigError, EngineError, FatalError, UsageError
+from engine.raised import raised_text
+
+ViewName: TypeAlias = Literal["auto", "live", "plain", "json", "silent"]
+"""`auto` is the live table on a terminal, else plain lines."""
+LoopFactory: TypeAlias = Callable[[], asyncio.AbstractEventLoop]
+_S = TypeVar("_S")
+_S_co = TypeVar("_S_co", covariant=True)
+_S_contra = TypeVar("_S_contra", contravariant=True)
+_LOGGER: Final = logging.getLogger("engine.cli")
+
+
+class ShownRun(Protocol[_S_co]):
+    """The part of a run that a session uses. Snapshots may be of any type."""
+
+    def snapshot(self) -> _S_co:
+        """Return the current state and counts."""
+
+    async def completed(self) -> None:
+        """Wait for the end of the run."""
+
+    async def drain(self, timeout_secs: float | None = None) -> None:
+        """Finish the work in progress, then end."""
+
+
+class Display(Protocol[_S_contra]):
+    """The part of a view that a session uses. Its methods are called on the loop's thread and must return quickly."""
+
+    interval_secs: float
+    """Period of the calls of `show`."""
+
+    async def begin(self, name: str) -> None:
+        """Prepare the view. Called once, after the run has started."""
+
+    def show(self, before: _S_contra | None, now: _S_contra) -> None:
+        """Show the snapshot `now`. `before` is the previous snapshot, None at first."""
+
+    def note(self, text: str) -> None:
+        """Show a message, such as that the run drains."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionResult(Generic[_S]):
+    """Result of a session: the exit status of RUN-4, the last snapshot (None if nothing started), and the error."""
+
+    exit_status: int
+    snapshot: _S | None
+    error: EngineError | None = None
+
+
+class TerminalSession(Generic[_S]):
+    """One run with its view and its signals.
+
+    grace_text: how long the run may take to drain, for the message of the first signal. for_secs: drain after this time.
+    """
+
+    def __init__(self, name: str, view: Display[_S], *, grace_text: str, for_secs: float | None) -> None:
+        self._name = name
+        self._view = view
+        self._grace_text = grace_text
+        self._for_secs = for_secs
+        self._interrupts = Interrupts()
+        self._run: ShownRun[_S] | None = None
+        self._has_reader = True
+        self._is_over = False
+        self._last: _S | None = None
+        self._drains = False
+        self._own_task: asyncio.Task[object] | None = None
+        self._background: set[asyncio.Task[None]] = set()
+
+    def run_until_end(
+        self, started: AbstractAsyncContextManager[ShownRun[_S]], loop_factory: LoopFactory = asyncio.new_event_loop
+    ) -> SessionResult[_S]:
+        """Run to the end in a new event loop, with handlers of SIGINT and SIGTERM (RUN-3). Raise nothing."""
+        with self._interrupts:
+            running = self._run_and_watch(started)
+            try:
+                with closing(BoundedRunner(loop_factory)) as runner:
+                    return runner.run(running)
+            except (KeyboardInterrupt, SystemExit) as error:
+                if self._interrupts.count:
+                    return self._result(STOPPED)
+                return self._result(1, _exit_error(error))
+            except ConfigError as error:
+                return self._result(error.exit_status, error)
+            finally:
+                if inspect.getcoroutinestate(running) == inspect.CORO_CREATED:
+                    running.close()  # a signal arrived before its first step
+
+    def call_view(self, method: Callable[..., None], *values: object) -> None:
+        """Call a method of the view, unless nobody reads the output any more."""
+        try:
+            if self._has_reader:
+                method(*values)
+        except BrokenPipeError:
+            self._stop_showing()
+
+    async def _run_and_watch(self, started: AbstractAsyncContextManager[ShownRun[_S]]) -> SessionResult[_S]:
+        self._own_task = asyncio.current_task()
+        self._interrupts.attach(asyncio.get_running_loop(), drain=lambda: self._drain("Draining"), stop=self._cancel)
+        try:
+            async with started as run:
+                await self._watch(run)
+        except EngineError as error:
+            return self._result(error.exit_status, error)
+        except asyncio.CancelledError:
+            if not self._drains:
+                raise
+            return self._result(0 if self._interrupts.count < 2 else STOPPED)
+        finally:
+            self._interrupts.detach()
+        return self._result(0)
+
+    def _result(self, exit_status: int, error: EngineError | None = None) -> SessionResult[_S]:
+        return SessionResult(exit_status, self._last, error)
+
+    async def _watch(self, run: ShownRun[_S]) -> None:
+        """Show the run until it is complete. Raise the error of the run."""
+        self._run = run
+        try:
+            await self._begin()
+            self._in_background(self._show_snapshots(run))
+            if self._for_secs is not None:
+                self._in_background(self._drain_after(self._for_secs))
+            await run.completed()
+        finally:
+            self._is_over, self._last = True, run.snapshot()
+            for task in self._background:
+                task.cancel()
+            await asyncio.gather(*self._background, return_exceptions=True)
+
+    async def _begin(self) -> None:
+        try:
+            await self._view.begin(self._name)
+        except BrokenPipeError:
+            self._stop_showing()
+
+    async def _show_snapshots(self, run: ShownRun[_S]) -> None:
+        before = None
+        while True:
+            await asyncio.sleep(self._view.interval_secs)
+            now = run.snapshot()
+            self.call_view(self._view.show, before, now)
+            before = now
+
+    async def _drain_after(self, secs: float) -> None:
+        await asyncio.sleep(secs)
+        self._drain(f"{duration_text(secs)} have passed, draining")
+
+    def _drain(self, reason: str) -> None:
+        """Drain the run, once, and show the reason. A run that is still starting ends at once: it holds no data yet."""
+        if self._drains or self._is_over:
+            return
+        self._drains = True
+        if self._run is None:
+            self.call_view(self._view.note, "Stopping before the start")
+            self._cancel()
+            return
+        self.call_view(self._view.note, f"{reason}: {self._grace_text}; Ctrl-C again stops at once")
+        self._in_background(self._run.drain())
+
+    def _cancel(self) -> None:
+        if self._own_task is not None:
+            self._own_task.cancel()
+
+    def _in_background(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._finish)
+
+    def _finish(self, task: asyncio.Task[None]) -> None:
+        self._background.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if error is not None and not isinstance(error, EngineError):  # `completed` also raises the error that ends a run
+            _LOGGER.error("the view failed, and shows nothing more", exc_info=error)
+
+    def _stop_showing(self) -> None:
+        """Show nothing more, and drain: the reader has closed the pipe."""
+        discard_unwritten()
+        self._has_reader = False
+        self._drain("The reader of the output has gone, draining")
+
+
+def _exit_error(error: BaseException) -> EngineError:
+    """Return the error for a KeyboardInterrupt or SystemExit of user code. Its notes name the component if it is known."""
+    fatal = FatalError(f"user code raised {raised_text(error)}", hint="Raise an Exception there, or FatalError to end the run.")
+    for note in getattr(error, "__notes__", ()):
+        fatal.add_note(note)
+    return fatal
+
+
+def refuse_running_loop(caller: str, instead: str) -> None:
+    """Raise UsageError inside an event loop, since a terminal session creates its own."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return
+    raise UsageError(f"{caller}() creates an event loop, but was called inside one", hint=f"Use `{instead}`.")

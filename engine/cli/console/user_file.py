@@ -1,0 +1,184 @@
+"""Files that the user names: import of a Python file, and reasons why a file cannot be read.
+
+A Python file is imported like a script, with its own folder on `sys.path`, but not as `__main__`. Errors name the file, the
+line and the fix. The caller chooses their class.
+"""
+
+import hashlib
+import importlib.util
+import os
+import stat
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import CodeType, ModuleType
+from typing import Final
+
+from engine.errors import ConfigError, EngineError, TopologyError
+from engine.names import nearest
+
+_SUFFIX: Final = ".py"
+_PREFIXES_OF_OTHER_CODE: Final = (
+    "<string>",
+    *(str(Path(__file__).resolve().parents[3] / name) + os.sep for name in ("engine", "spark_bridge")),
+)
+"""File names of traceback frames that are no user code: generated methods of dataclasses, and our own packages."""
+
+
+def split_spec(spec: str, error: type[EngineError]) -> tuple[Path, str | None]:
+    """Split `path.py[:name]` into path and name; raise `error` for a colon without a name.
+
+    >>> split_spec("flows/words.py:word-count", EngineError)[1]
+    'word-count'
+    """
+    head, colon, name = spec.rpartition(f"{_SUFFIX}:")
+    if not colon:
+        return Path(spec), None
+    if not name.strip():
+        raise error(f"{spec!r} has a colon, but no name after it", hint=f"Write {head}{_SUFFIX}, or a name after the colon.")
+    return Path(head + _SUFFIX), name.strip()
+
+
+@dataclass(frozen=True, slots=True)
+class UserFile:
+    """Python file of the user. kind: the noun for its content, such as `topology`. error: the class of its errors."""
+
+    path: Path
+    kind: str
+    error: type[EngineError]
+
+    def load(self) -> ModuleType:
+        """Import the file as a new module and return the module."""
+        code = self.compile()
+        module = self._new_module()
+        folder = str(self.path.resolve().parent)
+        added = folder not in sys.path
+        if added:
+            sys.path.insert(0, folder)
+        sys.modules[module.__name__] = module
+        try:
+            self._run(code, module)
+        except BaseException:
+            del sys.modules[module.__name__]
+            if added:
+                sys.path.remove(folder)
+            raise
+        return module
+
+    def compile(self) -> CodeType:
+        """Compile the file without running it."""
+        trouble = why_unreadable(self.path, _SUFFIX)
+        if trouble is not None:
+            raise self.error(trouble[0], hint=trouble[1])
+        try:
+            code: CodeType = compile(self.path.read_bytes(), str(self.path.resolve()), "exec", dont_inherit=True)
+            return code
+        except OSError as error:
+            raise self.error(f"{self.path} cannot be read: {error.strerror}", hint="Check its permissions.") from error
+        except (SyntaxError, ValueError) as error:
+            where = f", line {error.lineno}," if isinstance(error, SyntaxError) and error.lineno else ""
+            text = "".join(traceback.format_exception_only(error)).rstrip()
+            raise self.error(f"{self.path}{where} is not valid Python:\n{text}", hint="Correct the file.") from error
+
+    def user_code_error(self, error: BaseException, when: str, hint: str) -> EngineError:
+        """Return the error for an exception of user code, with the frames of user code only."""
+        trace = traceback.TracebackException(type(error), error, error.__traceback__)
+        own = self._own_frames(trace.stack)
+        trace.stack[:] = own or trace.stack
+        text = "".join(trace.format()).rstrip()
+        if isinstance(error, EngineError) and error.hint:  # show one fix only, that of the original error
+            text, hint = text.removesuffix(f"\nFix: {error.hint}"), error.hint
+        return self.error(f"{self.path} raised {type(error).__name__} {when}:\n{text}", hint=hint)
+
+    def add_location(self, error: EngineError) -> None:
+        """Add a note to an engine error with the line of the file that led to it."""
+        file = str(self.path.resolve())
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == file]
+        if lines:
+            error.add_note(f"raised in {self.path}, line {lines[-1]}")
+
+    def _new_module(self) -> ModuleType:
+        """Return an empty module. Its name is the same in every process, so that pickled objects of the file can be loaded.
+
+        Only a second import in the same process gets another name.
+        """
+        resolved = self.path.resolve()
+        base = name = f"_{self.kind}_{self.path.stem}_{hashlib.blake2b(str(resolved).encode(), digest_size=4).hexdigest()}"
+        number = 1
+        while name in sys.modules:
+            number += 1
+            name = f"{base}_{number}"
+        spec = importlib.util.spec_from_file_location(name, resolved)
+        if spec is None:
+            raise self.error(f"{self.path} cannot be imported", hint="Rename the file so that its name ends in .py.")
+        return importlib.util.module_from_spec(spec)
+
+    def _run(self, code: CodeType, module: ModuleType) -> None:
+        try:
+            exec(code, vars(module))
+        except (TopologyError, ConfigError) as error:
+            self.add_location(error)
+            raise
+        except ModuleNotFoundError as error:
+            missing = (error.name or "the module").partition(".")[0]
+            hint = f"Install {missing!r} into this Python ({sys.executable}), or put {missing}.py beside the file."
+            raise self.user_code_error(error, "while it was imported", hint) from error
+        except SystemExit as error:
+            hint = "Put the script part of the file under `if __name__ == '__main__':`."
+            raise self.user_code_error(error, "while it was imported", hint) from error
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            hint = "Correct the file. The last line of the file in the traceback above shows the place."
+            raise self.user_code_error(error, "while it was imported", hint) from error
+
+    def _own_frames(self, frames: list[traceback.FrameSummary]) -> list[traceback.FrameSummary]:
+        """Return the frames of user code, from the first frame in the file."""
+        file = str(self.path.resolve())
+        start = next((index for index, frame in enumerate(frames) if frame.filename == file), len(frames))
+        return [frame for frame in frames[start:] if not frame.filename.startswith(_PREFIXES_OF_OTHER_CODE)]
+
+
+_LISTED_FILES = 8
+_SHOWN_CHARACTERS = 200
+
+
+def why_unreadable(path: Path, suffix: str) -> tuple[str, str] | None:
+    """Return the reason why a path is no readable file with this suffix, and the fix. None if it is one."""
+    try:
+        mode = path.stat().st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return _why_missing(path, suffix)
+    except OSError as error:
+        return f"{_shown(path)} cannot be read: {error.strerror}", "Check the path."
+    if stat.S_ISDIR(mode):
+        return f"{path} is a folder", f"Name a file in it. {_files_in(path, suffix)}"
+    if path.suffix != suffix:
+        return f"{path} is not a {suffix} file", f"Name a file that ends in {suffix}."
+    if not stat.S_ISREG(mode):
+        return f"{path} is not a regular file", "A pipe or a device may never end. Copy its content into a file."
+    return None
+
+
+def _why_missing(path: Path, suffix: str) -> tuple[str, str]:
+    if path.is_symlink():
+        return f"{path} is a link to {os.readlink(path)}, which does not exist", "Correct the link."
+    folder = path.parent
+    if not folder.is_dir():
+        return f"{path} does not exist, and neither does its folder {folder}", "Check the path."
+    near = nearest(path.name, (entry.name for entry in folder.iterdir() if entry.suffix == suffix))
+    return f"{path} does not exist", f"Did you mean {folder / near}?" if near else _files_in(folder, suffix)
+
+
+def _shown(path: Path) -> str:
+    text = str(path)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"
+
+
+def _files_in(folder: Path, suffix: str) -> str:
+    names = sorted(entry.name for entry in folder.iterdir() if entry.suffix == suffix)
+    if not names:
+        return f"There is no {suffix} file in {folder.resolve()}."
+    more = f" and {len(names) - _LISTED_FILES} more" if len(names) > _LISTED_FILES else ""
+    return f"There is {', '.join(names[:_LISTED_FILES])}{more}."

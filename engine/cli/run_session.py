@@ -1,0 +1,95 @@
+"""Runs a topology in a terminal session: its view, the errors of its components, the summary."""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from typing import Final
+
+from engine.cli.console.formatting import duration_text
+from engine.cli.console.live_display import is_terminal
+from engine.cli.console.output import print_to_stderr, show_error
+from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
+from engine.cluster.snapshot import Snapshot
+from engine.config import Config
+from engine.errors import ComponentError, ConfigError
+from engine.executor.error_report import LOGGER, ErrorReport
+from engine.topology import Topology
+
+MOST_KEPT_REPORTS: Final = 20
+"""Error reports kept for the end of a run whose log does not show errors."""
+
+
+def run_in_terminal(
+    topology: Topology, config: Config | None = None, *, view: ViewName | View = "auto", for_secs: float | None = None
+) -> Outcome:
+    """Run a topology until it is complete, failed or interrupted, and return its outcome.
+
+    For the `main()` of a program, which ends with `sys.exit(outcome.exit_status)`. The default config is that of the
+    topology. After `for_secs` the run drains. Errors are printed, not raised. Handles SIGINT and SIGTERM meanwhile
+    (RUN-3). Raises UsageError inside an event loop.
+    """
+    refuse_running_loop("run_in_terminal", "async with engine.run(topology) as run")
+    settings = config or topology.config or Config()
+    shown = make_view(view, settings.stats_interval_secs) if isinstance(view, str) else view
+    grace_text = f"open trees have {duration_text(settings.drain_timeout_secs)} to finish"
+    session = TerminalSession[Snapshot](topology.name, shown, grace_text=grace_text, for_secs=for_secs)
+    reports: deque[ErrorReport] = deque(maxlen=MOST_KEPT_REPORTS)
+    result = session.run_until_end(_started(topology, settings, shown, session, reports), lambda: _new_loop(settings))
+    outcome = Outcome(result.exit_status, result.snapshot, result.error)
+    session.call_view(shown.end, outcome)
+    if outcome.error is not None:
+        if isinstance(outcome.error, ComponentError) and not LOGGER.isEnabledFor(logging.ERROR):
+            _show_reports(outcome.error, reports)
+        show_error(outcome.error)
+    return outcome
+
+
+def make_view(name: ViewName, interval_secs: float) -> View:
+    """Return the view of a name. Plain lines and JSON lines come every `interval_secs`."""
+    if name == "auto":
+        name = "live" if is_terminal() else "plain"
+    if name == "live":
+        from engine.cli.live_table import LiveTable  # rich takes long to import, and only a terminal needs it
+
+        return LiveTable()
+    if name == "json":
+        return JsonLines(interval_secs)
+    return PlainLines(interval_secs) if name == "plain" else SilentView()
+
+
+def _new_loop(config: Config) -> asyncio.AbstractEventLoop:
+    """Return a new loop of the kind `event_loop`; raise ConfigError if it is not installed."""
+    if config.event_loop == "asyncio":
+        return asyncio.new_event_loop()
+    try:
+        import uvloop
+    except ImportError:
+        if config.event_loop == "uvloop":
+            fault = "event_loop is 'uvloop', which is not installed. Install stormcell[uvloop], or set event_loop to auto."
+            raise ConfigError([fault]) from None
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
+
+
+@asynccontextmanager
+async def _started(
+    topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
+) -> AsyncIterator[ShownRun[Snapshot]]:
+    """Start the run and pass its error reports to the view. `reports` also keeps those of the start."""
+    from engine.cluster.local_cluster import run
+
+    begun = run(topology, config)
+    begun.on_report.append(reports.append)
+    async with begun as running:
+        running.on_report.append(lambda report: session.call_view(view.report, report))
+        yield running
+
+
+def _show_reports(error: ComponentError, reports: Iterable[ErrorReport]) -> None:
+    """Write the reports of the component that ended the run, since the log did not show them."""
+    for report in reports:
+        if report.component_id == error.component_id:
+            print_to_stderr(report.describe())

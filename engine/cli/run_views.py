@@ -1,0 +1,201 @@
+"""Views of a run: plain lines on standard error, JSON lines on standard output, or nothing.
+
+live_table.py has the view of a terminal.
+
+`--json` writes one JSON object per line to standard output. Each has `event`: `start` (topology), `snapshot` (all metrics),
+`error` (one error of a component), `note` (text), and last, once, `end` (exit_status, state, summary, error, snapshot).
+"""
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from engine.cli import snapshot_text
+from engine.cli.console.formatting import aligned, amount_text, count_text, duration_text, ms_text, percent_text, plural, rate_text
+from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
+from engine.cli.console.session import Display
+from engine.cluster.snapshot import Snapshot, capacity, error_dict, rate
+from engine.errors import EngineError
+from engine.executor.error_report import ErrorReport
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Result of a run in a terminal."""
+
+    exit_status: int
+    """RUN-4: 0 complete or drained, 1 a component failed for good, 2 wrong input, 130 stopped."""
+    snapshot: Snapshot | None
+    """The last snapshot. None if the run never started."""
+    error: EngineError | None = None
+
+    def summary(self) -> str:
+        """Return one line: the final state, the duration and the counts."""
+        if self.snapshot is None:
+            return "the run did not start"
+        now = self.snapshot
+        state = {130: "stopped at once", 1: "failed"}.get(self.exit_status, now.state)
+        counts = [
+            f"{snapshot_text.emitted_by_spouts(now):,} emitted",
+            f"{snapshot_text.acked_trees(now):,} acked",
+            f"{snapshot_text.failed_trees(now):,} failed",
+        ]
+        if errors := snapshot_text.error_count(now):
+            counts.append(plural(errors, "error"))
+        return f"{now.topology_name}: {state} after {duration_text(now.uptime_secs)}: {', '.join(counts)}"
+
+
+class View(Display[Snapshot], Protocol):
+    """Shows a run. Every method is called on the loop's thread and must return quickly."""
+
+    def report(self, report: ErrorReport) -> None:
+        """Show an error of a component. The log contains it too."""
+
+    def end(self, outcome: Outcome) -> None:
+        """Show the result and restore the terminal. Also called if `begin` was not."""
+
+
+class SilentView:
+    """Shows nothing."""
+
+    interval_secs = 3600.0
+
+    async def begin(self, topology_name: str) -> None:
+        """Do nothing."""
+
+    def show(self, before: Snapshot | None, now: Snapshot) -> None:
+        """Do nothing."""
+
+    def report(self, report: ErrorReport) -> None:
+        """Do nothing."""
+
+    def note(self, text: str) -> None:
+        """Do nothing."""
+
+    def end(self, outcome: Outcome) -> None:
+        """Do nothing."""
+
+
+class PlainLines:
+    """View without a terminal: one plain line at a time on standard error, and all metrics once at the end."""
+
+    def __init__(self, interval_secs: float) -> None:
+        self.interval_secs = interval_secs
+
+    async def begin(self, topology_name: str) -> None:
+        """Write that the run has started."""
+        _write(f"{topology_name}: running. Ctrl-C drains.")
+
+    def show(self, before: Snapshot | None, now: Snapshot) -> None:
+        """Write one line."""
+        _write(plain_line(before, now))
+
+    def report(self, report: ErrorReport) -> None:
+        """Do nothing, since the log goes to standard error too."""
+
+    def note(self, text: str) -> None:
+        """Write the message."""
+        _write(text)
+
+    def end(self, outcome: Outcome) -> None:
+        """Write the metrics of the whole run, then the summary."""
+        now = outcome.snapshot
+        if now is None:
+            return
+        _write(aligned([snapshot_text.COMPONENT_COLUMNS, *snapshot_text.component_rows(None, now)]))
+        _write(aligned([snapshot_text.SPOUT_COLUMNS, *snapshot_text.spout_rows(now)]))
+        failures = snapshot_text.failures_text(now)
+        if failures is not None:
+            _write(failures)
+        for table in (*snapshot_text.flow_tables(now), *snapshot_text.label_tables(now)):
+            _write(f"{table.title}\n{aligned([table.headers, *table.rows], text_columns=table.text_columns)}")
+        _write(outcome.summary())
+
+
+def plain_line(before: Snapshot | None, now: Snapshot) -> str:
+    """Return the state of a run in one line. Rates are those since `before`, counts those since the start."""
+    parts = [
+        f"{now.topology_name} {now.state} {now.uptime_secs:.1f} s",
+        f"emitted {_count_and_rate(snapshot_text.emitted_by_spouts, before, now)}",
+        f"acked {_count_and_rate(snapshot_text.acked_trees, before, now)}",
+        f"failed {count_text(snapshot_text.failed_trees(now))}",
+        f"pending {count_text(snapshot_text.pending_trees(now))}",
+    ]
+    parts += [
+        f"{spout.component_id} p50 {ms_text(spout.complete_p50_ms)} ms p99 {ms_text(spout.complete_p99_ms)} ms"
+        for spout in now.spouts
+        if spout.complete_p50_ms is not None
+    ]
+    busiest = max(((capacity(before, now, component_id) or 0.0, component_id) for component_id in now.components), default=None)
+    fullest = max(((component.queue_fill, component_id) for component_id, component in now.components.items()), default=None)
+    parts += [f"{word} {found[1]} {percent_text(found[0])}" for word, found in (("busiest", busiest), ("fullest", fullest)) if found]
+    parts += _lags(now)
+    parts += snapshot_text.flow_summaries(now)
+    parts += snapshot_text.state_texts(before, now)
+    errors = snapshot_text.error_count(now)
+    return " | ".join([*parts, *([f"errors {count_text(errors)}"] if errors else [])])
+
+
+def _count_and_rate(count: snapshot_text.Count, before: Snapshot | None, now: Snapshot) -> str:
+    return f"{count_text(count(now))} ({rate_text(rate(before, now, count))})"
+
+
+def _lags(now: Snapshot) -> list[str]:
+    """Return the lag of each component: the sum of all values of gauges with the last word `lag`."""
+    lags: dict[tuple[str, str], list[Any]] = {}
+    for metric in now.user_metrics:
+        if metric.kind == "gauge" and metric.name.rpartition("_")[2] == "lag":
+            lags.setdefault((metric.labels.component_id, metric.name), []).append(metric.value)
+    return [
+        f"{component_id} {name.replace('_', ' ')} {amount_text(snapshot_text.known_sum(values))}"
+        for (component_id, name), values in lags.items()
+    ]
+
+
+def _write(text: str) -> None:
+    write_line(text, standard_error())
+
+
+class JsonLines:
+    """View of `--json`."""
+
+    def __init__(self, interval_secs: float) -> None:
+        self.interval_secs = interval_secs
+
+    async def begin(self, topology_name: str) -> None:
+        """Write `start`."""
+        write_json_event("start", topology=topology_name)
+
+    def show(self, before: Snapshot | None, now: Snapshot) -> None:
+        """Write `snapshot`. Errors are not repeated there: each had its own event."""
+        write_json_event("snapshot", **_snapshot_fields(now))
+
+    def report(self, report: ErrorReport) -> None:
+        """Write `error`."""
+        write_json_event("error", **error_dict(report))
+
+    def note(self, text: str) -> None:
+        """Write `note`."""
+        write_json_event("note", text=text)
+
+    def end(self, outcome: Outcome) -> None:
+        """Write `end`."""
+        now = outcome.snapshot
+        write_json_event(
+            "end",
+            exit_status=outcome.exit_status,
+            state=None if now is None else now.state,
+            summary=outcome.summary(),
+            error=None if outcome.error is None else error_fields(outcome.error),
+            snapshot=None if now is None else _snapshot_fields(now),
+        )
+
+
+def write_refusal(error: EngineError) -> None:
+    """Write the event `end` for a topology or a config that was refused before the start."""
+    JsonLines(0).end(Outcome(error.exit_status, None, error))
+
+
+def _snapshot_fields(now: Snapshot) -> dict[str, Any]:
+    fields = now.to_dict()
+    del fields["errors"]
+    return fields

@@ -1,0 +1,399 @@
+"""A snapshot of a run as text: table rows, single lines, and sums over the components. The live table and the plain lines use it.
+
+The tables: components, spouts, each spout task with flow control (FC-7), and user metrics with labels, such as those of each
+partition.
+"""
+
+import math
+import re
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias, cast, get_args
+
+from engine.cli.console.formatting import (
+    NONE,
+    amount_text,
+    clipped,
+    compact_text,
+    count_text,
+    duration_text,
+    ms_text,
+    name_text,
+    percent_text,
+    rate_text,
+)
+from engine.cluster.snapshot import ComponentSnapshot, Snapshot, capacity, rate, weighted_mean
+from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
+from engine.metrics import Distribution, UserMetric
+
+COORDINATOR: Final = "/coordinator"
+"""Suffix of the component id of a transaction coordinator."""
+COMPONENT_COLUMNS: Final = (
+    "component",
+    "tasks",
+    "emitted",
+    "transferred",
+    "acked",
+    "failed",
+    "execute ms",
+    "process ms",
+    "capacity",
+    "queue",
+)
+SPOUT_COLUMNS: Final = ("spout", "complete p50 ms", "p99 ms", "pending", "status")
+FLOW_COLUMNS: Final = ("task", "state", "window", "in flight", "pack records", "service ms", "p99 ms", "records", "resends")
+STATE_STYLES: Final[Mapping[str, str]] = {"SLOW": "yellow", "BUSY": "red"}
+
+LEAST_ROWS: Final = 3
+MOST_ROWS: Final = 12
+"""Further rows are summed up in the last one. A low terminal shows fewer."""
+FRAME_LINES: Final = 5
+"""Lines of a table beside its rows: a blank line, the title, two lines of headers, the rule."""
+MOST_LABEL_CHARACTERS: Final = 40
+
+Count: TypeAlias = Callable[[Snapshot], int]
+
+
+class TextTable(NamedTuple):
+    """Table of texts. The first `text_columns` are labels, the others numbers."""
+
+    title: str
+    headers: tuple[str, ...]
+    text_columns: int
+    rows: list[tuple[str, ...]]
+
+
+# Components and spouts
+
+
+def component_rows(before: Snapshot | None, now: Snapshot, *, compact: bool = False) -> list[tuple[str, ...]]:
+    """Return one row of `COMPONENT_COLUMNS` for each component. The capacity is that since `before`.
+
+    compact: write large counts short.
+    """
+    write_count = compact_text if compact else count_text
+    return [_component_row(component, capacity(before, now, component.component_id), write_count) for component in now.components.values()]
+
+
+def _component_row(component: ComponentSnapshot, busy: float | None, write_count: Callable[[int], str]) -> tuple[str, ...]:
+    is_spout = component.kind == "spout"
+    return (
+        component.component_id,
+        str(len(component.tasks)),
+        *map(write_count, (component.emitted, component.transferred, component.acked, component.failed)),
+        NONE if is_spout else ms_text(component.execute_ms),
+        NONE if is_spout else ms_text(component.process_ms),
+        percent_text(busy),
+        NONE if is_spout else percent_text(component.queue_fill),
+    )
+
+
+def spout_rows(now: Snapshot) -> list[tuple[str, ...]]:
+    """Return one row of `SPOUT_COLUMNS` for each spout."""
+    return [
+        (spout.component_id, ms_text(spout.complete_p50_ms), ms_text(spout.complete_p99_ms), _pending_text(spout), spout.status or NONE)
+        for spout in now.spouts
+    ]
+
+
+def _pending_text(spout: ComponentSnapshot) -> str:
+    """Return `1,234`, or `120 of 256` if there is a limit."""
+    limit = spout.max_pending
+    return count_text(spout.pending) if limit is None else f"{count_text(spout.pending)} of {count_text(limit)}"
+
+
+def emitted_by_spouts(snapshot: Snapshot) -> int:
+    """Return the number of emits of the spouts."""
+    return sum(spout.emitted for spout in snapshot.spouts)
+
+
+def acked_trees(snapshot: Snapshot) -> int:
+    """Return the number of completely processed trees."""
+    return sum(spout.acked for spout in snapshot.spouts)
+
+
+def failed_trees(snapshot: Snapshot) -> int:
+    """Return the number of trees that failed or timed out."""
+    return sum(spout.failed for spout in snapshot.spouts)
+
+
+def pending_trees(snapshot: Snapshot) -> int:
+    """Return the number of open trees."""
+    return sum(spout.pending or 0 for spout in snapshot.spouts)
+
+
+def error_count(snapshot: Snapshot) -> int:
+    """Return the number of exceptions of all components."""
+    return sum(component.errors for component in snapshot.components.values())
+
+
+def committed_batches(snapshot: Snapshot) -> int:
+    """Return the number of transactions that this run has committed."""
+    return sum(int(cast(float, metric.value)) for metric in snapshot.user_metrics if metric.name == "transactions_committed")
+
+
+# Lines about the whole run
+
+
+def headline(before: Snapshot | None, now: Snapshot) -> str:
+    """Return topology, state, uptime, and the rates of emitted and acked trees since `before`."""
+    emitted, acked = rate(before, now, emitted_by_spouts), rate(before, now, acked_trees)
+    rates = f"{rate_text(emitted)} emitted · {rate_text(acked)} acked"
+    return f"{now.topology_name} · {now.state} · {duration_text(now.uptime_secs)} · {rates}"
+
+
+def state_texts(before: Snapshot | None, now: Snapshot) -> list[str]:
+    """Return the lines about checkpoints, transactions and failures that apply to the run."""
+    texts = (checkpoint_text(now), transactions_text(before, now), failures_text(now))
+    return [text for text in texts if text is not None]
+
+
+def checkpoint_text(now: Snapshot) -> str | None:
+    """Return the progress of the checkpoints, with the tasks that the current one waits for. None in a run without state."""
+    found = now.checkpoint
+    if found is None:
+        return None
+    parts = [f"txid {found.txid}" if found.txid >= 0 else "none yet"]
+    if found.last_ms is not None:
+        parts.append(f"{ms_text(found.last_ms)} ms, {count_text(found.last_keys)} keys, {count_text(found.last_bytes)} bytes")
+        parts.append(f"alignment {ms_text(found.last_alignment_ms)} ms")
+    if found.step != "idle":
+        parts.append(f"{found.step} for {duration_text(found.step_secs)}")
+        parts += found.waits_for[:2]
+    if found.recoveries:
+        parts.append(f"{count_text(found.recoveries)} recoveries")
+    if found.trouble:
+        parts.append(found.trouble)
+    return "checkpoint " + " · ".join(parts)
+
+
+def transactions_text(before: Snapshot | None, now: Snapshot) -> str | None:
+    """Return the progress of the transactions from the metrics of their coordinator. None in a run without transactions."""
+    found = {metric.name: metric.value for metric in now.user_metrics if metric.labels.component_id.endswith(COORDINATOR)}
+    if "transaction_committed_txid" not in found:
+        return None
+    txid, is_open, failed = (
+        amount_text(cast("float | None", found.get(name)))
+        for name in ("transaction_committed_txid", "transactions_open", "transactions_failed")
+    )
+    committed = rate_text(rate(before, now, committed_batches))
+    return f"transactions txid {txid} committed ({committed}) · {is_open} open · {failed} failed"
+
+
+def failures_text(now: Snapshot) -> str | None:
+    """Return the failed inputs of each component (of a spout: trees) by reason. None if nothing failed."""
+    parts = [
+        f"{component_id} {', '.join(f'{reason} {count_text(number)}' for reason, number in component.failures.items())}"
+        for component_id, component in now.components.items()
+        if component.failures
+    ]
+    return "failures " + " · ".join(parts) if parts else None
+
+
+# User metrics with labels
+
+
+class _Column(NamedTuple):
+    header: str
+    metric_name: str
+    combine: Callable[[Sequence[Any]], float | None]
+    """Makes one number of the values of several tasks."""
+
+
+_Values: TypeAlias = Mapping[str, Sequence[Any]]
+"""By the name of the metric, the values of the tasks under the same labels."""
+
+
+def label_tables(now: Snapshot, *, compact: bool = False, lines: int | None = None) -> list[TextTable]:
+    """Return a table for each component and each set of label names. Values of several tasks under the same labels are summed up.
+
+    lines: space for all tables together, None for unlimited space.
+    """
+    groups: defaultdict[tuple[str, frozenset[str]], list[UserMetric]] = defaultdict(list)
+    for metric in now.user_metrics:
+        if metric.own_labels:
+            groups[metric.labels.component_id, frozenset(metric.own_labels)].append(metric)
+    fitting = MOST_ROWS if lines is None or not groups else lines // len(groups) - FRAME_LINES
+    most_rows = min(max(fitting, LEAST_ROWS), MOST_ROWS)
+    return [
+        _label_table(component_id, metrics, most_rows, compact=compact)
+        for shown in now.components
+        for (component_id, _), metrics in groups.items()
+        if component_id == shown
+    ]
+
+
+def _label_table(component_id: str, metrics: list[UserMetric], most_rows: int, *, compact: bool) -> TextTable:
+    label_names = tuple(metrics[0].own_labels)
+    columns = _columns({metric.name: metric for metric in metrics}.values())
+    by_labels: defaultdict[tuple[str, ...], defaultdict[str, list[Any]]] = defaultdict(lambda: defaultdict(list))
+    for metric in metrics:
+        by_labels[tuple(metric.own_labels[name] for name in label_names)][metric.name].append(metric.value)
+    found = sorted(by_labels.items(), key=lambda row: [_sort_key(label) for label in row[0]])
+    shown = found if len(found) <= most_rows else found[: most_rows - 1]
+    rows = [(*map(_label_text, labels), *_cells(columns, values, compact=compact)) for labels, values in shown]
+    rest = [values for _, values in found[len(shown) :]]
+    if rest:
+        together = {column.metric_name: [value for values in rest for value in values.get(column.metric_name, ())] for column in columns}
+        blank = [""] * (len(label_names) - 1)
+        rows.append((f"and {count_text(len(rest))} more", *blank, *_cells(columns, together, compact=compact)))
+    return TextTable(component_id, (*label_names, *(column.header for column in columns)), len(label_names), rows)
+
+
+def _columns(metrics: Iterable[UserMetric]) -> list[_Column]:
+    """Return one column for each counter and gauge, two for a histogram: its mean and its maximum."""
+    found = list(metrics)
+    columns = []
+    for metric, header in zip(found, _short_headers([metric.name for metric in found]), strict=True):
+        if metric.kind == "histogram":
+            columns += [_Column(f"{header} mean", metric.name, _mean), _Column(f"{header} max", metric.name, _maximum)]
+        else:
+            columns.append(_Column(header, metric.name, known_sum))
+    return columns
+
+
+def _short_headers(names: Sequence[str]) -> list[str]:
+    """Return the names as words, without their common prefix: `lag`, `dead letters`."""
+    words = [name.split("_") for name in names]
+    shared = 0
+    while len(words) > 1 and all(len(each) > shared + 1 and each[shared] == words[0][shared] for each in words):
+        shared += 1
+    return [" ".join(each[shared:]).strip() or name for each, name in zip(words, names, strict=True)]
+
+
+def _cells(columns: Sequence[_Column], values: _Values, *, compact: bool) -> list[str]:
+    return [amount_text(column.combine(values.get(column.metric_name, ())), compact=compact) for column in columns]
+
+
+def known_sum(values: Iterable[float]) -> float | None:
+    """Return the sum of the values without NaN, None if there are none."""
+    known = [number for number in map(_float, values) if not math.isnan(number)]
+    return sum(known) if known else None
+
+
+def _float(number: float) -> float:
+    try:
+        return float(number)
+    except OverflowError:  # a very large int of a counter
+        return math.inf
+
+
+def _mean(distributions: Sequence[Distribution]) -> float | None:
+    count = sum(each.count for each in distributions)
+    return sum(each.total for each in distributions) / count if count else None
+
+
+def _maximum(distributions: Sequence[Distribution]) -> float | None:
+    return max((each.maximum for each in distributions if each.maximum is not None), default=None)
+
+
+def _sort_key(label: str) -> list[str | int]:
+    """Return a key that sorts 2 before 10. Texts and numbers alternate, so that any two keys can be compared."""
+    return [int(part) if number % 2 else part for number, part in enumerate(re.split("([0-9]{1,18})", label))]
+
+
+def _label_text(label: str) -> str:
+    return clipped(name_text(label), MOST_LABEL_CHARACTERS)
+
+
+# Flow control
+
+
+def flow_tables(now: Snapshot, *, compact: bool = False, lines: int | None = None) -> list[TextTable]:
+    """Return a table for each spout task with flow control. Its title is the headline.
+
+    lines: space for all tables together, None for unlimited space. If not all bolt tasks fit, those that are not NORMAL
+    come first, and the last row sums up the others.
+    """
+    most_rows = None if lines is None or not now.flow else max(lines // len(now.flow) - FRAME_LINES, LEAST_ROWS)
+    names = Counter(flow.component_id for flow in now.flow)
+    return [
+        TextTable(
+            flow_headline(flow, alone=names[flow.component_id] == 1), FLOW_COLUMNS, 2, _flow_rows(flow.tasks, most_rows, compact=compact)
+        )
+        for flow in now.flow
+    ]
+
+
+def least_flow_lines(now: Snapshot) -> int:
+    """Return the minimum number of lines of the tables of flow control."""
+    return sum(FRAME_LINES + min(LEAST_ROWS, len(flow.tasks)) for flow in now.flow)
+
+
+def flow_headline(flow: FlowSnapshot, *, alone: bool = True) -> str:
+    """Return the position of a spout task and the reason why it does not send.
+
+    alone: the spout has only this task, so its id is left out.
+    """
+    name = name_text(flow.component_id) if alone else f"{name_text(flow.component_id)} (task {flow.task_id})"
+    parts = [
+        f"{name}: {'no position yet' if flow.position is None else f'position {_label_text(flow.position)}'}",
+        f"{count_text(flow.records_since_checkpoint)} records since the checkpoint",
+        f"{count_text(flow.buffered_records)} buffered",
+    ]
+    return " · ".join(parts if flow.holds is None else [*parts, f"holds: {name_text(flow.holds)}"])
+
+
+def flow_summaries(now: Snapshot) -> list[str]:
+    """Return a short text for each spout: states and windows of its bolt tasks, records that a crash would repeat."""
+    spouts: dict[str, list[FlowSnapshot]] = {}
+    for flow in now.flow:
+        spouts.setdefault(flow.component_id, []).append(flow)
+    return [_flow_summary(component_id, flows) for component_id, flows in spouts.items()]
+
+
+def _flow_summary(component_id: str, flows: Sequence[FlowSnapshot]) -> str:
+    tasks = [task for flow in flows for task in flow.tasks]
+    holds = next((flow.holds for flow in flows if flow.holds is not None), None)
+    parts = [
+        f"flow {name_text(component_id)}: {_state_counts(tasks)} of {count_text(len(tasks))}",
+        f"window {count_text(sum(task.window for task in tasks))}",
+        f"{count_text(sum(flow.records_since_checkpoint for flow in flows))} since checkpoint",
+    ]
+    return ", ".join(parts if holds is None else [*parts, f"holds: {name_text(holds)}"])
+
+
+def _flow_rows(tasks: Sequence[FlowTaskSnapshot], most_rows: int | None, *, compact: bool) -> list[tuple[str, ...]]:
+    if most_rows is None or len(tasks) <= most_rows:
+        return [_flow_row(task, compact=compact) for task in tasks]
+    by_need = sorted(range(len(tasks)), key=lambda index: tasks[index].state == "NORMAL")
+    shown, rest = sorted(by_need[: most_rows - 1]), [tasks[index] for index in by_need[most_rows - 1 :]]
+    return [*(_flow_row(tasks[index], compact=compact) for index in shown), _flow_row_of_rest(rest, compact=compact)]
+
+
+def _flow_row(task: FlowTaskSnapshot, *, compact: bool) -> tuple[str, ...]:
+    write_count = compact_text if compact else count_text
+    return (
+        str(task.task_id),
+        task.state,
+        count_text(task.window),
+        count_text(task.in_flight),
+        write_count(task.pack_records),
+        ms_text(task.service_ms),
+        ms_text(task.service_p99_ms),
+        write_count(task.records),
+        write_count(task.resends),
+    )
+
+
+def _flow_row_of_rest(tasks: Sequence[FlowTaskSnapshot], *, compact: bool) -> tuple[str, ...]:
+    """Return the sums, the mean service time over all packs, and the largest 99th percentile."""
+    write_count = compact_text if compact else count_text
+    return (
+        f"and {count_text(len(tasks))} more",
+        _state_counts(tasks) if any(task.state != "NORMAL" for task in tasks) else "NORMAL",
+        count_text(sum(task.window for task in tasks)),
+        count_text(sum(task.in_flight for task in tasks)),
+        NONE,
+        ms_text(weighted_mean((task.service_ms, task.settled) for task in tasks)),
+        ms_text(max((task.service_p99_ms for task in tasks if task.service_p99_ms is not None), default=None)),
+        write_count(sum(task.records for task in tasks)),
+        write_count(sum(task.resends for task in tasks)),
+    )
+
+
+def _state_counts(tasks: Iterable[FlowTaskSnapshot]) -> str:
+    """Return the number of tasks in each state except NORMAL: `2 SLOW, 1 BUSY`. If all are NORMAL, return their number."""
+    counts = Counter(task.state for task in tasks)
+    unusual = [f"{count_text(counts[state])} {state}" for state in get_args(FlowState) if state != "NORMAL" and counts[state]]
+    return ", ".join(unusual) or f"{count_text(counts['NORMAL'])} NORMAL"
