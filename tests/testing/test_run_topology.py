@@ -119,7 +119,7 @@ def test_a_run_that_is_not_over_in_time_says_what_is_open() -> None:
     lines.feed(("to be",))
     with pytest.raises(RunUnfinished) as caught:
         run_topology(word_topology(lines, sink), limit_secs=20)
-    assert "running after its limit of 20 s" in str(caught.value)
+    assert "still running after its limit of 20 s" in str(caught.value)
     assert "1 lines: polling; 0 waiting, 1 open trees" in str(caught.value)
 
 
@@ -130,7 +130,7 @@ def test_a_script_that_waits_for_ever_is_named() -> None:
     async def script(run: Run) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(RunUnfinished, match=r"the script of the test \(during\) waits"):
+    with pytest.raises(RunUnfinished, match=r"the script of the test \(during\) has not returned"):
         run_topology(word_topology(lines, Capture()), during=script, limit_secs=20)
 
 

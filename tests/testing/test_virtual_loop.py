@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.clock import Clock
-from engine.testing.loop_errors import LeftoverTaskWarning
-from engine.testing.virtual_loop import EPOCH_SECS, VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
 
 
