@@ -1,4 +1,4 @@
-"""What an error tells, and that it survives a process border."""
+"""Texts of errors, and pickling of errors between processes."""
 
 import pickle
 

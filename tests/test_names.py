@@ -1,4 +1,4 @@
-"""Reserved names, and the nearest one to a misspelt name."""
+"""Reserved names, and suggestions for misspelt names."""
 
 import pytest
 

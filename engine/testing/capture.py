@@ -60,6 +60,10 @@ class Capture:
         """The values of each input, in order of arrival."""
         return [arrival.tup.values for arrival in self.arrivals]
 
+    def field(self, field: int | str) -> list[Any]:
+        """Return one field of each input, by its index or its name, in order of arrival."""
+        return [arrival.tup[field] for arrival in self.arrivals]
+
     @property
     def unsettled(self) -> list[Tuple]:
         """The inputs that are neither acked nor failed, and did not fail with their task."""
@@ -72,6 +76,14 @@ class Capture:
     def fail(self, tup: AnyTuple) -> None:
         """Fail an input; UsageError if the capture acks its inputs itself."""
         self._owner_of(tup).collector.fail(tup)
+
+    def settle_next(self, *, ack: bool = True) -> None:
+        """Ack, or fail, the oldest input that is not settled."""
+        tup = self.unsettled[0]
+        if ack:
+            self.ack(tup)
+        else:
+            self.fail(tup)
 
     def reset_timeout(self, tup: AnyTuple) -> None:
         """Restart the timeout of an input; UsageError if the capture acks its inputs itself."""

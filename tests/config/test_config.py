@@ -1,4 +1,4 @@
-"""`Config` accepts what makes sense, and says everything that is wrong with the rest at once."""
+"""`Config` accepts valid values, and reports all faults of others at once."""
 
 import copy
 import dataclasses

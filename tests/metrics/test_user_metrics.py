@@ -1,4 +1,4 @@
-"""Users' metrics: one per name, task and labels, of one kind, under names that can be exported."""
+"""Metrics of user code: one per name, task and labels, of one kind, with names that can be exported."""
 
 import math
 

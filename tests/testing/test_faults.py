@@ -1,4 +1,4 @@
-"""Faults: tasks die, calls raise, tuples are lost or late, at their time or their number, the same in each run of a seed."""
+"""Faults kill tasks, raise in calls, and drop or delay tuples, the same in each run of a seed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -279,7 +279,7 @@ def test_a_seed_replays_a_run_with_its_faults() -> None:
     assert trace(3) != trace(4)
 
 
-# What cannot strike
+# Faults that cannot happen
 
 
 @pytest.mark.parametrize(

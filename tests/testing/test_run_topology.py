@@ -1,4 +1,4 @@
-"""`run_topology`: a whole run in one call, to its end or to a condition, in virtual time, the same for the same seed."""
+"""`run_topology` runs a topology in virtual time to its end or a condition. A seed replays the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -169,7 +169,7 @@ def test_errors_of_components_are_kept() -> None:
 
 
 class Chatty(Spout):
-    """Draws what it emits, and when."""
+    """Emits random numbers at random times."""
 
     output_fields = "number"
 
@@ -185,7 +185,7 @@ class Chatty(Spout):
 
 
 class Slow(Bolt):
-    """Takes a drawn time, several at once."""
+    """Takes a random time per input, several inputs at once."""
 
     output_fields = "number"
 

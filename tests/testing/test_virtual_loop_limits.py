@@ -1,4 +1,4 @@
-"""What the virtual loop raises where a real loop would hang, and when a limit is passed."""
+"""The virtual loop raises instead of hanging, and if a limit is exceeded."""
 
 import asyncio
 import math
