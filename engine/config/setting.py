@@ -92,7 +92,7 @@ class Setting:
         elif self.kind is bool:
             words = "true or false"
         elif self.kind is str:
-            words = "a string"
+            words = "a non-empty string"
         else:
             number = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
             words = ", ".join((number, *map(repr, self.words)))

@@ -141,7 +141,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_staged_delta_is_there_after_a_reopen(self, tmp_path: Path) -> None:
+    async def test_a_staged_delta_survives_a_reopen(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             await (await self.task(provider)).stage(0, 1, blobs(b"first", b"\x00\xff", b""))
         async with self.opened(tmp_path) as provider:
@@ -173,7 +173,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_stage_that_breaks_off_replaces_nothing(self, tmp_path: Path) -> None:
+    async def test_an_interrupted_stage_replaces_nothing(self, tmp_path: Path) -> None:
         async def broken() -> AsyncIterator[bytes]:
             yield b"half"
             raise InjectedBreak
@@ -190,7 +190,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_drop_takes_later_txids_alone(self, tmp_path: Path) -> None:
+    async def test_drop_removes_only_later_txids(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             store = await self.task(provider)
             for txid in (1, 2, 3):
@@ -202,7 +202,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_deltas_of_tasks_components_and_topologies_are_apart(self, tmp_path: Path) -> None:
+    async def test_deltas_of_tasks_components_and_topologies_are_separate(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path, "one") as provider:
             for component, index in (("count", 0), ("count", 1), ("count-0", 1), ("count:0", 0)):
                 await (await self.task(provider, index, 2, component)).stage(0, 1, blobs(f"{component} {index}".encode()))
@@ -232,7 +232,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_fold_drops_the_deltas_that_it_stands_for(self, tmp_path: Path) -> None:
+    async def test_a_fold_drops_the_deltas_that_it_contains(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             store, other = await self.task(provider, 0, 2), await self.task(provider, 1, 2)
             for txid in (0, 1, 2):
@@ -245,7 +245,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_fold_that_breaks_off_is_done_again(self, tmp_path: Path) -> None:
+    async def test_an_interrupted_fold_can_be_repeated(self, tmp_path: Path) -> None:
         rows = [Row(number % 4, b"key %d" % number, b"%d" % number if number % 3 else None) for number in range(10_000)]
         async with self.opened(tmp_path) as provider:
             store = await self.task(provider)
@@ -263,7 +263,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_delta_that_comes_after_its_fold_is_let_go_of(self, tmp_path: Path) -> None:
+    async def test_a_delta_staged_after_its_fold_is_dropped(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             store = await self.task(provider)
             await store.fold(chunks([Row(0, b"a", b"newer")]), 5)
@@ -275,7 +275,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_task_finds_the_rows_of_its_slots_alone(self, tmp_path: Path) -> None:
+    async def test_a_task_finds_only_the_rows_of_its_slots(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             for index in range(2):
                 store = await self.task(provider, index, 2)
@@ -316,7 +316,7 @@ class StateProviderSuite:
 
     @needs_durable
     @async_test
-    async def test_a_ledger_is_there_after_a_reopen(self, tmp_path: Path) -> None:
+    async def test_a_ledger_survives_a_reopen(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             first = await provider.ledger("one").claim()
             await provider.ledger("one").write({"txid": 7})
@@ -327,13 +327,13 @@ class StateProviderSuite:
             assert await provider.ledger("one").claim() > first
 
     @async_test
-    async def test_who_has_not_claimed_writes_nothing(self, tmp_path: Path) -> None:
+    async def test_a_write_without_a_claim_is_fenced(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             await assert_raises(StateFenced, provider.ledger("one").write({"a": 1}))
             assert await provider.ledger("one").read() == {}
 
     @async_test
-    async def test_a_write_that_cannot_be_kept_changes_nothing(self, tmp_path: Path) -> None:
+    async def test_a_refused_write_changes_nothing(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             ledger = provider.ledger("one")
             await ledger.claim()
@@ -345,7 +345,7 @@ class StateProviderSuite:
 
     @needs_durable
     @async_test
-    async def test_of_two_processes_one_is_refused_or_fenced(self, tmp_path: Path) -> None:
+    async def test_a_second_process_is_refused_or_fences_the_first(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as first:
             ledger = first.ledger("one")
             epoch = await ledger.claim()
@@ -369,7 +369,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_who_is_overtaken_stages_and_folds_no_more(self, tmp_path: Path) -> None:
+    async def test_a_fenced_process_can_neither_stage_nor_fold(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as first:
             store = await self.task(first)
             await first.ledger("one").claim()
@@ -403,7 +403,7 @@ class StateProviderSuite:
 
     @needs_rows
     @async_test
-    async def test_a_state_has_what_was_committed(self, tmp_path: Path) -> None:
+    async def test_a_state_has_the_committed_values(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             state = await self.state(provider)
             for txid in range(3):
@@ -421,7 +421,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_a_state_that_was_killed_is_as_of_the_last_commit(self, tmp_path: Path) -> None:
+    async def test_a_killed_state_returns_to_the_last_commit(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             state = await self.state(provider)
             state.put("kept", 1)
@@ -465,7 +465,7 @@ class StateProviderSuite:
     @needs_rows
     @needs_durable
     @async_test
-    async def test_keys_move_with_their_slots_where_the_parallelism_changes(self, tmp_path: Path) -> None:
+    async def test_keys_move_with_their_slots_when_the_parallelism_changes(self, tmp_path: Path) -> None:
         place = StatePlace("count", 0, 1, True, 16)
         expected = {number: str(number) for number in range(500)}
         before = 1
@@ -528,7 +528,7 @@ class StateProviderSuite:
 
     @needs_rows
     @needs_inventory
-    async def test_an_inventory_shows_what_is_stored(self, tmp_path: Path) -> None:
+    async def test_an_inventory_shows_rows_and_deltas(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
         async with self.inventory(tmp_path).look(TOPOLOGY) as stored:
             assert await stored.components() == ["count", "other"]
@@ -544,7 +544,7 @@ class StateProviderSuite:
             assert await stored.version() == await stored.version()
 
     @needs_inventory
-    async def test_an_inventory_of_what_is_not_there(self, tmp_path: Path) -> None:
+    async def test_the_inventory_of_an_unknown_topology_is_empty(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
         async with self.inventory(tmp_path).look("never there") as stored:
             assert await stored.components() == []
@@ -557,7 +557,7 @@ class StateProviderSuite:
 
     @needs_rows
     @needs_inventory
-    async def test_looking_takes_nothing_from_a_run(self, tmp_path: Path) -> None:
+    async def test_looking_does_not_disturb_a_run(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             ledger, store = provider.ledger("one"), await self.task(provider)
             await ledger.claim()
@@ -607,7 +607,7 @@ class StateProviderSuite:
             assert len(await self.rows(provider)) == 2
 
     @needs_inventory
-    async def test_a_topology_is_removed_and_begins_anew(self, tmp_path: Path) -> None:
+    async def test_a_removed_topology_starts_empty(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
         await self.filled(tmp_path, OTHER)
         async with self.opened(tmp_path) as provider:
@@ -627,7 +627,7 @@ class StateProviderSuite:
 
     @needs_rows
     @needs_inventory
-    async def test_a_removal_of_many_rows_goes_in_steps(self, tmp_path: Path) -> None:
+    async def test_a_removal_of_many_rows_can_be_interrupted(self, tmp_path: Path) -> None:
         async with self.opened(tmp_path) as provider:
             await provider.ledger("one").claim()
             store = await self.task(provider)
@@ -638,7 +638,7 @@ class StateProviderSuite:
             assert await self.rows(provider) == {}
 
     @needs_inventory
-    async def test_who_has_not_opened_removes_nothing(self, tmp_path: Path) -> None:
+    async def test_an_inventory_of_a_closed_provider_removes_nothing(self, tmp_path: Path) -> None:
         await self.filled(tmp_path)
         try:
             await removed(self.inventory(tmp_path).remove(None))
