@@ -1,7 +1,7 @@
 """Stormcell: a stream engine with Storm's guarantees, for Python programs.
 
-What stands here is the face; everything else is how it is done. What runs a topology is loaded when it is first used, so that
-a module which only describes one is imported quickly.
+This module exports the public API. Names needed only to run a topology are imported on first use, so that a module which only
+describes a topology imports quickly.
 """
 
 from typing import TYPE_CHECKING
@@ -126,7 +126,7 @@ __all__ = [
     "stateful_bolt",
 ]
 
-_LOADED_WHEN_USED = {
+_LAZY_NAMES = {
     "BatchBolt": "engine.transactional",
     "CheckpointSnapshot": "engine.checkpoint",
     "Committer": "engine.transactional",
@@ -156,17 +156,17 @@ _LOADED_WHEN_USED = {
 }
 
 
-_PARTS = ("cli", "cluster", "flow", "metrics", "testing", "transactional")
-"""Modules that `engine.metrics.CONTENT_TYPE` and its like mean without an import of their own."""
+_PACKAGES = ("cli", "cluster", "flow", "metrics", "testing", "transactional")
+"""Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
 
 
 def __getattr__(name: str) -> object:
-    """Load what runs a topology."""
+    """Import a public name or a package on first use."""
     from importlib import import_module
 
-    if name in _PARTS:
+    if name in _PACKAGES:
         return import_module(f"{__name__}.{name}")
-    module = _LOADED_WHEN_USED.get(name)
+    module = _LAZY_NAMES.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     value = globals()[name] = getattr(import_module(module), name)
@@ -174,5 +174,5 @@ def __getattr__(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    """All names of the face."""
-    return sorted({*globals(), *__all__, *_PARTS})
+    """List all public names."""
+    return sorted({*globals(), *__all__, *_PACKAGES})

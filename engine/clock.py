@@ -1,6 +1,6 @@
-"""The one place where the engine reads time.
+"""Clock of a run: the only module of the engine that reads time.
 
-A run has one clock. A real loop's is the machine's; a loop with virtual time brings its own, so that a test moves it.
+A run on a real loop uses the clock of the machine. A run on a loop with virtual time uses that time, so that a test controls it.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from typing import Protocol, cast
 
 
 class VirtualTimeLoop(Protocol):
-    """What a loop with virtual time has beside an event loop's own methods."""
+    """Attributes by which a loop with virtual time is recognised and read."""
 
     virtual_time: bool
 
@@ -19,10 +19,10 @@ class VirtualTimeLoop(Protocol):
 
 
 class Clock:
-    """The time of one run.
+    """Time of one run.
 
-    `now()` is in seconds, monotonic, from an arbitrary start; `wall()` is in seconds since the epoch and may jump.
-    Both are plain attributes that hold the bare callable, because hot code binds and calls them.
+    `now()` returns monotonic seconds from an arbitrary start. `wall()` returns seconds since the epoch, and may jump. Both are
+    attributes with the bare callable, because the hot path binds and calls them.
     """
 
     __slots__ = ("now", "wall")
@@ -33,9 +33,9 @@ class Clock:
 
     @classmethod
     def of(cls, loop: asyncio.AbstractEventLoop) -> "Clock":
-        """Return the clock of a loop: its virtual time if it has one, else the machine's.
+        """Return the clock of a loop: its virtual time if it has one, else the clock of the machine.
 
-        A real loop's own `time()` is not used: uvloop caches it per iteration, in whole milliseconds.
+        `time()` of a real loop is not used, because uvloop caches it per iteration, in whole milliseconds.
         """
         if getattr(loop, "virtual_time", False):
             virtual = cast(VirtualTimeLoop, loop)

@@ -1,6 +1,7 @@
-"""Every error that the engine raises, and the failure of a tuple.
+"""All error classes of the engine, and `Failure`, the reason why a tuple tree failed.
 
-An error says what happened, where, and (its `hint`) what to do. Its `exit_status` is what a command ends with (RUN-4).
+The message of an error says what happened and where, and its `hint` says what to do. `exit_status` is the exit status of a command that
+the error ends (RUN-4).
 """
 
 import copyreg
@@ -22,9 +23,9 @@ TASK_DIED: Final = "task_died"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a tuple tree failed, and at which task as far as that is known.
+    """Reason why a tuple tree failed, with the component and the task if they are known.
 
-    `error` is the text of an exception, never the exception: frames would keep what they hold alive (ACK-15).
+    `error` is the text of an exception, never the exception itself, because its frames would keep tuples alive (ACK-15).
     """
 
     reason: FailureReason
@@ -34,16 +35,18 @@ class Failure:
 
     def __post_init__(self) -> None:
         if self.reason not in _REASONS:
-            raise UsageError(f"{self.reason!r} is no reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
+            raise UsageError(f"{self.reason!r} is not a reason of a Failure", hint=f"The reasons are {', '.join(map(repr, _REASONS))}.")
 
     def because(self, error: str) -> "Failure":
-        """Return this failure with a text that says why, of at most 2,000 characters; UsageError for anything but a text."""
+        """Return this failure with an error text, cut to 2,000 characters; UsageError unless `error` is a string."""
         if not isinstance(error, str):
-            raise UsageError(f"error must be a text, not {error!r}", hint="Write error=str(...): an exception would keep its frames alive.")
+            raise UsageError(
+                f"error must be a string, not {error!r}", hint="Write error=str(...). An exception would keep its frames alive."
+            )
         return replace(self, error=error if len(error) <= _LONGEST_TEXT else f"{error[: _LONGEST_TEXT - 1]}…")
 
     def describe(self) -> str:
-        """Return one sentence for a person, without a full stop.
+        """Return one sentence for users, without a full stop.
 
         >>> Failure("error", "count", 7, "KeyError: 'word'").describe()
         "'count' (task 7) raised: KeyError: 'word'"
@@ -64,14 +67,14 @@ _SENTENCES: Final[dict[FailureReason, str]] = {
     "failed": "{where} failed it",
     "error": "{where} raised",
     "timeout": "timed out; {where} still owes an ack",
-    "forgotten": "{where} let go of its tuple without ack or fail",
-    "rollback": "{where} rolled its checkpoint back",
+    "forgotten": "{where} dropped its tuple without ack or fail",
+    "rollback": "{where} rolled back its checkpoint",
     "task_died": "{where} died",
 }
 
 
 def with_hint(message: str, hint: str | None) -> str:
-    """Return a message and what to do as one text, with one end of a sentence between them.
+    """Join a message and a hint to one text, with one full stop between them.
 
     >>> with_hint("no field 'lien'. Did you mean 'line'?", "Fix it.")
     "no field 'lien'. Did you mean 'line'? Fix it."
@@ -81,7 +84,7 @@ def with_hint(message: str, hint: str | None) -> str:
 
 
 class EngineError(Exception):
-    """The root of all errors of the engine; survives pickling with its attributes."""
+    """Base class of all errors of the engine. Pickling keeps its attributes."""
 
     exit_status: ClassVar[int] = 1
 
@@ -98,17 +101,17 @@ class EngineError(Exception):
 
 
 class _FaultList(EngineError):
-    """An error that reports several faults at once; each fault is one text that ends with its fix."""
+    """Base class of errors with several faults. Each fault is a text that ends with its fix."""
 
     def __init__(self, headline: str, faults: Iterable[str], *, hint: str | None = None) -> None:
         self.faults: tuple[str, ...] = tuple(faults)
         if not self.faults:
-            raise EngineBug("an error without a fault was raised", headline=headline)
+            raise EngineBug("an error with an empty list of faults was raised", headline=headline)
         super().__init__(_listed(headline, self.faults), hint=hint)
 
 
 def _listed(headline: str, faults: tuple[str, ...]) -> str:
-    """Return one line for one fault, else the headline, their number and one indented entry for each."""
+    """Return one line for one fault, else a headline with their number and one indented entry for each."""
     if len(faults) == 1:
         return f"{headline}: {faults[0]}"
     entries = ("\n  - " + fault.replace("\n", "\n    ") for fault in faults)
@@ -116,7 +119,7 @@ def _listed(headline: str, faults: tuple[str, ...]) -> str:
 
 
 class TopologyError(_FaultList):
-    """A topology cannot run; reports all its faults, each with its fix (GRP-5)."""
+    """A topology is invalid. Reports all its faults, each with its fix (GRP-5)."""
 
     exit_status = 2
 
@@ -126,7 +129,7 @@ class TopologyError(_FaultList):
 
 
 class ConfigError(_FaultList):
-    """Settings are wrong; reports all their faults, each with its place and fix."""
+    """Settings are invalid. Reports all faults, each with its place and its fix."""
 
     exit_status = 2
 
@@ -135,13 +138,13 @@ class ConfigError(_FaultList):
 
 
 class TopologyFileError(EngineError):
-    """A topology file cannot be read, does not import, or does not hold the topology that was asked for."""
+    """A topology file cannot be read, fails to import, or does not contain the requested topology."""
 
     exit_status = 2
 
 
 class ComponentError(EngineError):
-    """A component failed for good and ended the run; `error` is what it raised, and is chained."""
+    """A component failed for good and ended the run. `error` is its exception, and is chained."""
 
     def __init__(
         self, component_id: str, task_id: int | None, error: BaseException | None, *, message: str | None = None, hint: str | None = None
@@ -154,47 +157,56 @@ class ComponentError(EngineError):
 
     @property
     def place(self) -> str:
-        """The component and its task, as the message begins with them: `'count' (task 7)`."""
+        """The component and its task, at the beginning of the message: `'count' (task 7)`."""
         return f"{self.component_id!r}" if self.task_id is None else f"{self.component_id!r} (task {self.task_id})"
 
     @property
     def error(self) -> BaseException | None:
-        """What the component raised."""
+        """The exception of the component."""
         return self.__cause__
 
 
 class FatalError(EngineError):
-    """Raised by a component: no fresh instance would do better, so the run ends with it at once (a wrong password, a missing topic)."""
+    """Ends the run at once when a component raises it.
+
+    Raise it for errors that a new instance cannot repair, such as a wrong password or a missing topic.
+    """
 
 
 class UsageError(EngineError):
-    """A component or a host uses the API wrongly: an unknown stream, a wrong number of values, an unhashable key, a wrong state."""
+    """A component or a host uses the API wrongly.
+
+    Examples are an unknown stream, a wrong number of values, an unhashable key, a call in the wrong state.
+    """
 
 
 class StateError(EngineError):
-    """The state of a topology cannot be kept, read or found: a wrong key or value, a damaged store, another layout, another process."""
+    """The state of a topology cannot be stored, read or found.
+
+    Examples are a wrong key or value, a damaged store, another layout, another process that holds the state.
+    """
 
 
 class StateDamaged(StateError, FatalError):
-    """What is stored is not what was written. No fresh instance would do better: the run ends."""
+    """Stored data differs from the data that was written. A new instance cannot repair it, so the run ends."""
 
 
 class StateProviderError(StateError):
-    """The setting `state_provider` gives no provider: it names none, or making it raised."""
+    """The setting `state_provider` names no provider, or creating the provider raised."""
 
     exit_status = 2
 
 
 class StateUnavailable(StateError):
-    """A store cannot be reached just now; what was asked of it may be asked again."""
+    """A store is unavailable at the moment. The operation can be retried."""
 
 
 class StateFenced(StateError):
-    """Another process has taken the state over; this one may write no more."""
+    """Another process has taken over the state, so this process must not write to it."""
 
 
 class TupleFailed(EngineError):
-    """The tree of a tuple failed; `failure` says why."""
+    """The tree of a tuple failed. `failure` has the reason."""
 
     def __init__(self, failure: Failure) -> None:
         super().__init__(f"the tuple failed: {failure.describe()}")
@@ -202,7 +214,7 @@ class TupleFailed(EngineError):
 
 
 class EngineBug(EngineError):
-    """The engine broke an invariant of its own; carries the values that prove it.
+    """The engine broke one of its own invariants. The message has the values that prove it.
 
     >>> str(EngineBug("the ledger lost a root", root=7)).splitlines()[0]
     'the ledger lost a root (root=7)'

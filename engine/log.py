@@ -1,7 +1,6 @@
-"""Logging: standard loggers under `engine`, with the component and the task of what is said.
+"""Logging: standard loggers under `engine`, whose records name the component and the task.
 
-The engine only ever gets loggers and logs. `configure` is for the command line: an embedded run leaves the logging of
-its host as it is (RUN-5).
+The engine only logs. Only the command line calls `configure`, because an embedded run must not change the logging of its host (RUN-5).
 """
 
 import contextlib
@@ -18,19 +17,19 @@ _CLIENTS: Final = frozenset({"aiokafka"})
 
 
 class TaskLogger(logging.LoggerAdapter[logging.Logger]):
-    """A logger that adds `component` and `task` to each of its records."""
+    """A logger that adds `component` and `task` to each record."""
 
     def __init__(self, logger: logging.Logger, component_id: str, task_id: int) -> None:
         super().__init__(logger, {"component": component_id, "task": task_id})
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """Keep the `extra` of the call beside the component and the task."""
+        """Add the component and the task to the `extra` of the call."""
         kwargs["extra"] = {**(self.extra or {}), **kwargs.get("extra", {})}
         return msg, kwargs
 
 
 class PlainFormatter(logging.Formatter):
-    """Lines for a person: `12:30:05 WARNING engine.executor ['count' task 7] restarted`."""
+    """Formats lines for people: `12:30:05 WARNING engine.executor ['count' task 7]: restarted`."""
 
     default_msec_format = "%s.%03d"
 
@@ -38,15 +37,15 @@ class PlainFormatter(logging.Formatter):
         super().__init__("%(asctime)s %(levelname)-7s %(name)s%(where)s %(message)s", datefmt="%H:%M:%S", validate=False)
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        """Put the component and the task, where a record has them, before its message."""
+        """Put the component and the task of a record before its message."""
         record.where = _where(record)
         return super().formatMessage(record)
 
 
 class JsonFormatter(logging.Formatter):
-    """Lines for a program: one JSON object with `time` (ISO 8601, UTC), `level`, `logger`, `message`, `component`, `task`.
+    """Formats lines for programs: one JSON object with `time`, `level`, `logger`, `message`, `component` and `task`.
 
-    What a call gave as `extra` stands beside them, an exception as the text of its traceback under `exception`.
+    `time` is ISO 8601 in UTC. Keys of `extra` are added. `exception` has the text of a traceback.
     """
 
     def format(self, record: logging.LogRecord) -> str:
@@ -66,7 +65,7 @@ class JsonFormatter(logging.Formatter):
 
 
 class _StderrHandler(logging.StreamHandler[TextIO]):
-    """Writes to what `sys.stderr` is at that moment, so that a live display may stand in for it."""
+    """Writes to the current `sys.stderr`, so that a live display can replace it."""
 
     def __init__(self, stream: Callable[[], TextIO]) -> None:
         logging.Handler.__init__(self)
@@ -74,33 +73,32 @@ class _StderrHandler(logging.StreamHandler[TextIO]):
 
     @property
     def stream(self) -> TextIO:
-        """The stream of this moment."""
+        """The current stream."""
         return self._stream()
 
     @stream.setter
     def stream(self, value: TextIO) -> None:
         raise AttributeError("the stream of this handler is always sys.stderr")
 
-
     def handleError(self, record: logging.LogRecord) -> None:
-        """Tell of a record that cannot be logged, if that can be; whoever logs is not to blame."""
+        """Report a record that cannot be logged. Never raise, because the caller that logs did nothing wrong."""
         with contextlib.suppress(Exception):
             super().handleError(record)
 
 
-def _is_told_elsewhere(record: logging.LogRecord) -> bool:
-    """True for what a client library logs of what it also raises, which a component reports with what to do about it.
+def _is_reported_elsewhere(record: logging.LogRecord) -> bool:
+    """Tell whether a client library logs an error that it also raises. A component then reports it, with a hint.
 
-    A traceback is of what the library did not expect, so nobody else may know of it.
+    A record with a traceback is an error that the library did not expect, so it may be reported nowhere else.
     """
     return record.name.partition(".")[0] in _CLIENTS and record.exc_info is None
 
 
 def configure(level: str, *, json_lines: bool = False, stream: Callable[[], TextIO] = lambda: sys.stderr) -> None:
-    """Send all logging of this process, the user's included, to standard error; a second call replaces the first.
+    """Send all logging of this process, also of user code, to standard error. A second call replaces the first.
 
-    `stream` says what that is now. `level` is a name of the standard library's, in any case; above INFO, client libraries are left out
-    where a component reports the same. Called by the command line only.
+    `stream` returns the current stream. `level` is a level name of `logging` in upper or lower case. Above INFO, errors of client
+    libraries that a component reports as well are left out. Only the command line calls it.
     """
     handler = _StderrHandler(stream)
     handler.setFormatter(JsonFormatter() if json_lines else PlainFormatter())
@@ -110,11 +108,11 @@ def configure(level: str, *, json_lines: bool = False, stream: Callable[[], Text
     root.addHandler(handler)
     root.setLevel(level.upper())
     if root.level > logging.INFO:
-        handler.addFilter(lambda record: not _is_told_elsewhere(record))
+        handler.addFilter(lambda record: not _is_reported_elsewhere(record))
 
 
 def _where(record: logging.LogRecord) -> str:
     component, task = getattr(record, "component", None), getattr(record, "task", None)
-    if component is None or record.getMessage().startswith(f"{component!r}"):      # a message that names it itself
+    if component is None or record.getMessage().startswith(f"{component!r}"):  # the message names it already
         return ":"
     return f" [{component!r}]:" if task is None else f" [{component!r} task {task}]:"

@@ -1,4 +1,4 @@
-"""Errors of user code: the own text of one, the places in the user's files that it came from, and one that is no Exception."""
+"""Texts of errors of user code, and the lines of user code that raised them."""
 
 import asyncio
 import os
@@ -15,8 +15,8 @@ ENGINE: Final = "the engine"
 STANDARD_LIBRARY: Final = "the standard library"
 MOST_PLACES: Final = 3
 MOST_MEMBERS: Final = 3
-"""Errors of one group that are told."""
-PROGRAMS_END_HINT: Final = "Components raise Exceptions; BaseException is for what ends a program. FatalError ends the run."
+"""Most errors of a group that a text names."""
+PROGRAMS_END_HINT: Final = "Raise a subclass of Exception, or FatalError to end the run. A BaseException would end the program."
 
 Frames: TypeAlias = Sequence[traceback.FrameSummary]
 _ROOT: Final = Path(__file__).resolve().parents[1].as_posix()
@@ -26,12 +26,12 @@ _STANDARD_FOLDERS: Final = (f"{Path(os.__file__).parent.as_posix()}/", "<frozen 
 
 
 def own_text(error: BaseException) -> str:
-    """Return the text of an error, with the texts that a group holds; also where its own `__str__` raises."""
+    """Return the text of an error, with the texts of a group's members. Never raise, even if its `__str__` does."""
     try:
         text = str(error)
     except KeyboardInterrupt:
         raise
-    except BaseException as second:  # noqa: BLE001 - the user's own __str__; what it raised is told instead
+    except BaseException as second:  # noqa: BLE001 - a __str__ of user code; its error becomes the text
         text = f"its text cannot be shown, {type(second).__name__}"
     if isinstance(error, BaseExceptionGroup):
         text = f"{text}: {_members_text(error)}"
@@ -39,7 +39,7 @@ def own_text(error: BaseException) -> str:
 
 
 def headline(error: BaseException) -> str:
-    """Return `KeyError: 'usd'`, or `TimeoutError` of an error that says nothing."""
+    """Return `KeyError: 'usd'`, or only `TimeoutError` if the error has no text."""
     return f"{type(error).__name__}: {own_text(error)}".rstrip(": ")
 
 
@@ -50,7 +50,7 @@ def _members_text(group: BaseExceptionGroup[BaseException]) -> str:
 
 
 def members_of(error: BaseException) -> tuple[list[BaseException], int]:
-    """Return the first errors that a group holds, those of groups in it included, and how many more there are; none of another error."""
+    """Return the first members of a group and the number of the others, nested groups included; none for another error."""
     left = list(reversed(error.exceptions)) if isinstance(error, BaseExceptionGroup) else []
     found: list[BaseException] = []
     count = 0
@@ -66,7 +66,7 @@ def members_of(error: BaseException) -> tuple[list[BaseException], int]:
 
 
 def raised_text(error: BaseException) -> str:
-    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`: the innermost line of user code first; a library's where there is none."""
+    """Return `KeyError: 'usd' (flow.py:4, from flow.py:6)`, with the innermost line of user code first, else of a library."""
     said = with_hint(error.message, error.hint).rstrip(".") if isinstance(error, EngineError) else own_text(error)
     text = f"{type(error).__name__}: {said}".rstrip(": ")
     places = user_places(error)
@@ -74,7 +74,7 @@ def raised_text(error: BaseException) -> str:
 
 
 async def without_exits(work: Awaitable[_T]) -> _T:
-    """Await a component's work in an aio_task of its own. Raise FatalError for what is no Exception: it ends the run, not the program."""
+    """Await work of a component. A BaseException becomes a FatalError, which ends the run and not the program."""
     try:
         return await work
     except (Exception, asyncio.CancelledError, GeneratorExit, KeyboardInterrupt):
@@ -84,12 +84,12 @@ async def without_exits(work: Awaitable[_T]) -> _T:
 
 
 def is_of_user_code(error: BaseException) -> bool:
-    """Tell whether a line of the user's own files led to an error, none of the engine's alone."""
+    """Tell whether the traceback of an error has a line of user code."""
     return any(_library_of(frame.filename.replace("\\", "/")) is None for frame in traceback.extract_tb(error.__traceback__))
 
 
 def user_places(error: BaseException) -> list[str]:
-    """Return the last lines of user code that led to an error, the innermost first; none where the engine alone raised it."""
+    """Return the last lines of user code in a traceback, else of libraries, innermost first. May be empty."""
     frames = list(traceback.extract_tb(error.__traceback__))
     owners = [_library_of(frame.filename.replace("\\", "/")) for frame in frames]
     users = [frame for frame, owner in zip(frames, owners, strict=True) if owner is None]
@@ -98,10 +98,10 @@ def user_places(error: BaseException) -> list[str]:
 
 
 def owners_of(frames: Frames) -> list[str | None]:
-    """Name the library that each frame belongs to; None for the user's.
+    """Return the library of each frame, None for user code.
 
-    The engine calls the user's code only, so the first frame outside the engine and the standard library is the user's, wherever it is
-    installed; with it all of its package.
+    The engine calls only user code. So the first frame outside the engine and the standard library is user code, even if it is an
+    installed package, and so is the rest of that package.
     """
     paths = [frame.filename.replace("\\", "/") for frame in frames]
     owners = [_library_of(path) for path in paths]
@@ -120,7 +120,7 @@ def _library_of(path: str) -> str | None:
 
 
 def _package_of(path: str) -> str | None:
-    """Return the name of the installed package that a file belongs to; None for one that is not installed."""
+    """Return the installed package that a file belongs to, None for a file that is not installed."""
     for folder in _SITE_FOLDERS:
         _, found, inside = path.rpartition(folder)
         if found:

@@ -1,7 +1,7 @@
-"""The one place where the engine draws randomness.
+"""Randomness of a run: the only module of the engine that draws random numbers.
 
-A run has one seed. Each user of randomness names itself and gets a stream of its own, so that what one draws never
-depends on how often another did, and a seed replays a run.
+A run has one seed, and the seed replays the run. Each user of randomness has a name and a stream of its own, so the draws of one user
+do not change those of another.
 """
 
 import os
@@ -9,11 +9,11 @@ import random
 from typing import Final
 
 _SEED_BITS: Final = 63
-"""A seed that was drawn fits a signed 64-bit integer, so it can be given back in a TOML file."""
+"""Bits of a drawn seed: it fits a signed 64-bit integer, so a TOML file can hold it."""
 
 
 class RunRandom:
-    """The randomness of one run: independent deterministic streams, one per path of names.
+    """Random streams of one run: independent and deterministic, one per path of names.
 
     >>> RunRandom(1).uint64("edge", 7) == RunRandom(1).uint64("edge", 7)
     True
@@ -22,15 +22,15 @@ class RunRandom:
     __slots__ = ("seed",)
 
     def __init__(self, seed: int | None = None) -> None:
-        """Take the seed, or draw one from the operating system; `seed` tells which."""
+        """Use the seed, or draw one from the operating system. The attribute `seed` has it."""
         self.seed: Final = int.from_bytes(os.urandom(8), "big") >> (64 - _SEED_BITS) if seed is None else seed
 
     def stream(self, *names: str | int) -> random.Random:
-        """Return a new generator for this path of names, at its start."""
-        # ascii() keeps ("a", "b") apart from ("ab",) and 1 from "1", and, unlike repr(), is the same in every Python; so is the
-        # generator that a text seeds, by its SHA-512.
+        """Return a new generator for this path of names, at its first draw."""
+        # ascii() distinguishes ("a", "b") from ("ab",) and 1 from "1". Unlike repr(), its result is the same in all versions of Python.
+        # So is the generator that a string seeds, because Python hashes it by SHA-512.
         return random.Random(ascii((self.seed, *names)))
 
     def uint64(self, *names: str | int) -> int:
-        """Return the 64-bit number of this path of names (0 is possible), to seed a generator written in C."""
+        """Return the 64-bit number of this path of names, to seed a generator in C. It may be 0."""
         return self.stream(*names).getrandbits(64)

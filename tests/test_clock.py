@@ -1,4 +1,4 @@
-"""Which time a run has."""
+"""A run uses the time of its loop if that is virtual, else the time of the machine."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ from engine.clock import Clock
 
 
 class _VirtualLoop(asyncio.SelectorEventLoop):
-    """A loop whose time stands where a test puts it."""
+    """A loop whose time a test sets."""
 
     virtual_time = True
 

@@ -1,4 +1,4 @@
-"""What an error tells, and that it survives a process border."""
+"""Texts of errors, and pickling of errors between processes."""
 
 import pickle
 
@@ -37,7 +37,7 @@ def test_a_single_fault_stands_on_one_line() -> None:
 
 
 def test_an_error_that_lists_faults_has_one() -> None:
-    with pytest.raises(EngineBug, match="without a fault"):
+    with pytest.raises(EngineBug, match="with an empty list of faults"):
         TopologyError([])
 
 
@@ -80,8 +80,8 @@ def test_each_error_has_its_exit_status(error: EngineError, status: int) -> None
         (errors.FAILED, "'count' (task 7) failed it"),
         (errors.ERROR, "'count' (task 7) raised"),
         (errors.TIMEOUT, "timed out; 'count' (task 7) still owes an ack"),
-        (errors.FORGOTTEN, "'count' (task 7) let go of its tuple without ack or fail"),
-        (errors.ROLLBACK, "'count' (task 7) rolled its checkpoint back"),
+        (errors.FORGOTTEN, "'count' (task 7) dropped its tuple without ack or fail"),
+        (errors.ROLLBACK, "'count' (task 7) rolled back its checkpoint"),
         (errors.TASK_DIED, "'count' (task 7) died"),
     ],
 )

@@ -1,4 +1,4 @@
-"""A call in a thread beside a busy loop: the loop waits for it now and then, and only then."""
+"""A busy loop waits for a call in a thread now and then; an idle loop does not."""
 
 import asyncio
 import threading
@@ -22,7 +22,7 @@ def pool() -> Iterator[ThreadPoolExecutor]:
 
 @pytest.fixture
 def granted(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
-    """Set once the loop has waited for the thread."""
+    """Is set once the loop has waited for the thread."""
     waited = threading.Event()
 
     class Finished(threading.Event):
@@ -41,7 +41,7 @@ async def test_it_returns_and_raises_what_the_call_does(pool: ThreadPoolExecutor
 
 
 async def test_a_busy_loop_waits_for_the_thread(pool: ThreadPoolExecutor, granted: threading.Event) -> None:
-    """The call is done only once the loop has waited for it."""
+    """Run a call that ends only after the loop has waited for it."""
     turning = True
 
     async def be_busy() -> None:

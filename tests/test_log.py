@@ -1,4 +1,4 @@
-"""What a log line carries, and that only `configure` touches the logging of the process."""
+"""Contents of log lines. Only `configure` changes the logging of the process."""
 
 import json
 import logging

@@ -1,4 +1,4 @@
-"""Reserved names, and the nearest one to a misspelt name."""
+"""Reserved names, and suggestions for misspelt names."""
 
 import pytest
 
@@ -22,5 +22,5 @@ def test_the_nearest_name_ignores_case_and_small_slips() -> None:
 
 def test_did_you_mean_lists_what_there_is_when_nothing_is_near() -> None:
     assert did_you_mean("wrod", ["line", "word"]) == "Did you mean 'word'?"
-    assert did_you_mean("temperature", ["word", "line"]) == "There is 'line', 'word'."
-    assert did_you_mean("temperature", []) == "There is none."
+    assert did_you_mean("temperature", ["word", "line"]) == "Known: 'line', 'word'."
+    assert did_you_mean("temperature", []) == "There are none."

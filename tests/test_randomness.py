@@ -1,4 +1,4 @@
-"""A seed replays a run, and nobody's draws depend on anybody else's."""
+"""A seed replays a run, and the draws of one user do not depend on those of another."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -16,7 +16,7 @@ def test_the_same_seed_and_names_give_the_same_numbers() -> None:
 
 
 def test_the_numbers_of_a_seed_never_change() -> None:
-    """A seed that a user noted down must replay the run after an upgrade too."""
+    """A seed noted by a user must also replay the run after an upgrade."""
     assert RunRandom(7).uint64("edge", 3) == 3138885742380574983
     assert RunRandom(7).stream("jitter", 1).getrandbits(64) == 10043019842962248953
 

@@ -1,4 +1,4 @@
-"""The settings of a run."""
+"""Settings of a run, and the declarations that other settings classes use."""
 
 from engine.config.config import SETTINGS, Config, contradictions, unknown_key
 from engine.config.setting import Setting, SettingFault, setting, settings_of

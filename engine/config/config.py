@@ -1,7 +1,7 @@
 """`Config`: all settings of a run, in one frozen dataclass.
 
-The names are Storm's keys without `topology.`, in snake case. A `Config` that exists is valid: it is judged when it is
-made, and all its faults are reported at once.
+The names are Storm's keys without `topology.`, in snake case. The constructor checks all values and reports all faults at once, so a
+`Config` that exists is valid.
 """
 
 import dataclasses
@@ -19,7 +19,7 @@ _T = TypeVar("_T")
 
 
 def _refuse_unknown_keys(config_class: type[_T]) -> type[_T]:
-    """Let an unknown keyword raise a `ConfigError` that names the nearest one, instead of a bare `TypeError`."""
+    """Raise a ConfigError with the nearest setting for an unknown keyword, instead of a bare TypeError."""
     generated: Callable[..., None] = config_class.__init__
 
     @functools.wraps(generated)
@@ -27,8 +27,8 @@ def _refuse_unknown_keys(config_class: type[_T]) -> type[_T]:
         known = [field.name for field in dataclasses.fields(config_class)]  # type: ignore[arg-type]
         unknown = [unknown_key(key, known) for key in values if key not in known]
         if unknown:
-            judged = {key: value for key, value in values.items() if key in known}
-            raise ConfigError(unknown + faults_of(judged))
+            others = {key: value for key, value in values.items() if key in known}
+            raise ConfigError(unknown + faults_of(others))
         generated(self, **values)
 
     config_class.__init__ = init  # type: ignore[method-assign, assignment]
@@ -44,85 +44,81 @@ class Config:
     30.0
     """
 
-    acker_executors: int = setting(
-        1, minimum=0, maximum=4096, help="Acker tasks. 0 switches tracking off: ack(message_id) follows the emit at once."
-    )
+    acker_executors: int = setting(1, minimum=0, maximum=4096, help="Acker tasks. 0 switches tracking off: each emit is acked at once.")
     message_timeout_secs: float = setting(30.0, above=0, help="Seconds without progress (see timeout_from) after which an open tree fails.")
     enable_message_timeouts: bool = setting(True, help="Whether trees time out. The engine's own trees always do.")
     timeout_from: Literal["progress", "emit"] = setting(
-        "progress", help="What message_timeout_secs counts from: a tree's last progress, or (as in Storm) its emit."
+        "progress", help="Start of message_timeout_secs: the last progress of a tree, or (as in Storm) its emit."
     )
     max_spout_pending: int | Literal["auto"] | None = setting(
         None,
         minimum=1,
         maximum=_C_INT_MAXIMUM,
-        help="Open trees that one spout task may have; none is no limit, auto the fewest that bring full speed.",
+        help="Open trees per spout task. none: no limit. auto: the fewest that reach full speed.",
     )
     executor_receive_buffer_size: int = setting(
-        32768, minimum=2, maximum=2**30, help="Tuples that the mailbox of a task holds before those who send to it stop."
+        32768, minimum=2, maximum=2**30, help="Tuples in the mailbox of a task before the tasks that send to it stop."
     )
-    burst: int = setting(256, minimum=1, maximum=2**20, help="Tuples that a task handles at most before others get their turn.")
+    burst: int = setting(256, minimum=1, maximum=2**20, help="Tuples that a task handles before other tasks get their turn.")
     on_error: Literal["fail", "restart", "stop"] = setting(
         "fail",
-        help="What an exception in a component does beside failing its input: nothing, a fresh instance, or the end of the run.",
+        help="Reaction to an exception of a component: fail its input, also replace the instance, or end the run.",
     )
     renew_after_failures: int = setting(
         100,
         minimum=1,
         maximum=_C_INT_MAXIMUM,
-        help='Calls that raise in a row, without one success, after which on_error="fail" gives the task a fresh instance.',
+        help='Failing calls in a row after which on_error="fail" replaces the instance of the task.',
     )
     max_task_restarts: int = setting(
-        5, minimum=0, maximum=_C_INT_MAXIMUM, help="Deaths of one task within restart_window_secs that the run survives."
+        5, minimum=0, maximum=_C_INT_MAXIMUM, help="Deaths of one task within restart_window_secs that do not end the run."
     )
-    restart_window_secs: float = setting(60.0, above=0, help="Seconds within which the deaths of one task are counted.")
+    restart_window_secs: float = setting(60.0, above=0, help="Seconds in which the deaths of one task are counted.")
     forgotten_ack: Literal["fail", "wait"] = setting(
-        "fail", help="What becomes of a tuple that a bolt lets go of unsettled: fail at once, or (as in Storm) wait for the timeout."
+        "fail", help="Result of a tuple that a bolt drops without ack or fail: fail at once, or (as in Storm) wait for the timeout."
     )
     call_timeout_secs: float | None = setting(
-        None, above=0, help="Seconds that one call of a FlowControlBolt's process() may take; none is message_timeout_secs."
+        None, above=0, help="Seconds that one call of a FlowControlBolt's process() may take. none: message_timeout_secs."
     )
-    slow_call_warn_ms: float = setting(500.0, above=0, help="Milliseconds that one call of a component may hold the loop before a warning.")
-    drain_timeout_secs: float = setting(30.0, minimum=0, help="Seconds that open trees get to finish when a run drains.")
+    slow_call_warn_ms: float = setting(
+        500.0, above=0, help="Milliseconds that one call of a component may block the loop before a warning."
+    )
+    drain_timeout_secs: float = setting(30.0, minimum=0, help="Seconds that open trees have to finish when a run drains.")
     key_groups: int = setting(
-        128, minimum=1, maximum=32768, help="Groups that keys hash to; the greatest parallelism behind a fields grouping."
+        128, minimum=1, maximum=32768, help="Groups that keys hash to. This limits the parallelism behind a fields grouping."
     )
     state_provider: str = setting(
         "memory://",
-        help="Where stateful bolts keep their state: memory://, sqlite:///path, redis://host:port/db, package.module:function; "
-        "of a transactional topology also zookeeper://host:port/path.",
+        help="Store of the state: memory://, sqlite:///path, redis://host:port/db or package.module:function. "
+        "A transactional topology can also use zookeeper://host:port/path.",
     )
     state_codec: Literal["msgpack", "pickle"] = setting(
-        "msgpack", help="How keys and values are stored. pickle takes any object, and runs code when it reads one."
+        "msgpack", help="Encoding of stored keys and values. pickle stores any object, but runs code when it reads one."
     )
     state_checkpoint_interval_ms: float = setting(
-        1000.0, minimum=100, help="Milliseconds between two checkpoints; three times that must fit message_timeout_secs."
+        1000.0, minimum=100, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
     )
-    checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that one step of a checkpoint gets before the run recovers.")
-    state_timeout_secs: float = setting(
-        60.0, minimum=0, help="Seconds for which a store that cannot be reached is tried again before the run ends."
-    )
+    checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that a step of a checkpoint may take before the run rolls back.")
+    state_timeout_secs: float = setting(60.0, minimum=0, help="Seconds of retries while a store is unavailable, before the run ends.")
     standby: bool = setting(
-        False, help="Whether to wait while another process runs the topology, and go on with its state when that one has ended."
+        False, help="Whether to wait while another process runs the topology, and to take over its state when that process ends."
     )
     batch_interval_ms: float = setting(
-        50.0, minimum=1, maximum=3_600_000, help="Milliseconds after which a transactional spout that had nothing is asked again."
+        50.0, minimum=1, maximum=3_600_000, help="Milliseconds after which an idle transactional spout is polled again."
     )
-    batch_timeout_secs: float = setting(
-        600.0, above=0, help="Seconds without progress after which a batch of a transactional topology fails and is replayed."
-    )
-    state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task keeps in memory of a state that is read from disk (SQLite).")
+    batch_timeout_secs: float = setting(600.0, above=0, help="Seconds without progress after which a batch fails and is replayed.")
+    state_cache_keys: int = setting(100_000, minimum=1, help="Keys that a task caches in memory if its state is read from disk (SQLite).")
     seed: int | None = setting(
-        None, minimum=0, maximum=2**64 - 1, help="Seed of all randomness of the run; none draws one from the operating system."
+        None, minimum=0, maximum=2**64 - 1, help="Seed of all randomness of the run. none: a random seed from the operating system."
     )
     event_loop: Literal["auto", "uvloop", "asyncio"] = setting(
-        "auto", help="Loop that the command line starts; auto is uvloop where it is installed. An embedded run has its host's."
+        "auto", help="Event loop of the command line. auto: uvloop if it is installed. An embedded run uses the loop of its host."
     )
     trace_sample_rate: float = setting(
         0.0, minimum=0, maximum=1, help="Share of trees (0 to 1) whose path through the components is recorded."
     )
-    full_traceback: bool = setting(False, help="Whether tracebacks show every frame; else those of libraries and the engine are folded.")
-    stats_interval_secs: float = setting(5.0, above=0, help="Seconds between two lines of figures where no live table is shown.")
+    full_traceback: bool = setting(False, help="Whether tracebacks show all frames, also those of libraries and the engine.")
+    stats_interval_secs: float = setting(5.0, above=0, help="Seconds between two lines of figures if there is no live table.")
 
     def __post_init__(self) -> None:
         given = {name: getattr(self, name) for name in SETTINGS}
@@ -134,11 +130,11 @@ class Config:
 
     @classmethod
     def from_mapping(cls, mapping: Mapping[str, object], source: str = "mapping") -> "Config":
-        """Return the config that a mapping of setting names to values describes; `source` is named in errors."""
+        """Return the config of a mapping from setting names to values. `source` is named in errors."""
         return _named(source, lambda: cls(**_text_keys(mapping)))
 
     def replace(self, **changes: Any) -> "Config":
-        """Return this config with other values for some settings.
+        """Return a copy of this config with some settings changed.
 
         >>> Config(seed=1).replace(burst=64).burst
         64
@@ -151,7 +147,7 @@ SETTINGS: Final[Mapping[str, Setting]] = settings_of(Config)
 
 
 def unknown_key(key: str, known: Iterable[str] = ()) -> str:
-    """Return the fault of a key that is no setting; also recognises the keys of Storm and the spellings of shells."""
+    """Return the fault text of an unknown key, with the nearest setting or the answer for a key of Storm."""
     answer = answer_for_storm_key(key)
     if answer is not None:
         return f"{key!r} is not a setting. {answer}"
@@ -162,7 +158,7 @@ def unknown_key(key: str, known: Iterable[str] = ()) -> str:
 
 
 def faults_of(values: Mapping[str, object]) -> list[str]:
-    """Return every fault of values for known settings, and how they contradict each other."""
+    """Return the fault texts of values of known settings, contradictions between values included."""
     faults = []
     for name, value in values.items():
         try:
@@ -173,10 +169,10 @@ def faults_of(values: Mapping[str, object]) -> list[str]:
 
 
 def contradictions(values: Mapping[str, object]) -> list[tuple[tuple[str, ...], str]]:
-    """Return, for each contradiction between values, the settings that take part in it and its text."""
+    """Return each contradiction between values: the settings involved, and its text."""
     found: list[tuple[tuple[str, ...], str]] = []
     if values.get("timeout_from") == "emit" and values.get("enable_message_timeouts") is False:
-        text = "timeout_from='emit' says how trees time out, but enable_message_timeouts=False says that none does. Remove one of the two."
+        text = "timeout_from='emit' says how trees time out, but enable_message_timeouts=False switches them off. Remove one of the two."
         found.append((("timeout_from", "enable_message_timeouts"), text))
     return found
 
@@ -184,7 +180,7 @@ def contradictions(values: Mapping[str, object]) -> list[tuple[tuple[str, ...], 
 def _text_keys(mapping: Mapping[Any, object]) -> dict[str, Any]:
     wrong = [key for key in mapping if not isinstance(key, str)]
     if wrong:
-        raise ConfigError(f"the key {key!r} is not a text. Name a setting." for key in wrong)
+        raise ConfigError(f"the key {key!r} is not a string. Use the name of a setting." for key in wrong)
     return dict(mapping)
 
 

@@ -1,6 +1,6 @@
-"""What one setting may be: its type, its range, its help; and how a value or a text is judged by it.
+"""Declaration of one setting: type, range, choices and help; checks of values, and parsing of texts.
 
-`Config` declares each of its fields with `setting(...)`; the command line reads the same declarations.
+`Config` declares each of its fields with `setting(...)`, and the command line reads the same declarations.
 """
 
 import dataclasses
@@ -16,25 +16,25 @@ _FALSE: Final = frozenset({"false", "no", "off", "0"})
 
 
 class SettingFault(ValueError):
-    """A value that a setting may not have; its text says what was expected and what came."""
+    """A value that a setting does not allow. The text says the expected and the given value."""
 
 
 def setting(default: Any, *, help: str, minimum: float | None = None, above: float | None = None, maximum: float | None = None) -> Any:
-    """Declare a field of `Config`: at least `minimum`, or more than `above`, and at most `maximum`."""
+    """Declare a field of a settings class: at least `minimum`, or more than `above`, and at most `maximum`."""
     limits = {"help": help, "minimum": minimum, "above": above, "maximum": maximum}
     return dataclasses.field(default=default, metadata={_METADATA_KEY: limits})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One setting as `--show-config` and `--help` show it."""
+    """One setting, for checks and for `--show-config` and `--help`."""
 
     name: str
     kind: type[bool] | type[int] | type[float] | type[str]
     optional: bool
     choices: tuple[str, ...]
     words: tuple[str, ...]
-    """What it may be beside a number: `auto`."""
+    """Words allowed instead of a number, such as `auto`."""
     default: object
     help: str
     minimum: float | None
@@ -42,9 +42,9 @@ class Setting:
     maximum: float | None
 
     def check(self, value: object) -> object:
-        """Return the value as the setting keeps it, or raise `SettingFault`.
+        """Return the value in its stored form, or raise `SettingFault`.
 
-        An int becomes a float where one is due, a member of an enum its value.
+        The check of a float setting converts an int to a float, and a member of an enum becomes its plain value.
         """
         if value is None and self.optional:
             return None
@@ -65,7 +65,7 @@ class Setting:
         return self.kind(value)  # type: ignore[arg-type, call-overload]
 
     def parse(self, text: str) -> object:
-        """Return the value that a text means (`none`, `yes`, `1_000`), or raise `SettingFault`."""
+        """Parse a text such as `none`, `yes` or `1_000` and return the value, or raise `SettingFault`."""
         stripped = text.strip()
         folded = stripped.casefold()
         if self.optional and folded == "none":
@@ -85,14 +85,14 @@ class Setting:
         return self.check(number)
 
     def expected(self) -> str:
-        """Return what the setting may be, in words: `an integer of at least 1, or none`."""
+        """Describe the allowed values in words: `an integer of at least 1, or none`."""
         if self.choices:
             *others, last = map(repr, self.choices)
             words = f"{', '.join(others)} or {last}" if others else last
         elif self.kind is bool:
             words = "true or false"
         elif self.kind is str:
-            words = "a text"
+            words = "a non-empty string"
         else:
             number = " ".join(filter(None, ("an integer" if self.kind is int else "a number", self._range())))
             words = ", ".join((number, *map(repr, self.words)))
@@ -109,7 +109,7 @@ class Setting:
     def _is_number(self, value: object) -> bool:
         if isinstance(value, bool) or not isinstance(value, (int, float) if self.kind is float else int):
             return False
-        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for what no float can hold
+        return -sys.float_info.max <= value <= sys.float_info.max  # false for nan, and for numbers that no float can hold
 
     def _in_range(self, value: Any) -> bool:
         at_least = self.minimum is None or value >= self.minimum
@@ -118,9 +118,9 @@ class Setting:
 
 
 def _shown(value: object) -> str:
-    """Return a value for an error, with its type where the value alone does not tell it."""
+    """Return a value for an error text, with its type if that is not obvious."""
     if isinstance(value, int) and value.bit_length() > 256:
-        return f"an integer of {value.bit_length()} bits"  # Python refuses to write out much longer ones
+        return f"an integer of {value.bit_length()} bits"  # Python refuses to format very long integers
     text = repr(value)
     if len(text) > 80:
         text = text[:77] + "..."
@@ -128,7 +128,7 @@ def _shown(value: object) -> str:
 
 
 def settings_of(config_class: type) -> Mapping[str, Setting]:
-    """Return the settings that a dataclass declares by `setting(...)`, in their order."""
+    """Return the settings that a dataclass declares with `setting(...)`, in their order."""
     hints = get_type_hints(config_class)
     return types.MappingProxyType(
         {
@@ -140,7 +140,7 @@ def settings_of(config_class: type) -> Mapping[str, Setting]:
 
 
 def _kind(hint: Any) -> dict[str, Any]:
-    """Return what an annotation says: `int | None`, `Literal["a", "b"]`, `float`, `int | Literal["auto"]`."""
+    """Read an annotation such as `int | None`, `Literal["a", "b"]` or `int | Literal["auto"]`."""
     parts = get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
     optional = types.NoneType in parts
     texts = tuple(text for part in parts if get_origin(part) is Literal for text in get_args(part))

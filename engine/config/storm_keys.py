@@ -1,7 +1,7 @@
-"""Storm's keys (`topology.…`): the setting that a key is here, or an answer that says what to do instead.
+"""Storm's keys (`topology.…`): the setting of each key, or an answer that says what to do instead.
 
-The keys are those of Storm's `Config.java`, versions 0.5 to 3.0. An accepted key has the type and the unit of its setting, so no value is
-converted. A key whose values mean something else here belongs to the answers.
+The keys come from Storm's `Config.java`, versions 0.5 to 3.0. An accepted key has the type and the unit of its setting, so no value is
+converted. A key whose values have another meaning here gets an answer.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SETTING_OF_STORM_KEY: Final[Mapping[str, str]] = MappingProxyType(
         "topology.state.checkpoint.interval.ms": "state_checkpoint_interval_ms",
     }
 )
-"""Keys that a TOML file and `-c` accept, and the setting of each."""
+"""Keys that a TOML file and `-c` accept, each with its setting."""
 
 _NO_CLUSTER: Final = "A run is one Python process, without Nimbus, workers or a scheduler. Remove the key."
 _IN_MEMORY: Final = "Tuples go from task to task in memory, without transfer queues, serialization or a network. Remove the key."
@@ -113,11 +113,11 @@ _ANSWERS: Final[Mapping[str, str]] = MappingProxyType(
         "workers": f"A run is one Python process. {_PARALLELISM}",
     }
 )
-"""Answers by the beginning of a key, without `topology.`, in whole words; the longest beginning counts."""
+"""Answers by the first words of a key, without `topology.`. The longest match counts."""
 
 
 def answer_for_storm_key(key: str) -> str | None:
-    """Return what to do instead of a key of Storm that is no setting here; None for every other key.
+    """Return the answer for a key of Storm that is not a setting here, None for any other key.
 
     >>> answer_for_storm_key("topology.tick.tuple.freq.secs")
     'Ticks belong to a bolt: write tick_tuple_freq_secs in set_bolt() or in its class.'

@@ -146,4 +146,4 @@ class ExecutorContext:
         return self._around.metrics.histogram(name, self._labels, labels)
 
     def drop_metric(self, name: str, /, **labels: str) -> None:
-        self._around.metrics.drop(name, self._labels, labels)
+        self._around.metrics.drop_metric(name, self._labels, labels)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import Final, Literal
 
 from engine.config import setting
-from engine.config.judged import judged
+from engine.config.validated import validated
 
 _MOST: Final = 1_000_000_000
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FlowSettings:
     """All settings of a `FlowControlSpout`. The constructor checks them, and ConfigError names every fault.

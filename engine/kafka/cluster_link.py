@@ -13,7 +13,7 @@ from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 from engine.config import setting
-from engine.config.judged import judged
+from engine.config.validated import validated
 from engine.errors import FatalError, UsageError
 from engine.kafka import client_errors, reach
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
@@ -32,7 +32,7 @@ _NO_RETENTION: Final = -1
 Offsets = Mapping[PartitionId, int]
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
     """How a tool reaches a cluster."""

@@ -9,14 +9,14 @@ from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias
 
 from engine.config import setting
-from engine.config.judged import judged, keep
+from engine.config.validated import set_frozen, validated
 from engine.errors import FatalError
 
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
 """`"host:port"`, several with commas between them, or a sequence of them. They are where to begin: the cluster names the rest."""
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
     """TLS and SASL of a connection; what is given is handed to the client as it is.
@@ -109,7 +109,7 @@ def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
         yield f"client must be a mapping of options of aiokafka's client, not {made.client!r}."
         return
     yield from (f"client option {key!r} is not yours to set. {refused[key]}" for key in made.client if key in refused)
-    keep(made, "client", MappingProxyType(dict(made.client)))
+    set_frozen(made, "client", MappingProxyType(dict(made.client)))
 
 
 def _broker_faults(made: Any) -> Iterator[str]:
@@ -122,7 +122,7 @@ def _broker_faults(made: Any) -> Iterator[str]:
         host, colon, port = one.rpartition(":")
         if not (colon and _is_host(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
             yield f"broker {one!r} is no 'host:port'. Write brokers='127.0.0.1:9092'."
-    keep(made, "brokers", brokers)
+    set_frozen(made, "brokers", brokers)
 
 
 def _is_host(text: str) -> bool:

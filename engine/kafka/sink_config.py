@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
 from engine.config import setting
-from engine.config.judged import judged
+from engine.config.validated import validated
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.topology import Tuple, takes
 
@@ -37,7 +37,7 @@ def is_topic_name(name: str) -> bool:
     return _TOPIC_NAME.fullmatch(name) is not None
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSinkConfig:
     """All settings of a Kafka sink; valid once it exists (ConfigError names every fault).

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
 from engine.config import setting
-from engine.config.judged import judged, keep
+from engine.config.validated import set_frozen, validated
 from engine.errors import UsageError
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
@@ -43,7 +43,7 @@ _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
 }
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSpoutConfig:
     """All settings of a Kafka spout; valid once it exists (ConfigError names every fault).
@@ -150,7 +150,7 @@ class KafkaSpoutConfig:
 
     def _give_up_faults(self) -> Iterator[str]:
         if self.on_give_up is None and self.dead_letter_topic is not None:
-            keep(self, "on_give_up", "dead_letter")
+            set_frozen(self, "on_give_up", "dead_letter")
         if self.max_retries is not None and self.on_give_up is None:
             fix = "dead_letter_topic='...' or on_give_up='drop'"
             yield f"max_retries={self.max_retries} needs {fix}: a record that is given up must go somewhere."
@@ -170,10 +170,10 @@ def source_faults(made: Any) -> Iterator[str]:
     """Yield what is wrong with topics and pattern of settings that are being made; bring them to normal form."""
     if not isinstance(cast(object, made.topics), Iterable):
         yield f"topics must be names, not {made.topics!r}."
-        keep(made, "topics", ())
+        set_frozen(made, "topics", ())
         return
     topics = (made.topics,) if isinstance(made.topics, str) else tuple(made.topics)
-    keep(made, "topics", topics)
+    set_frozen(made, "topics", topics)
     if not all(isinstance(cast(object, topic), str) and topic for topic in topics):
         yield f"topics must be names, not {made.topics!r}."
     else:

@@ -1,7 +1,6 @@
-"""What is counted and measured, and its text for monitoring systems."""
+"""Metrics of user code, and the OpenMetrics text of all metrics of a run."""
 
-from engine.metrics.family import Family, FamilyKind, Sample
-from engine.metrics.openmetrics import CONTENT_TYPE, render
+from engine.metrics.openmetrics import CONTENT_TYPE, Family, FamilyKind, Sample, render
 from engine.metrics.user_metrics import TaskLabels, UserMetric, UserMetrics
 from engine.metrics.value_histogram import Distribution, ValueHistogram
 

@@ -1,19 +1,40 @@
-"""Metric families as OpenMetrics 1.0 text, which Prometheus and its kin scrape."""
+"""Metric families, and their text in OpenMetrics 1.0, which Prometheus scrapes.
+
+Families and samples are named tuples, because dataclasses would make the import of this module slower.
+"""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final
-
-from engine.metrics.family import Family, Sample
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
-"""What an HTTP answer that carries this text calls it."""
+"""Content-Type of an HTTP response with this text."""
 
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
+FamilyKind: TypeAlias = Literal["counter", "gauge", "histogram", "summary", "stateset"]
+
+
+class Sample(NamedTuple):
+    """One value of a family. `suffix` is appended to the family's name, such as `_total` or `_bucket`."""
+
+    labels: Mapping[str, str]
+    value: float
+    suffix: str = ""
+
+
+class Family(NamedTuple):
+    """All samples of one metric. `unit` is the last word of the name (`seconds` of `busy_seconds`), or empty."""
+
+    name: str
+    kind: FamilyKind
+    help: str
+    samples: tuple[Sample, ...]
+    unit: str = ""
+
 
 def render(families: Iterable[Family]) -> str:
-    """Return the text of the families, in their order, ending in `# EOF`; a family without a sample is left out.
+    """Return the text of the families, in their order, with `# EOF` at the end. Skip families without samples.
 
     >>> print(render([Family("words", "counter", "Words seen.", (Sample({"task": "3"}, 7, "_total"),))]), end="")
     # TYPE words counter
@@ -26,10 +47,10 @@ def render(families: Iterable[Family]) -> str:
 
 
 def number_text(value: float) -> str:
-    """Return a number as OpenMetrics spells it: `7`, `0.25`, `1e+30`, `+Inf`, `NaN`."""
+    """Return a number in the format of OpenMetrics: `7`, `0.25`, `1e+30`, `+Inf`, `NaN`."""
     try:
         number = float(value)
-    except OverflowError:  # an int that a counter summed up
+    except OverflowError:  # a counter may hold an int that no float can hold
         number = math.inf if value > 0 else -math.inf
     if math.isnan(number):
         return "NaN"

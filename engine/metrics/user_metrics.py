@@ -1,16 +1,26 @@
-"""The metrics that a user's components keep: `self.context.counter(name, **labels)`, `gauge(...)`, `histogram(...)`.
+"""Metrics of user code: `self.context.counter(name, **labels)`, `gauge(...)`, `histogram(...)`.
 
-They belong to a run and a task, not to an instance: a task that is restarted goes on counting.
+They belong to a task, not to an instance, so a restarted task continues its counts.
 """
 
+import re
 import sys
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, TypeAlias, cast
 
 from engine.errors import UsageError
-from engine.metrics.metric_names import MetricKind, check_label_names, check_label_values, check_name
 from engine.metrics.value_histogram import Distribution, ValueHistogram
+from engine.names import is_writable
 
+MetricKind: TypeAlias = Literal["counter", "gauge", "histogram"]
+
+ENGINE_PREFIX: Final = "stormcell_"
+"""Prefix of the engine's own metrics. Metrics of user code must not have it."""
+
+ENGINE_LABELS: Final = frozenset({"topology", "component", "task", "le", "quantile"})
+"""Labels that the export adds. Metrics of user code must not have them."""
+
+_NAME: Final = re.compile(r"[a-zA-Z_][a-zA-Z0-9_]*")
 _SUFFIXES: Final[dict[MetricKind, tuple[str, ...]]] = {
     "counter": ("_total",),
     "gauge": (),
@@ -19,14 +29,14 @@ _SUFFIXES: Final[dict[MetricKind, tuple[str, ...]]] = {
 
 
 class TaskLabels(NamedTuple):
-    """Whose metric it is."""
+    """Labels of the task that owns a metric."""
 
     component_id: str
     task_id: int
 
 
 class Counter:
-    """A count that only grows. `add` may come from several threads: the GIL keeps its one addition whole."""
+    """A count that only grows. Several threads may call `add`, because the GIL keeps its addition atomic."""
 
     __slots__ = ("value",)
 
@@ -34,13 +44,13 @@ class Counter:
         self.value: float = 0
 
     def add(self, amount: float = 1, /) -> None:
-        """Count `amount` more; UsageError for less than nothing, or for what is no finite number."""
+        """Add `amount` to the count; UsageError unless it is a finite number of at least 0."""
         try:
             fits = 0 <= amount <= sys.float_info.max
         except (TypeError, ValueError):
             fits = False
         if not fits:
-            raise UsageError(f"a counter cannot count {amount!r} more", hint="Add what is 0 or more, or use a gauge.")
+            raise UsageError(f"a counter cannot add {amount!r}", hint="Add a finite number of at least 0, or use a gauge.")
         self.value += amount
 
     def read(self) -> float:
@@ -49,7 +59,7 @@ class Counter:
 
 
 class Gauge:
-    """A value that goes up and down; 0 before the first `set`."""
+    """A value that goes up and down. It is 0 before the first `set`."""
 
     __slots__ = ("value",)
 
@@ -57,13 +67,13 @@ class Gauge:
         self.value = 0.0
 
     def set(self, value: float, /) -> None:
-        """Replace the value; UsageError for what is no number."""
+        """Replace the value; UsageError unless it is a number."""
         try:
             if isinstance(cast(object, value), (str, bytes)):
-                raise TypeError  # float() would read it
+                raise TypeError  # float() would parse it
             self.value = float(value)
         except (TypeError, ValueError, OverflowError):
-            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set a number.") from None
+            raise UsageError(f"a gauge cannot be set to {value!r}", hint="Set it to a number.") from None
 
     def read(self) -> float:
         """Return the value."""
@@ -71,68 +81,68 @@ class Gauge:
 
 
 class UserMetric(NamedTuple):
-    """One metric of one task at one moment; a histogram's value is a `Distribution`."""
+    """One metric of one task at one moment. The value of a histogram is a `Distribution`."""
 
     name: str
     kind: MetricKind
     labels: TaskLabels
     value: float | Distribution
     own_labels: Mapping[str, str]
-    """Those that the component gave it, such as the partition; of one name they are always the same ones, in the same order."""
+    """Labels that the component gave it, such as the partition. All metrics of one name have the same labels, in the same order."""
 
 
 class _Declared(NamedTuple):
-    """What the first use of a name settles for all others."""
+    """Kind and labels of a name, as its first use declared them."""
 
     number: int
-    """How many names there were before."""
+    """Number of names declared before."""
     kind: MetricKind
     label_names: tuple[str, ...]
 
 
 class UserMetrics:
-    """All metrics of the users of one run.
+    """All metrics of user code in one run.
 
-    They are as many as the names that the components use, times the labels given to each, times the tasks that do; what a
-    task drops is gone. A name and its label names are settled by the first use for the whole run.
+    Their number is bounded only by the names, label values and tasks that the components use; `drop_metric` removes some. The first use
+    of a name fixes its kind and its label names for the whole run.
     """
 
     def __init__(self) -> None:
         self._declared: dict[str, _Declared] = {}
-        self._taken: dict[str, str] = {}
-        """Every name that the export gives to a sample or a family, and whose it is."""
+        self._exported: dict[str, str] = {}
+        """Each name that the export uses for a family or a sample, and its metric."""
         self._metrics: dict[tuple[str, TaskLabels, tuple[str, ...]], Any] = {}
-        """By name, task, and the values of the own labels in the order of the declared names."""
+        """By name, task, and the values of the metric's own labels in the declared order."""
 
     def counter(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Counter:
-        """Return the task's counter of this name and labels, made at the first call; UsageError for what cannot be."""
+        """Return the task's counter with this name and labels, created by the first call; UsageError if they are not allowed."""
         found: Counter = self._metric(name, "counter", task, labels, Counter)
         return found
 
     def gauge(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> Gauge:
-        """Return the task's gauge of this name and labels, made at the first call; UsageError for what cannot be."""
+        """Return the task's gauge with this name and labels, created by the first call; UsageError if they are not allowed."""
         found: Gauge = self._metric(name, "gauge", task, labels, Gauge)
         return found
 
     def histogram(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> ValueHistogram:
-        """Return the task's histogram of this name and labels, made at the first call; UsageError for what cannot be."""
+        """Return the task's histogram with this name and labels, created by the first call; UsageError if they are not allowed."""
         found: ValueHistogram = self._metric(name, "histogram", task, labels, ValueHistogram)
         return found
 
-    def drop(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
-        """Forget the task's metrics of this name that have these labels; there may be none.
+    def drop_metric(self, name: str, task: TaskLabels, labels: Mapping[str, str]) -> None:
+        """Remove the task's metrics with this name and these labels; do nothing if there are none.
 
-        As `remove` and `remove_by_labels` of prometheus_client. UsageError for labels that no metric of this name has.
+        Works like `remove` and `remove_by_labels` of prometheus_client. Raises UsageError for labels that this name does not have.
         """
         if not isinstance(cast(object, name), str):
-            text = f"drop_metric() was given {name!r}, which is no name of a metric"
-            raise UsageError(text, hint="Give it the name, and the labels by keyword: drop_metric('lag', partition='3').")
+            text = f"drop_metric() needs the name of a metric, not {name!r}"
+            raise UsageError(text, hint="Write drop_metric('lag', partition='3').")
         declared = self._declared.get(name)
         if declared is None:
             return
         if not labels.keys() <= set(declared.label_names):
             raise _other_labels(name, declared, labels)
-        check_label_values(labels, f"{declared.kind} {name!r}")
+        _check_label_values(labels, f"{declared.kind} {name!r}")
         if len(labels) == len(declared.label_names):
             self._metrics.pop((name, task, _values(declared, labels)), None)
             return
@@ -142,7 +152,7 @@ class UserMetrics:
                 self._metrics.pop(key, None)
 
     def read(self) -> tuple[UserMetric, ...]:
-        """Return every metric as it is now: by name in the order of their first use, then by task, then by its labels."""
+        """Return the current metrics: names in the order of first use, then by task, then by labels."""
         declared = self._declared
         found = sorted(self._metrics.items(), key=lambda item: (declared[item[0][0]].number, item[0][1].task_id, item[0][2]))
         return tuple(
@@ -151,7 +161,7 @@ class UserMetrics:
         )
 
     def _metric(self, name: str, kind: MetricKind, task: TaskLabels, labels: Mapping[str, str], make: type) -> Any:
-        if not labels and isinstance(name, str):  # the way of those who ask anew for each tuple
+        if not labels and isinstance(name, str):  # fast path: components that ask for the metric for each tuple
             known = self._metrics.get((name, task, ()))
             if known.__class__ is make:
                 return known
@@ -161,26 +171,26 @@ class UserMetrics:
         if labels or declared.label_names:
             if labels.keys() != set(declared.label_names):
                 raise _other_labels(name, declared, labels)
-            check_label_values(labels, f"{kind} {name!r}")
+            _check_label_values(labels, f"{kind} {name!r}")
         key = (name, task, _values(declared, labels))
         metric = self._metrics.get(key)
         return self._metrics.setdefault(key, make()) if metric is None else metric
 
     def _declare(self, name: str, kind: MetricKind, labels: Mapping[str, str]) -> _Declared:
-        """Note a new name, after judging it and its labels."""
-        check_name(name, kind)
+        """Check a new name and its labels, and keep them."""
+        _check_name(name, kind)
         metric = f"{kind} {name!r}"
         known = self._declared.get(name)
         if known is not None and known.kind != kind:
-            raise UsageError(f"{name!r} is a {known.kind} already, and cannot be a {kind} too", hint=f"Give the {kind} another name.")
-        check_label_names(labels, metric)
-        check_label_values(labels, metric)
+            raise UsageError(f"{name!r} is a {known.kind} already, so it cannot be a {kind}", hint=f"Give the {kind} another name.")
+        _check_label_names(labels, metric)
+        _check_label_values(labels, metric)
         exported = [name, *(name + suffix for suffix in _SUFFIXES[kind])]
         for one in exported:
-            if self._taken.get(one, metric) != metric:
-                hint = "Give one of the two another name."
-                raise UsageError(f"{metric} and {self._taken[one]} would both be exported as {one!r}", hint=hint)
-        self._taken |= dict.fromkeys(exported, metric)
+            if self._exported.get(one, metric) != metric:
+                hint = "Rename one of them."
+                raise UsageError(f"{metric} and {self._exported[one]} would both be exported as {one!r}", hint=hint)
+        self._exported |= dict.fromkeys(exported, metric)
         return self._declared.setdefault(name, _Declared(len(self._declared), kind, tuple(labels)))
 
 
@@ -189,11 +199,60 @@ def _values(declared: _Declared, labels: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def _other_labels(name: str, declared: _Declared, given: Iterable[str]) -> UsageError:
-    text = f"{declared.kind} {name!r} has {_listed(declared.label_names)}, and was given {_listed(tuple(given))}"
-    return UsageError(text, hint="All metrics of one name have the same labels: give these, or take another name.")
+    text = f"{declared.kind} {name!r} has {_listed(declared.label_names)}, but was called with {_listed(tuple(given))}"
+    return UsageError(text, hint="All metrics of one name have the same labels. Use these labels, or another name.")
 
 
 def _listed(names: tuple[str, ...]) -> str:
     if not names:
         return "no labels"
     return f"the label{'s' if len(names) > 1 else ''} {', '.join(map(repr, names))}"
+
+
+# Names and labels that OpenMetrics can write and Prometheus can tell apart.
+
+
+def _check_name(name: object, kind: MetricKind) -> None:
+    """Raise UsageError for a name that cannot be exported."""
+    if not isinstance(name, str):
+        raise UsageError(f"the name of a {kind} must be a string, not {name!r}", hint=f"Write {kind}('words_seen').")
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{kind} {name!r}: a name consists of letters, digits and '_', and does not begin with a digit",
+            hint=f"Write {_exportable(name, 'words_seen')!r}.",
+        )
+    if name.startswith(ENGINE_PREFIX):
+        raise UsageError(f"{kind} {name!r}: the prefix {ENGINE_PREFIX!r} is reserved for the engine", hint="Remove the prefix.")
+    if kind == "counter" and name.endswith("_total"):
+        plain = name.removesuffix("_total") or "items"
+        raise UsageError(f"counter {name!r}: the export appends '_total' to the name of a counter", hint=f"Write {plain!r}.")
+
+
+def _check_label_names(names: Iterable[str], metric: str) -> None:
+    """Raise UsageError for a label that cannot be exported. `metric` is named in the error."""
+    for name in names:
+        if not _NAME.fullmatch(name):
+            text = f"{metric}: the label {name!r} must consist of letters, digits and '_', and not begin with a digit"
+            raise UsageError(text, hint=f"Write {_exportable(name, 'queue')!r}.")
+        if name.startswith("__"):
+            raise UsageError(f"{metric}: the label {name!r} begins with '__', which is reserved for Prometheus", hint="Remove the prefix.")
+        if name in ENGINE_LABELS:
+            raise UsageError(
+                f"{metric}: the label {name!r} is reserved for the engine", hint=f"Give the label another name, such as 'the_{name}'."
+            )
+
+
+def _check_label_values(labels: Mapping[str, str], metric: str) -> None:
+    """Raise UsageError for a value that is not a string, or that UTF-8 cannot encode."""
+    for name, value in labels.items():
+        if not isinstance(cast(object, value), str):
+            hint = f"Write {name}='{value}'." if isinstance(cast(object, value), int) else "Pass a string."
+            raise UsageError(f"{metric}: the label {name!r} must be a string, not {value!r}", hint=hint)
+        if not is_writable(value):
+            raise UsageError(f"{metric}: the label {name!r} is {value!r}, which UTF-8 cannot encode", hint="Replace the lone surrogate.")
+
+
+def _exportable(name: str, otherwise: str) -> str:
+    """Return the nearest name that can be exported."""
+    plain = re.sub(r"[^a-zA-Z0-9_]+", "_", name).strip("_") or otherwise
+    return f"_{plain}" if plain[0].isdigit() else plain

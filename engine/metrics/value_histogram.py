@@ -1,8 +1,8 @@
-"""A distribution of any numbers, in logarithmic buckets: eight to each doubling, so a quantile is within 1/8 of the truth.
+"""A histogram of any numbers in logarithmic buckets, with quantiles that are wrong by at most 1/8.
 
-A value v > 0 is `fraction · 2^exponent` with fraction in (1/2, 1], which eight buckets share evenly; their edges are
-exact in a float. A negative value is kept in the bucket of its mirror image, zero by itself. So there are at most
-34,000 buckets, of which only those that hold something take memory.
+A value v > 0 is `fraction · 2^exponent` with fraction in (1/2, 1]. Eight buckets of equal width divide that range, and a float
+represents their edges exactly. Negative values have buckets that mirror the positive ones, and zero has its own. There are at most
+34,000 buckets, and only those with values take memory.
 """
 
 import math
@@ -14,12 +14,12 @@ from typing import Final
 from engine.errors import UsageError
 
 _PARTS: Final = 8
-"""Buckets to a doubling."""
+"""Buckets per power of two."""
 
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What a histogram held at one moment; the quantiles and extremes are None where it held nothing."""
+    """Contents of a histogram at one moment. Quantiles and extremes are None if it is empty."""
 
     count: int
     total: float
@@ -28,11 +28,11 @@ class Distribution:
     p50: float | None
     p99: float | None
     doublings: tuple[tuple[float, int], ...]
-    """(edge, number of values at or below it) at the powers of two around the values, ascending."""
+    """(edge, number of values at or below it), ascending, for the powers of two around the values."""
 
 
 class ValueHistogram:
-    """Counts values. `record` may come from several threads: each step of it is one bytecode that the GIL keeps whole."""
+    """Counts values in buckets. Several threads may call `record`, because the GIL keeps each update of it atomic."""
 
     __slots__ = ("_above", "_below", "_maximum", "_minimum", "_total", "_zeros")
 
@@ -45,7 +45,7 @@ class ValueHistogram:
         self._maximum = -math.inf
 
     def record(self, value: float, /) -> None:
-        """Count one value; UsageError for what is no finite number."""
+        """Add one value; UsageError unless it is a finite number."""
         try:
             fits = -sys.float_info.max <= value <= sys.float_info.max
         except (TypeError, ValueError):
@@ -66,8 +66,8 @@ class ValueHistogram:
             self._maximum = value
 
     def read(self) -> Distribution:
-        """Return what is held now."""
-        below = sorted(self._below.items(), reverse=True)  # sorted() copies in one step, whatever other threads record
+        """Return the current contents."""
+        below = sorted(self._below.items(), reverse=True)  # sorted() copies in one step, so other threads may record meanwhile
         counts = [(-_lower_edge(bucket), count) for bucket, count in below]
         counts += [(0.0, self._zeros)] if self._zeros else []
         counts += [(_upper_edge(bucket), count) for bucket, count in sorted(self._above.items())]
@@ -80,13 +80,13 @@ class ValueHistogram:
 
 
 def _bucket(value: float) -> int:
-    """Return the bucket of a positive value; buckets hold their upper edge."""
+    """Return the bucket of a positive value. A bucket includes its upper edge."""
     fraction, exponent = math.frexp(value)
     return exponent * _PARTS + math.ceil((fraction - 0.5) * 2 * _PARTS)
 
 
 def _mirrored_bucket(magnitude: float) -> int:
-    """Return the bucket of a negative value's magnitude; these hold their lower edge, which mirrored is the upper one."""
+    """Return the bucket of a negative value's magnitude. It includes its lower edge, the upper one after mirroring."""
     fraction, exponent = math.frexp(magnitude)
     return exponent * _PARTS + math.floor((fraction - 0.5) * 2 * _PARTS) + 1
 
@@ -104,7 +104,7 @@ def _lower_edge(bucket: int) -> float:
 
 
 def _quantile(counts: list[tuple[float, int]], wanted: float) -> float:
-    """Return the edge at or below which `wanted` of the values lie."""
+    """Return the edge at or below which `wanted` values lie."""
     seen = 0
     for edge, count in counts:
         seen += count
@@ -114,9 +114,9 @@ def _quantile(counts: list[tuple[float, int]], wanted: float) -> float:
 
 
 def _doublings(counts: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]:
-    """Return the cumulative counts at powers of two (and zero) alone: few, and the same edges for every histogram.
+    """Return cumulative counts at powers of two and zero, so that all histograms have the same few edges.
 
-    Both edges of each doubling that holds something are there, so that a reader who interpolates does it within one.
+    Both edges around each value are included, so that a quantile interpolated from them is wrong by at most a factor of 2.
     """
     found: dict[float, int] = {}
     seen = 0
@@ -130,7 +130,7 @@ def _doublings(counts: list[tuple[float, int]]) -> tuple[tuple[float, int], ...]
 
 
 def _doubling_at_or_above(edge: float) -> float:
-    """Return the least of …, -2, -1, -1/2, …, 0, …, 1/2, 1, 2, … that is not below an edge."""
+    """Return the lowest power of two (…, -2, -1, -1/2, …, 0, …, 1/2, 1, 2, …) at or above an edge."""
     if edge == 0 or math.isinf(edge):
         return edge
     fraction, exponent = math.frexp(abs(edge))

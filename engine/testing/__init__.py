@@ -1,14 +1,20 @@
-"""The testing kit: whole runs in virtual time, feeder and capture components, faults. Public; see docs/TESTING.md."""
+"""Test kit for topologies: runs in virtual time, feeder and capture components, faults. Public; see docs/TESTING.md."""
 
 from engine.testing.capture import Arrival, Capture, CaptureBolt
-from engine.testing.fault_injector import FaultInjector
-from engine.testing.faults import ACKER, DelayTuple, DropTuple, Fault, InjectedError, KillTask, RaiseError, Strike
+from engine.testing.faults import ACKER, DelayTuple, DropTuple, Fault, FaultInjector, InjectedError, KillTask, RaiseError, Strike
 from engine.testing.feeder import Feeder, FeederSpout, Verdict
-from engine.testing.loop_errors import LeftoverTaskWarning, LoopDeadlock, RealTimeExceeded, VirtualLoopError, VirtualTimeExceeded
 from engine.testing.replaced import replaced
 from engine.testing.run_topology import Finished, RunUnfinished, Schedule, run_topology, run_topology_async
 from engine.testing.state_provider_suite import StateProviderSuite
-from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import (
+    LeftoverTaskWarning,
+    LoopDeadlock,
+    RealTimeExceeded,
+    VirtualLoopError,
+    VirtualTimeExceeded,
+    VirtualTimeLoop,
+    run_virtual,
+)
 
 __all__ = [
     "ACKER",

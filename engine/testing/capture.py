@@ -1,4 +1,4 @@
-"""A bolt that keeps what came in, and lets a test settle it by hand."""
+"""A bolt that keeps its inputs for a test, and lets the test settle them."""
 
 import asyncio
 from dataclasses import dataclass
@@ -12,92 +12,117 @@ from engine.topology import Tuple as AnyTuple
 
 @dataclass(frozen=True, slots=True)
 class Arrival:
-    """One tuple that a `CaptureBolt` was given."""
+    """One input of a `CaptureBolt`."""
 
     tup: Tuple
     task_id: int
     secs: float
-    """When, by the run's clock."""
+    """Time of arrival by the run's clock."""
 
 
 class Capture:
-    """The test's end of a `CaptureBolt`, and its factory: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
+    """Inputs of a bolt, kept for a test: `builder.set_bolt("sink", Capture()).shuffle_grouping(...)`.
 
-    It acks what comes in; with `settles=False` that is left to the test: `capture.ack(tup)`, `.fail(tup)`. All tasks
-    of the bolt keep into the same lists, through deaths of their instances.
+    It acks each input. With `settles=False` the test does: `capture.ack(tup)`, `capture.fail(tup)`. All tasks of the bolt, and
+    all their instances, write to the same lists. A capture is also the factory of its `CaptureBolt`s.
+
+    >>> from engine import TopologyBuilder
+    >>> from engine.testing import Capture, Feeder, run_topology
+    >>> lines, sink = Feeder("line"), Capture()
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("lines", lines)
+    >>> _ = builder.set_bolt("sink", sink).shuffle_grouping("lines")
+    >>> _ = lines.feed(("to be",))
+    >>> lines.close()
+    >>> _ = run_topology(builder.build())
+    >>> sink.values
+    [('to be',)]
     """
 
     def __init__(self, *, settles: bool = True) -> None:
         self.settles: Final = settles
         self.arrivals: Final[list[Arrival]] = []
-        """All that came in, in order."""
-        self._takers: dict[AnyTuple, CaptureBolt] = {}
+        """All inputs, in order of arrival."""
+        self._owners: dict[AnyTuple, CaptureBolt] = {}
         self._waiters: list[asyncio.Future[None]] = []
 
     def create(self) -> "CaptureBolt":
-        """Return a new bolt that keeps into this capture; the engine calls it once per task."""
+        """Return a new bolt that writes to this capture. The engine calls it for each instance of a task."""
         return CaptureBolt(self)
 
     @property
     def tuples(self) -> list[Tuple]:
-        """The tuples that came in, in order."""
+        """The inputs, in order of arrival."""
         return [arrival.tup for arrival in self.arrivals]
 
     @property
     def values(self) -> list[tuple[Any, ...]]:
-        """Their values."""
+        """The values of each input, in order of arrival."""
         return [arrival.tup.values for arrival in self.arrivals]
+
+    def field(self, field: int | str) -> list[Any]:
+        """Return one field of each input, by its index or its name, in order of arrival."""
+        return [arrival.tup[field] for arrival in self.arrivals]
 
     @property
     def unsettled(self) -> list[Tuple]:
-        """The tuples that are neither acked nor failed, nor failed with their task."""
+        """The inputs that are neither acked nor failed, and did not fail with their task."""
         return [arrival.tup for arrival in self.arrivals if not arrival.tup.is_settled]
 
     def ack(self, tup: AnyTuple) -> None:
-        """Ack a tuple that came in."""
-        self._taker(tup).collector.ack(tup)
+        """Ack an input; UsageError if the capture acks its inputs itself."""
+        self._owner_of(tup).collector.ack(tup)
 
     def fail(self, tup: AnyTuple) -> None:
-        """Fail a tuple that came in."""
-        self._taker(tup).collector.fail(tup)
+        """Fail an input; UsageError if the capture acks its inputs itself."""
+        self._owner_of(tup).collector.fail(tup)
+
+    def settle_next(self, *, ack: bool = True) -> None:
+        """Ack, or fail, the oldest input that is not settled."""
+        tup = self.unsettled[0]
+        if ack:
+            self.ack(tup)
+        else:
+            self.fail(tup)
 
     def reset_timeout(self, tup: AnyTuple) -> None:
-        """Restart the clock of a tuple that came in."""
-        self._taker(tup).collector.reset_timeout(tup)
+        """Restart the timeout of an input; UsageError if the capture acks its inputs itself."""
+        self._owner_of(tup).collector.reset_timeout(tup)
 
     async def arrived(self, count: int) -> None:
-        """Wait until so many tuples have come in, in all."""
+        """Wait until `count` inputs have arrived since the start."""
         while len(self.arrivals) < count:
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
             await waiter
 
-    def keep(self, tup: Tuple, bolt: "CaptureBolt") -> None:
-        """Keep a tuple, and settle it if that is not left to the test; called by the bolts."""
+    def add_arrival(self, tup: Tuple, bolt: "CaptureBolt") -> None:
+        """Keep an input, and ack it unless the test settles; called by the bolts."""
         self.arrivals.append(Arrival(tup, bolt.context.task_id, bolt.context.clock.now()))
         if self.settles:
             bolt.collector.ack(tup)
         else:
-            self._takers[tup] = bolt
+            self._owners[tup] = bolt
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
             if not waiter.done():
                 waiter.set_result(None)
 
-    def _taker(self, tup: AnyTuple) -> "CaptureBolt":
-        taker = self._takers.get(tup)
-        if taker is None:
-            raise UsageError(f"{tup!r} did not come in here, or is acked already", hint="Settle by hand only with Capture(settles=False).")
-        return taker
+    def _owner_of(self, tup: AnyTuple) -> "CaptureBolt":
+        owner = self._owners.get(tup)
+        if owner is None:
+            hint = "To settle in the test, write Capture(settles=False)."
+            raise UsageError(f"{tup!r} is not an input of this capture, or the capture acked it", hint=hint)
+        return owner
 
 
 class CaptureBolt(Bolt):
-    """A task's bolt of a `Capture`."""
+    """Instance of a task whose inputs go to a `Capture`."""
 
     def __init__(self, capture: Capture) -> None:
         self.capture = capture
 
     def execute(self, tup: AnyTuple) -> None:
-        """Keep one input."""
+        """Hand one input to the capture."""
         assert isinstance(tup, Tuple)
-        self.capture.keep(tup, self)
+        self.capture.add_arrival(tup, self)

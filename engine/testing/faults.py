@@ -1,4 +1,4 @@
-"""Faults as data: what goes wrong in a run, and when. `FaultInjector` makes it happen.
+"""Faults of a test run, as data, and the injector that makes them happen.
 
     finished = run_topology(topology, faults=[
         KillTask("count", task_index=1, at_secs=3),
@@ -8,59 +8,71 @@
         DelayTuple("split", "count", number=range(10, 20), secs=2.5),
     ])
 
-Calls and tuples are numbered from 1, over all tasks of a component and all their instances. Nothing in the engine knows of
-faults: each instance that a factory makes gets its own method wrapped.
+Calls and tuples are numbered from 1, over all tasks of a component and all their instances. The engine knows nothing of faults:
+`FaultInjector` wraps methods of the instances that the topology's factories create.
 """
 
-from collections.abc import Container
-from dataclasses import dataclass
-from typing import Final, TypeAlias
+import asyncio
+import inspect
+import threading
+from collections import Counter, defaultdict
+from collections.abc import Callable, Container, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
+from engine.cluster.local_cluster import Run
 from engine.errors import UsageError
 from engine.names import ACKER_COMPONENT, did_you_mean
-from engine.topology import Topology
+from engine.topology import InstanceFactory, Topology, call_kind
 
 ACKER: Final = ACKER_COMPONENT
 """The component id of the ackers, for `KillTask`."""
 
 Numbers: TypeAlias = int | Container[int]
-"""One number, or several: `3`, `{3, 5}`, `range(10, 20)`."""
+"""One number or several: `3`, `{3, 5}`, `range(10, 20)`."""
+Method: TypeAlias = tuple[str, str]
+"""(component id, name of the method)."""
+Link: TypeAlias = tuple[str, str]
+"""(source, target), both component ids."""
 
 
 class InjectedError(Exception):
-    """What `RaiseError` raises by default."""
+    """The default error of `RaiseError`."""
 
 
 @dataclass(frozen=True, slots=True)
 class KillTask:
-    """The instance of a task dies as if it had raised (an acker loses its trees): at a time, or at the n-th call of a component.
+    """Kill the instance of a task at a time, or at the n-th call of a component.
 
-    A task that is in a call, or in a burst of plain calls, dies when it next gives the loop its turn.
+    It dies as if it had raised; a killed acker loses its trees. A task inside a call, or inside a burst of plain calls, dies when it
+    next yields to the loop.
     """
 
     component_id: str
     task_index: int = 0
     at_secs: float | None = None
-    """Seconds since the run began."""
+    """Seconds since the start of the run."""
     at_call: Numbers | None = None
     of: str | None = None
-    """The component whose calls (`execute`, `next_tuple`) are counted; default: the one that dies. An acker has none."""
+    """Component whose calls (`execute`, `next_tuple`) are counted. Default: the killed one. An acker has no calls."""
 
 
 @dataclass(frozen=True, slots=True)
 class RaiseError:
-    """The n-th call of a component's method raises instead of running."""
+    """Raise in the n-th call of a component's method, instead of running it."""
 
     component_id: str
     at_call: Numbers
     method: str | None = None
-    """Default: `execute` of a bolt, `next_tuple` of a spout. `open`, `prepare`, `ack`, `fail`, … fail as well."""
+    """Default: `execute` of a bolt, `next_tuple` of a spout. Also possible: `open`, `prepare`, `ack`, `fail`, …"""
     error: Exception | type[Exception] = InjectedError
 
 
 @dataclass(frozen=True, slots=True)
 class DropTuple:
-    """The n-th tuple from one component to another is lost on its way: nobody settles it, so its trees time out (ACK-8)."""
+    """Lose the n-th tuple from one component to another. Nobody settles it, so its trees time out (ACK-8)."""
 
     source: str
     target: str
@@ -69,9 +81,9 @@ class DropTuple:
 
 @dataclass(frozen=True, slots=True)
 class DelayTuple:
-    """The n-th tuple from one component to another comes so many seconds late, and what is behind it at its task waits (GRP-4).
+    """Deliver the n-th tuple from one component to another late; the tuples behind it at its task wait (GRP-4).
 
-    With `concurrency`, it takes one place of those. It counts as taken up: it is not refreshed while it is late (ACK-8).
+    With `concurrency`, it occupies one of the concurrent calls. It counts as taken up, so its timeout is not refreshed (ACK-8).
     """
 
     source: str
@@ -85,30 +97,182 @@ Fault: TypeAlias = KillTask | RaiseError | DropTuple | DelayTuple
 
 @dataclass(frozen=True, slots=True)
 class Strike:
-    """One fault that came true."""
+    """One fault that happened."""
 
     fault: Fault
     task_id: int
     secs: float
-    """Since the run began."""
+    """Seconds since the start of the run."""
 
 
-def is_hit(numbers: Numbers | None, number: int) -> bool:
-    """Tell whether the n-th is meant."""
+class FaultInjector:
+    """Inject faults into one run: run its `topology`, inside `attached(run)`.
+
+        injector = FaultInjector(topology, [RaiseError("count", at_call=3)])
+        run = engine.run(injector.topology)
+        with injector.attached(run):
+            async with run:
+                await run.completed()
+
+    `strikes` lists the faults that happened. Raises UsageError for a fault that can never happen. `run_topology(..., faults=[...])`
+    does all of this.
+    """
+
+    def __init__(self, topology: Topology, faults: Iterable[Fault]) -> None:
+        self.strikes: Final[list[Strike]] = []
+        self._timed: list[KillTask] = []
+        self._kills: defaultdict[Method, list[KillTask]] = defaultdict(list)
+        self._raises: defaultdict[Method, list[RaiseError]] = defaultdict(list)
+        self._on_links: defaultdict[Link, list[DropTuple | DelayTuple]] = defaultdict(list)
+        self._calls: Counter[Method] = Counter()
+        self._tuples: Counter[Link] = Counter()
+        self._run: Run | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread = 0
+        self._started_at = 0.0
+        if not isinstance(faults, Iterable):
+            raise UsageError(f"faults must be a list of faults, not {faults!r}", hint="Write faults=[KillTask('count', at_secs=3)].")
+        for fault in faults:
+            _check_fault(fault, topology)
+            self._schedule(fault, topology)
+        wrapped = {*self._kills, *self._raises, *((target, "execute") for _, target in self._on_links)}
+        specs = dict(topology.components)
+        for component_id in {owner for owner, _ in wrapped}:
+            spec, methods = specs[component_id], tuple(sorted(method for owner, method in wrapped if owner == component_id))
+            specs[component_id] = replace(spec, factory=_FaultyFactory(component_id, spec.factory, methods, self))
+        self.topology: Final = replace(topology, components=MappingProxyType(specs))
+
+    def _schedule(self, fault: Fault, topology: Topology) -> None:
+        if isinstance(fault, RaiseError):
+            self._raises[fault.component_id, fault.method or _main_method(topology, fault.component_id)].append(fault)
+        elif isinstance(fault, (DropTuple, DelayTuple)):
+            self._on_links[fault.source, fault.target].append(fault)
+        elif fault.at_secs is not None:
+            self._timed.append(fault)
+        else:
+            counted = fault.of or fault.component_id
+            self._kills[counted, _main_method(topology, counted)].append(fault)
+
+    @contextmanager
+    def attached(self, run: Run) -> Iterator[None]:
+        """Inject into this run until the block ends. Enter the block before the run: times count from here."""
+        self._run = run
+        self._loop = loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
+        self._started_at = loop.time()
+        timers = [loop.call_later(fault.at_secs or 0.0, self._kill, fault) for fault in self._timed]
+        try:
+            yield
+        finally:
+            for timer in timers:
+                timer.cancel()
+            self._run = None
+
+    # Called by the wrapped methods.
+
+    def begin_call(self, called: Method, task_id: int, args: tuple[Any, ...]) -> DropTuple | DelayTuple | None:
+        """Count a call, kill and raise if that is due, and return the fault of its input."""
+        self._calls[called] += 1
+        number = self._calls[called]
+        for kill in self._kills[called]:
+            if _is_hit(kill.at_call, number):
+                self._kill(kill)
+        for fault in self._raises[called]:
+            if _is_hit(fault.at_call, number):
+                self._add_strike(fault, task_id)
+                given = fault.error
+                raise given.with_traceback(None) if isinstance(given, Exception) else given(f"call {number} of {called[0]}.{called[1]}()")
+        component_id, method = called
+        return self._fault_of_input(component_id, task_id, args[0]) if method == "execute" else None
+
+    def _fault_of_input(self, component_id: str, task_id: int, tup: Any) -> DropTuple | DelayTuple | None:
+        """Count an input of a component and return its fault."""
+        link = (tup.source_component, component_id)
+        self._tuples[link] += 1
+        for fault in self._on_links[link]:
+            if _is_hit(fault.number, self._tuples[link]):
+                self._add_strike(fault, task_id)
+                return fault
+        return None
+
+    def lose(self, task_id: int, tup: Any) -> None:
+        """Make a task lose an input."""
+        if self._run is not None:
+            self._run.lose_tuple(task_id, tup)
+
+    def _kill(self, fault: KillTask) -> None:
+        run, loop = self._run, self._loop
+        if run is None or loop is None or run.state not in ("starting", "running", "draining"):
+            return
+        task_id = run.task_ids(fault.component_id)[fault.task_index]
+        self._add_strike(fault, task_id)
+        if threading.get_ident() == self._thread:
+            run.kill_task(task_id)
+        else:
+            loop.call_soon_threadsafe(run.kill_task, task_id)
+
+    def _add_strike(self, fault: Fault, task_id: int) -> None:
+        secs = 0.0 if self._loop is None else self._loop.time() - self._started_at
+        self.strikes.append(Strike(fault, task_id, secs))
+
+
+@dataclass(frozen=True, slots=True)
+class _FaultyFactory:
+    component_id: str
+    inner: InstanceFactory
+    methods: tuple[str, ...]
+    injector: FaultInjector
+
+    def create(self) -> Any:
+        instance = self.inner.create()
+        for method in self.methods:
+            setattr(instance, method, _faulty(self.injector, (self.component_id, method), instance))
+        return instance
+
+
+def _faulty(injector: FaultInjector, called: Method, instance: Any) -> Callable[..., Any]:
+    """Wrap a method of an instance. A `def` stays a `def`, because the engine calls the two kinds differently."""
+    original = getattr(instance, called[1])
+
+    def plain(*args: Any) -> Any:
+        fault = injector.begin_call(called, instance.context.task_id, args)
+        if isinstance(fault, DropTuple):
+            injector.lose(instance.context.task_id, args[0])
+            return None
+        return original(*args) if fault is None else _late(fault.secs, original, args)
+
+    async def awaited(*args: Any) -> Any:
+        result = plain(*args)
+        return await result if inspect.isawaitable(result) else result
+
+    return awaited if call_kind(original).is_async else plain
+
+
+async def _late(secs: float, original: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    await asyncio.sleep(secs)
+    result = original(*args)
+    return await result if inspect.isawaitable(result) else result
+
+
+def _is_hit(numbers: Numbers | None, number: int) -> bool:
+    """Tell whether the n-th call or tuple is among these."""
     if numbers is None:
         return False
     return number == numbers if isinstance(numbers, int) else number in numbers
 
 
-def main_method(topology: Topology, component_id: str) -> str:
-    """The method that a component works by."""
+def _main_method(topology: Topology, component_id: str) -> str:
+    """Return the method that the engine calls for each step of a component's work."""
     return "next_tuple" if topology.components[component_id].kind == "spout" else "execute"
 
 
-def check_fault(fault: Fault, topology: Topology) -> None:
-    """Raise UsageError for a fault that can never strike this topology."""
+# Checks before the run.
+
+
+def _check_fault(fault: Fault, topology: Topology) -> None:
+    """Raise UsageError for a fault that can never happen in this topology."""
     if not isinstance(fault, Fault):
-        raise UsageError(f"{fault!r} is no fault", hint="Pass a list of them: faults=[KillTask('count', at_secs=3)].")
+        raise UsageError(f"{fault!r} is not a fault", hint="Pass a list of faults: faults=[KillTask('count', at_secs=3)].")
     if isinstance(fault, KillTask):
         _check_kill(fault, topology)
     elif isinstance(fault, RaiseError):
@@ -118,16 +282,17 @@ def check_fault(fault: Fault, topology: Topology) -> None:
         spec = topology.components[fault.target]
         sources = sorted({subscription.source for subscription in spec.subscriptions})
         if fault.source not in sources:
-            hint = f"It takes in from: {', '.join(sources) or 'nobody'}."
-            raise UsageError(f"{fault}: {fault.target!r} takes nothing in from {fault.source!r}", hint=hint)
+            hint = f"It subscribes to: {', '.join(sources) or 'nothing'}."
+            raise UsageError(f"{fault}: {fault.target!r} does not subscribe to {fault.source!r}", hint=hint)
         if spec.settings.threads:
-            hint = "Drop or delay a tuple before or behind it."
-            raise UsageError(f"{fault}: {fault.target!r} runs in threads, where a tuple cannot be held up", hint=hint)
+            hint = "Drop or delay the tuple at a component before or behind it."
+            raise UsageError(f"{fault}: {fault.target!r} runs in threads, and a tuple there cannot be dropped or delayed", hint=hint)
 
 
 def _check_kill(fault: KillTask, topology: Topology) -> None:
     if (fault.at_secs is None) == (fault.at_call is None):
-        raise UsageError(f"{fault}: give either at_secs or at_call", hint="KillTask('count', at_secs=3) or KillTask('count', at_call=100).")
+        hint = "Write KillTask('count', at_secs=3) or KillTask('count', at_call=100)."
+        raise UsageError(f"{fault}: give either at_secs or at_call", hint=hint)
     if fault.component_id != ACKER:
         _check_component(fault, fault.component_id, topology)
         tasks = topology.components[fault.component_id].parallelism
@@ -137,7 +302,7 @@ def _check_kill(fault: KillTask, topology: Topology) -> None:
         return
     counted = fault.of or fault.component_id
     if counted == ACKER:
-        raise UsageError(f"{fault}: an acker has no calls to count", hint="Name a component by of='split', or give at_secs.")
+        raise UsageError(f"{fault}: an acker has no calls to count", hint="Name a component with of='split', or give at_secs.")
     _check_component(fault, counted, topology)
 
 

@@ -1,4 +1,4 @@
-"""A spout that a test feeds by hand, and that remembers how each of its trees ended."""
+"""A spout that a test feeds with tuples, and that keeps their verdicts."""
 
 import asyncio
 from collections import deque
@@ -13,14 +13,14 @@ from engine.topology import Fields, Spout, SpoutExhausted, Streams, Values, decl
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one try of a fed tuple ended."""
+    """Result of one try of a fed tuple."""
 
     message_id: object
     failure: Failure | None
-    """None: acked."""
+    """None if the tuple was acked."""
     task_id: int
     secs: float
-    """When, by the run's clock."""
+    """Time of the verdict by the run's clock."""
 
 
 @dataclass(slots=True)
@@ -32,10 +32,10 @@ class _Fed:
 
 
 class Feeder:
-    """The test's end of a `FeederSpout`, and its factory: `builder.set_spout("lines", feeder)`.
+    """Queue of tuples that a spout emits, filled by a test: `builder.set_spout("lines", feeder)`.
 
-    It is fed before the run or during it. A tuple that fails, or that was open when its spout instance died, is emitted again
-    up to `max_retries` times, as a replaying source would. The tasks of a spout with a parallelism take from one queue.
+    Feed it before or during the run. Like a replaying source, it emits a tuple again, up to `max_retries` times, if it fails or
+    if its spout instance dies. All tasks of the spout share one queue. A feeder is also the factory of its `FeederSpout`s.
 
     >>> from engine import TopologyBuilder
     >>> from engine.testing import Capture, Feeder, run_topology
@@ -53,14 +53,14 @@ class Feeder:
     """
 
     def __init__(self, *fields: str | Fields, streams: Mapping[str, Fields] | None = None, max_retries: int = 0) -> None:
-        """Emit on the default stream with these fields, or on several `streams`."""
+        """Declare the fields of the default stream, or several `streams`."""
         declared = streams if streams is not None else fields[0] if len(fields) == 1 and isinstance(fields[0], Fields) else fields
         self.output_fields: Final[Streams] = declare_streams(declared)
         self.max_retries: Final = max_retries
         self.verdicts: Final[list[Verdict]] = []
-        """Every ack and fail that the spout got, in order; a retried tuple has several."""
+        """Every ack and fail, in order. A retried tuple has several."""
         self.lost: Final[list[object]] = []
-        """Message ids that were open when their spout instance died: no verdict ever comes for that try (ACK-13)."""
+        """Message ids that were open when their spout instance died, so that their try gets no verdict (ACK-13)."""
         self._queue: deque[_Fed] = deque()
         self._open: dict[int, dict[object, _Fed]] = {}
         self._unsettled: dict[object, _Fed] = {}
@@ -70,20 +70,24 @@ class Feeder:
         self._is_closed = False
 
     def create(self) -> "FeederSpout":
-        """Return a new spout that takes from this feeder; the engine calls it once per task."""
+        """Return a new spout that emits from this queue. The engine calls it for each instance of a task."""
         return FeederSpout(self)
 
-    # What a test does
+    # Called by tests.
 
     def feed(self, values: Values, stream: str = DEFAULT_STREAM, *, message_id: object = None, tracked: bool = True) -> object:
-        """Have one tuple emitted; return its message id: the one given, else 1, 2, 3, …; None where it is not tracked."""
+        """Queue one tuple and return its message id.
+
+        The id is the one given, else 1, 2, 3, …, and None if the tuple is not tracked. Raises UsageError after `close()`, and for an id
+        that is still open.
+        """
         if self._is_closed:
-            raise UsageError("this feeder is closed", hint="Feed before close().")
+            raise UsageError("this feeder is closed", hint="Call feed() before close().")
         if tracked and message_id is None:
             self._count += 1
             message_id = self._count
         if message_id in self._unsettled:
-            raise UsageError(f"message id {message_id!r} is fed already and not settled", hint="Give each fed tuple an id of its own.")
+            raise UsageError(f"message id {message_id!r} is fed already and not settled", hint="Give each fed tuple its own id.")
         fed = _Fed(values, stream, message_id)
         if message_id is not None:
             self._unsettled[message_id] = fed
@@ -92,16 +96,16 @@ class Feeder:
         return message_id
 
     def feed_all(self, rows: Iterable[Values], stream: str = DEFAULT_STREAM) -> list[object]:
-        """Feed one tuple for each row; return their message ids."""
+        """Queue one tuple per row and return the message ids."""
         return [self.feed(values, stream) for values in rows]
 
     def close(self) -> None:
-        """Take nothing more in; the spout is exhausted once all that was fed is emitted."""
+        """Refuse more tuples. The spout is exhausted once the queue is empty."""
         self._is_closed = True
         self._wake()
 
     async def settled(self, *message_ids: object) -> None:
-        """Wait until these, or all that was fed, are through: acked, or failed or lost with no retry left."""
+        """Wait until these message ids, or all, are acked, or failed or lost without a retry left."""
         while any(message_id in self._unsettled for message_id in message_ids or tuple(self._unsettled)):
             waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._waiters.append(waiter)
@@ -109,28 +113,28 @@ class Feeder:
 
     @property
     def acked(self) -> list[object]:
-        """The message ids that were acked, in order."""
+        """The acked message ids, in order."""
         return [verdict.message_id for verdict in self.verdicts if verdict.failure is None]
 
     @property
     def failed(self) -> list[tuple[object, Failure]]:
-        """The message ids that failed, each with why, in order."""
+        """The failed message ids with their failures, in order. A retried tuple may be in it several times."""
         return [(verdict.message_id, verdict.failure) for verdict in self.verdicts if verdict.failure is not None]
 
     @property
     def open(self) -> list[object]:
-        """The message ids that are emitted and have no verdict yet."""
+        """The message ids that are emitted and have no verdict."""
         return [message_id for fed in self._open.values() for message_id in fed]
 
     @property
     def unsettled(self) -> list[object]:
-        """The message ids that are not through: queued, open, or waiting for a retry."""
+        """The message ids that are queued, open, or waiting for a retry."""
         return list(self._unsettled)
 
-    # What its spouts do
+    # Called by its spouts.
 
-    def attach(self, spout: "FeederSpout") -> None:
-        """Serve a new instance; what the one before it in its task had open is lost, and retried."""
+    def attach_spout(self, spout: "FeederSpout") -> None:
+        """Serve a new instance of a task. Open tuples of the instance before it are lost, and retried."""
         task_id = spout.context.task_id
         self._instances[task_id] = spout
         left, self._open[task_id] = self._open.get(task_id, {}), {}
@@ -138,8 +142,8 @@ class Feeder:
             self.lost.append(fed.message_id)
             self._retry(fed)
 
-    def take(self, task_id: int) -> tuple[Values, object, str] | None:
-        """Take the oldest tuple out of the queue; None when it is empty. Raises SpoutExhausted when it stays so."""
+    def take_next(self, task_id: int) -> tuple[Values, object, str] | None:
+        """Take the oldest tuple from the queue, None if it is empty; SpoutExhausted if it is also closed."""
         if not self._queue:
             if self._is_closed:
                 raise SpoutExhausted
@@ -150,24 +154,24 @@ class Feeder:
             self._open[task_id][fed.message_id] = fed
         return fed.values, fed.message_id, fed.stream
 
-    def settle(self, verdict: Verdict) -> None:
-        """Note a verdict."""
+    def add_verdict(self, verdict: Verdict) -> None:
+        """Keep a verdict, and queue a failed tuple again if it has a retry left."""
         self.verdicts.append(verdict)
         fed = self._open[verdict.task_id].pop(verdict.message_id, None)
         if fed is None:
             return
         if verdict.failure is None:
-            self._through(fed)
+            self._finish(fed)
         else:
             self._retry(fed)
 
     def _retry(self, fed: _Fed) -> None:
         if fed.tries > self.max_retries:
-            self._through(fed)
+            self._finish(fed)
         else:
             self._queue.append(fed)
 
-    def _through(self, fed: _Fed) -> None:
+    def _finish(self, fed: _Fed) -> None:
         del self._unsettled[fed.message_id]
         waiters, self._waiters = self._waiters, []
         for waiter in waiters:
@@ -180,27 +184,27 @@ class Feeder:
 
 
 class FeederSpout(Spout):
-    """A task's spout of a `Feeder`."""
+    """Instance of a task that emits the tuples of a `Feeder`."""
 
     def __init__(self, feeder: Feeder) -> None:
         self.output_fields = dict(feeder.output_fields)
         self.feeder = feeder
 
     def open(self) -> None:
-        """Begin to take from the feeder."""
-        self.feeder.attach(self)
+        """Attach to the feeder."""
+        self.feeder.attach_spout(self)
 
     def next_tuple(self) -> None:
-        """Emit the oldest tuple that was fed."""
-        taken = self.feeder.take(self.context.task_id)
+        """Emit the oldest tuple of the queue."""
+        taken = self.feeder.take_next(self.context.task_id)
         if taken is not None:
             self.collector.emit(*taken)
 
     def ack(self, message_id: object) -> None:
-        """Note an ack."""
-        self.feeder.settle(Verdict(message_id, None, self.context.task_id, self.context.clock.now()))
+        """Hand an ack to the feeder."""
+        self.feeder.add_verdict(Verdict(message_id, None, self.context.task_id, self.context.clock.now()))
 
     def fail(self, message_id: object) -> None:
-        """Note a fail, and retry."""
+        """Hand a failure to the feeder."""
         failure = self.context.failure or Failure(FAILED)
-        self.feeder.settle(Verdict(message_id, failure, self.context.task_id, self.context.clock.now()))
+        self.feeder.add_verdict(Verdict(message_id, failure, self.context.task_id, self.context.clock.now()))

@@ -1,4 +1,4 @@
-"""What makes a loop's order the same in every run: moments, tasks and futures that are ordered by their creation."""
+"""Timers, tasks and futures with a defined order, so that each run of a virtual loop is the same."""
 
 import asyncio
 from collections import deque
@@ -8,16 +8,16 @@ from typing import Any, Protocol
 
 
 class Draws(Protocol):
-    """What a shuffled schedule needs of a `random.Random`."""
+    """The methods of `random.Random` that a shuffled schedule uses."""
 
     def random(self) -> float: ...
     def shuffle(self, x: MutableSequence[Any], /) -> None: ...
 
 
 class Moment(float):
-    """When a timer is due; of two timers that are due at the same time, the one with the lower `tie` is first.
+    """Due time of a timer. Of timers with the same time, the one with the lower `tie` fires first.
 
-    asyncio keeps its timers in a heap, which leaves the order of equal ones to the shape of the heap.
+    asyncio keeps its timers in a heap, and the order of equal elements there depends on the shape of the heap.
     """
 
     __slots__ = ("tie",)
@@ -36,10 +36,10 @@ class Moment(float):
 
 
 class OrderedTask(asyncio.Task[Any]):
-    """A task that hashes to its number.
+    """An asyncio task whose hash is its number in the loop.
 
-    asyncio keeps tasks in sets (TaskGroup, wait, as_completed, all_tasks) and cancels them in the order of the set: with
-    hashes that are addresses, that order would differ from run to run.
+    asyncio keeps tasks in sets (TaskGroup, wait, as_completed, all_tasks) and cancels them in the order of the set. The default hash
+    is an address, so that order would differ from run to run.
     """
 
     def __init__(self, coro: Any, *, order: int, **options: Any) -> None:
@@ -47,7 +47,7 @@ class OrderedTask(asyncio.Task[Any]):
         super().__init__(coro, **options)
 
     def set_name(self, value: object, /) -> None:
-        """Name the task; None is no name (Python 3.13.0 passes it on from a create_task without one)."""
+        """Name the task; None is ignored, because Python 3.13.0 passes it for a create_task without a name."""
         if value is not None:
             super().set_name(value)
 
@@ -56,7 +56,7 @@ class OrderedTask(asyncio.Task[Any]):
 
 
 class OrderedFuture(asyncio.Future[Any]):
-    """A future that hashes to its number, as `OrderedTask`."""
+    """A future whose hash is its number in the loop, for the same reason as in `OrderedTask`."""
 
     def __init__(self, *, order: int, loop: asyncio.AbstractEventLoop) -> None:
         self.order = order
@@ -67,10 +67,10 @@ class OrderedFuture(asyncio.Future[Any]):
 
 
 def permute_steps(ready: deque[asyncio.Handle], draws: Draws) -> None:
-    """Permute what is ready as far as asyncio leaves it open.
+    """Permute neighbouring steps of different tasks in the queue of ready callbacks.
 
-    asyncio promises that callbacks run in the order of their `call_soon`, so every plain callback stays where it is; only
-    the steps of different tasks that stand side by side change places. Another thread may append meanwhile.
+    asyncio promises that callbacks run in the order of their `call_soon`, so plain callbacks keep their places. Another thread may
+    append to the queue meanwhile.
     """
     handles = [ready.popleft() for _ in range(len(ready))]
     permuted: list[asyncio.Handle] = []
@@ -83,6 +83,6 @@ def permute_steps(ready: deque[asyncio.Handle], draws: Draws) -> None:
 
 
 def _is_task_step(handle: asyncio.Handle) -> bool:
-    # A step and a wake-up are bound to their task; asyncio's own debug output tells them by the same attribute.
+    # Steps and wake-ups are methods bound to their task. The debug output of asyncio looks at the same attribute.
     callback = getattr(handle, "_callback", None)
     return isinstance(getattr(callback, "__self__", None), asyncio.Task)

@@ -1,4 +1,4 @@
-"""A topology with another component in the place of one of its own: a feeder for a source, a capture for a sink."""
+"""Replaces a component of a topology in a test: a source by a feeder, a sink by a capture."""
 
 from dataclasses import replace
 from types import MappingProxyType
@@ -12,10 +12,10 @@ from engine.topology.validate import graph_faults
 
 
 def replaced(topology: Topology, component_id: str, factory: SpoutFactory | BoltFactory) -> Topology:
-    """Return the topology with instances of this factory in the place of a component's; the rest of it stays as it is.
+    """Return a copy of the topology in which this factory creates the instances of a component.
 
-    The component keeps its id, its parallelism, its subscriptions, and a spout its settings; streams, and the settings of a
-    bolt, are those of the new instances. Raises UsageError for an id that is not there, TopologyError where the new one does not fit.
+    The component keeps its id, parallelism and subscriptions, and a spout keeps its settings. Streams, and the settings of a bolt, come
+    from the new instances. Raises UsageError for an unknown id, and TopologyError if the new component does not fit.
 
     >>> from engine import TopologyBuilder, bolt, spout
     >>> from engine.testing import Feeder, run_topology

@@ -1,4 +1,7 @@
-"""`run_topology`: a whole run in one call, in virtual time. Hours of timeouts take milliseconds, and a seed replays a run."""
+"""Runs a topology to its end in one call and in virtual time.
+
+Hours of timeouts take milliseconds, and a seed replays a run.
+"""
 
 import asyncio
 import math
@@ -17,59 +20,58 @@ from engine.errors import EngineError, UsageError
 from engine.executor.error_report import ErrorReport
 from engine.randomness import RunRandom
 from engine.testing.capture import Capture, CaptureBolt
-from engine.testing.fault_injector import FaultInjector
-from engine.testing.faults import Fault, Strike
+from engine.testing.faults import Fault, FaultInjector, Strike
 from engine.testing.virtual_loop import run_virtual
 from engine.topology import InstanceFactory, Topology, config_of_run
 
 DEFAULT_LIMIT_SECS: Final = 3600.0
-LOOK_EVERY_SECS: Final = 0.01
-"""How often `until` is asked."""
+POLL_SECS: Final = 0.01
+"""Seconds between two calls of an `until` condition."""
 STEP_SECS: Final = 0.0001
-"""What a turn of the loop takes while something is ready, so that a source which never rests gets older too."""
+"""Virtual seconds per turn of a busy loop. With 0, time would stand still beside a source that never rests."""
 
 Until: TypeAlias = float | Callable[[Run], bool]
-"""Seconds, or a condition that is asked every 10 ms."""
+"""Seconds, or a condition that is called every 10 ms."""
 
 Script: TypeAlias = Callable[[Run], Awaitable[object]]
-"""What a test does while the run goes on."""
+"""Coroutine function of a test that runs beside the topology."""
 
 
 class RunUnfinished(EngineError):
-    """A run was not over within its limit; says what is still open."""
+    """A run did not end within its limit. The message lists its tasks and their open work."""
 
 
 class Schedule(TypedDict, total=False):
-    """How `run_topology` lets time pass."""
+    """Seed, order and time limits of `run_topology`."""
 
     seed: int
-    """Of the run's randomness, and of the shuffled schedule; default: the config's, else 0."""
+    """Seed of the run and of the shuffled schedule. Default: the seed of the config, else 0."""
     shuffle: bool
-    """Permute what asyncio leaves open: another seed, another order of the tasks that are ready side by side."""
+    """Permute the order that asyncio does not define: of tasks that are ready together, and of timers due together."""
     limit_secs: float
-    """Virtual seconds after which the run must be over, else RunUnfinished; default 3600."""
+    """Virtual seconds that the run may take, else RunUnfinished; default 3600."""
     real_limit_secs: float
-    """Real seconds, default 60; beyond, RealTimeExceeded."""
+    """Real seconds that the run may take, else RealTimeExceeded; default 60."""
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """What a run leaves to a test."""
+    """Result of a finished run."""
 
     state: RunState
-    """complete, or stopped where `until` or the test ended it."""
+    """`complete`, or `stopped` if `until` or the test ended the run."""
     snapshot: Snapshot
-    """As it was at the end; where `until` ended the run, before its components were closed."""
+    """Last snapshot. If `until` ended the run, it is from before the components were closed."""
     secs: float
-    """How long it took, by its clock."""
+    """Duration by the run's clock."""
     seed: int
-    """What replays it."""
+    """Seed that replays the run."""
     errors: tuple[ErrorReport, ...]
-    """The errors of components that were reported, in order (5 in 10 s per task at most)."""
+    """Reported errors of components, in order; at most 5 in 10 s per task."""
     captured: Mapping[str, list[tuple[Any, ...]]]
-    """By component id, the values that each capture bolt got."""
+    """Values of the inputs of each capture bolt, by component id."""
     strikes: tuple[Strike, ...]
-    """The faults that came true, in order."""
+    """The faults that happened, in order."""
 
 
 def run_topology(
@@ -81,12 +83,12 @@ def run_topology(
     faults: Iterable[Fault] = (),
     **schedule: Unpack[Schedule],
 ) -> Finished:
-    """Run a topology on a loop with virtual time until it is complete, or until `until`; for tests that are no coroutines.
+    """Run a topology in virtual time until it is complete, or until `until`; for plain test functions.
 
-    `during(run)` is awaited beside it: it feeds, kills, looks, and may end the run by `run.stop()` or `run.drain()`; what it
-    raises ends the run and is raised. `faults` are what goes wrong, and when. Raises ComponentError where a component failed
-    for good, and, unless `until` is a time, RunUnfinished after `limit_secs`. Same topology, settings and seed: same run, as
-    long as no thread and no socket takes part.
+    `during(run)` is awaited beside the run. It may feed, kill and check, and may end the run by `run.stop()` or `run.drain()`. An
+    exception of it ends the run and is raised. `faults` are injected. Raises ComponentError if a component failed for good, and
+    RunUnfinished after `limit_secs`, unless `until` is a number. The same topology, settings and seed give the same run, unless
+    threads or sockets take part.
     """
     _refuse_running_loop()
     chosen = config_of_run("run_topology", topology, config)
@@ -117,10 +119,10 @@ async def run_topology_async(
     faults: Iterable[Fault] = (),
     limit_secs: float = DEFAULT_LIMIT_SECS,
 ) -> Finished:
-    """Do the same on the loop that runs, whose time may be virtual or not; for tests that are coroutines."""
+    """Run a topology on the running loop, in its virtual or real time; for tests that are coroutines. See `run_topology`."""
     chosen = config_of_run("run_topology_async", topology, config)
     captures: dict[str, Capture] = {}
-    injector = FaultInjector(_watched(topology, captures), faults)
+    injector = FaultInjector(_with_captures_found(topology, captures), faults)
     run = start_run(injector.topology, chosen)
     run.may_forget = True
     reports: list[ErrorReport] = []
@@ -129,7 +131,7 @@ async def run_topology_async(
     began = loop.time()
     with injector.attached(run):
         async with run:
-            await _to_its_end(run, until, during, limit_secs)
+            await _wait_for_end(run, until, during, limit_secs)
             snapshot = run.snapshot()
     assert run.seed is not None
     values = {component_id: capture.values for component_id, capture in captures.items()}
@@ -149,11 +151,12 @@ def _refuse_running_loop() -> None:
         asyncio.get_running_loop()
     except RuntimeError:
         return
-    raise UsageError("run_topology() starts a loop of its own, and one runs here", hint="Write: await run_topology_async(topology, ...).")
+    hint = "Write: await run_topology_async(topology, ...)."
+    raise UsageError("run_topology() starts its own loop, but a loop runs here already", hint=hint)
 
 
-async def _to_its_end(run: Run, until: Until | None, during: Script | None, limit_secs: float) -> None:
-    """Return when the run is complete, and the script over, or when `until` says so."""
+async def _wait_for_end(run: Run, until: Until | None, during: Script | None, limit_secs: float) -> None:
+    """Wait until the run is complete and the script is over, or until `until`."""
     over = asyncio.ensure_future(run.completed())
     script = None if during is None else asyncio.ensure_future(_play(during, run))
     watch = None if until is None else asyncio.ensure_future(_watch(run, until))
@@ -186,7 +189,7 @@ async def _watch(run: Run, until: Until) -> None:
         await asyncio.sleep(until)
         return
     while not until(run):
-        await asyncio.sleep(LOOK_EVERY_SECS)
+        await asyncio.sleep(POLL_SECS)
 
 
 def _unfinished(run: Run, limit_secs: float, script: "asyncio.Future[None] | None") -> RunUnfinished:
@@ -198,27 +201,27 @@ def _unfinished(run: Run, limit_secs: float, script: "asyncio.Future[None] | Non
         for task in component.tasks
     ]
     if script is not None and not script.done():
-        lines.append("  - the script of the test (during) waits")
+        lines.append("  - the script of the test (during) has not returned")
     listed = "\n".join(lines)
     return RunUnfinished(
-        f"the run is {snapshot.state} after its limit of {limit_secs:g} s; its tasks:\n{listed}",
-        hint="Let the spouts end (Feeder.close()), end the run by until=..., or raise limit_secs.",
+        f"the run is still {snapshot.state} after its limit of {limit_secs:g} s. Its tasks:\n{listed}",
+        hint="End the spouts (Feeder.close()), end the run with until=..., or raise limit_secs.",
     )
 
 
-# Capture bolts are noticed where they are made.
+# Capture bolts are found when the factories create them.
 
 
-def _watched(topology: Topology, captures: dict[str, Capture]) -> Topology:
+def _with_captures_found(topology: Topology, captures: dict[str, Capture]) -> Topology:
     specs = {
-        component_id: replace(spec, factory=_NoticingFactory(component_id, spec.factory, captures))
+        component_id: replace(spec, factory=_CaptureFinder(component_id, spec.factory, captures))
         for component_id, spec in topology.components.items()
     }
     return replace(topology, components=MappingProxyType(specs))
 
 
 @dataclass(frozen=True, slots=True)
-class _NoticingFactory:
+class _CaptureFinder:
     component_id: str
     inner: InstanceFactory
     captures: dict[str, Capture]

@@ -1,4 +1,4 @@
-"""What a loop with virtual time waits for outside itself: jobs in threads, and holds that a caller took."""
+"""Work outside a virtual loop that keeps its time still: jobs in threads, and holds taken by callers."""
 
 import asyncio
 import functools
@@ -18,13 +18,13 @@ class _Job:
 
 
 class ThreadJobs:
-    """The jobs that a loop gave to executors and whose results it has not taken.
+    """Jobs that a loop gave to executors and whose results it has not taken.
 
-    A result lands on the loop only when `land` is called, in the order of submission: so which thread was faster makes no difference.
+    The loop takes results only in `land_results`, in the order of submission, so the speed of the threads makes no difference.
     """
 
     def __init__(self, wake: Callable[[], None]) -> None:
-        """Take what wakes the loop; it is called in the thread of a job, when the job ends."""
+        """Call `wake` when a job ends, in the thread of the job, to wake the loop."""
         self._wake = wake
         self._jobs: list[_Job] = []
         self._waits_since: float | None = None
@@ -34,18 +34,18 @@ class ThreadJobs:
         return len(self._jobs)
 
     def submit(self, executor: Executor, call: Callable[..., Any], args: tuple[Any, ...], result: "asyncio.Future[Any]") -> None:
-        """Start a job whose outcome goes to `result`; cancelling `result` cancels a job that has not begun."""
+        """Start a job whose result or error goes to `result`. Cancelling `result` cancels a job that has not begun."""
         work = executor.submit(call, *args)
         self._jobs.append(_Job(_name(call), executor, work, result))
         result.add_done_callback(lambda done: work.cancel() if done.cancelled() else None)
         work.add_done_callback(lambda _: self._wake())
 
     def names(self) -> list[str]:
-        """Return the names of the functions that still run."""
+        """Return the names of the functions that are still running."""
         return [job.name for job in self._jobs if not job.work.done()]
 
     def are_ripe(self, now: float, patience_secs: float) -> bool:
-        """Tell whether to land: all have ended, or some have and the others took longer than the patience (real seconds)."""
+        """Tell whether to land: all jobs have ended, or some have and the others exceed the patience (real seconds)."""
         if not self._jobs:
             return False
         unfinished = sum(not job.work.done() for job in self._jobs)
@@ -55,8 +55,8 @@ class ThreadJobs:
             self._waits_since = now
         return unfinished < len(self._jobs) and now - self._waits_since >= patience_secs
 
-    def land(self) -> None:
-        """Hand the outcomes of all jobs that have ended to whoever awaits them, in the order of submission."""
+    def land_results(self) -> None:
+        """Set the futures of all jobs that have ended, in the order of submission."""
         self._waits_since = None
         ended: list[_Job] = []
         unfinished: list[_Job] = []
@@ -64,18 +64,18 @@ class ThreadJobs:
             (ended if job.work.done() else unfinished).append(job)
         self._jobs = unfinished
         for job in ended:
-            _settle(job)
+            _set_future(job)
         if ended and self._landing is not None:
             self._landing.set_result(None)
             self._landing = None
 
     def block(self, patience_secs: float) -> None:
-        """Block the loop's thread until all jobs have ended, or for the patience, and land those that have."""
+        """Block the loop's thread until all jobs have ended, at most for the patience, and land their results."""
         wait([job.work for job in self._jobs], timeout=patience_secs)
-        self.land()
+        self.land_results()
 
     async def all_landed(self, executor: Executor) -> None:
-        """Wait until no job of this executor is left."""
+        """Wait until all jobs of this executor have landed."""
         while any(job.executor is executor for job in self._jobs):
             if self._landing is None:
                 self._landing = asyncio.get_running_loop().create_future()
@@ -83,7 +83,7 @@ class ThreadJobs:
 
 
 class TimeHold:
-    """Keeps virtual time still until it is released, by any thread; also a context manager."""
+    """Keeps virtual time still until `release()`, which any thread may call; also a context manager."""
 
     def __init__(self, reason: str, holds: "set[TimeHold]", wake: Callable[[], None]) -> None:
         self.reason = reason
@@ -92,7 +92,7 @@ class TimeHold:
         holds.add(self)
 
     def release(self) -> None:
-        """Let time go on; a second call does nothing."""
+        """Let time move again. A second call does nothing."""
         self._holds.discard(self)
         self._wake()
 
@@ -103,14 +103,14 @@ class TimeHold:
         self.release()
 
 
-def _settle(job: _Job) -> None:
+def _set_future(job: _Job) -> None:
     if job.result.done():
         return
     if job.work.cancelled():
         job.result.cancel()
         return
     error = job.work.exception()
-    if isinstance(error, StopIteration):  # a future refuses it, and its waiter would wait for ever
+    if isinstance(error, StopIteration):  # futures refuse it, so the caller would wait for ever
         job.result.set_exception(RuntimeError(f"{job.name} raised StopIteration in its thread"))
     elif error is not None:
         job.result.set_exception(error)
@@ -119,7 +119,7 @@ def _settle(job: _Job) -> None:
 
 
 def _name(call: Callable[..., Any]) -> str:
-    """Return what a person calls the function, also when asyncio.to_thread has wrapped it."""
+    """Return the name of the function, also if asyncio.to_thread has wrapped it."""
     if isinstance(call, functools.partial) and call.args and callable(call.args[0]):
         call = call.args[0]
     return str(getattr(call, "__qualname__", call))

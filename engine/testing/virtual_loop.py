@@ -1,6 +1,6 @@
-"""An event loop whose time is virtual: it stands still while anything is ready, and jumps to the next timer when nothing is.
+"""An event loop in virtual time: time jumps to the next timer when nothing is ready, and stands still otherwise.
 
-So an hour of sleeps and timeouts takes milliseconds, and a run that touches neither threads nor sockets is the same each time.
+An hour of sleeps and timeouts takes milliseconds. A run without threads and sockets is the same each time.
 
     def test_a_slow_reply_times_out() -> None:
         async def main() -> None:
@@ -9,26 +9,25 @@ So an hour of sleeps and timeouts takes milliseconds, and a run that touches nei
                     await asyncio.sleep(3600)
         run_virtual(main)
 
-With pytest-asyncio, in `conftest.py`; then every async test runs on it, or one that is marked `asyncio(loop_factories=["virtual"])`
-where the mapping also holds others:
+With pytest-asyncio 1.4 or later, `conftest.py` runs all async tests on it. If the mapping holds several loops, mark a test with
+`asyncio(loop_factories=["virtual"])` to choose:
 
     def pytest_asyncio_loop_factories(config, item):
         return {"virtual": VirtualTimeLoop}
 
-(or, before pytest-asyncio 1.4, a fixture `event_loop_policy` that returns a policy whose `new_event_loop` is `VirtualTimeLoop`).
+Earlier versions need a fixture `event_loop_policy` that returns a policy whose `new_event_loop` is `VirtualTimeLoop`.
 
-What holds time back, and what does not:
-- Threads. While a job of `run_in_executor` or `asyncio.to_thread` runs, time stands still, however long it takes; its result comes when
-  nothing else is ready and every other job has ended too, in the order of submission. So a run does not depend on the speed of
-  threads, unless one of them talks to the loop. Where a job takes longer than `job_patience_secs`, the results of the others come first.
-- Other threads are not seen: they may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes it wait.
-- Sockets. A registered socket may be awaited or idle, the loop cannot know. Before it jumps it gives them as much real time as it is
-  about to jump, at most `socket_patience_secs`. Within that, sockets and timers meet as on a real loop; beyond it, a peer that
-  answers later than the patience is too late for a timeout. `hold_time` makes time wait for it. With both ends in this loop no
-  time is lost. Runs with a peer outside the loop do not repeat exactly.
-- Signals and child processes do not hold time back.
+Work outside the loop may keep time still:
+- Jobs in threads (`run_in_executor`, `asyncio.to_thread`) keep time still until they end. Their results arrive in the order of
+  submission, when nothing else is ready and all jobs have ended. So a run does not depend on the speed of threads, unless a thread
+  calls into the loop. If a job takes longer than `job_patience_secs`, the results of the others arrive first.
+- Other threads may call `call_soon_threadsafe`, but time does not wait for them. `hold_time` makes it wait.
+- Sockets get real time: as much as the loop is about to jump, at most `socket_patience_secs`. The loop cannot know whether a socket is
+  awaited or idle. A peer that answers within the patience is in time, as on a real loop. A later answer may come after a timeout;
+  `hold_time` prevents that. If both ends are in this loop, no time is lost. Runs with a peer outside the loop do not repeat exactly.
+- Signals and child processes do not keep time still.
 
-Where a real loop would hang, this one raises: `LoopDeadlock`, `VirtualTimeExceeded`, `RealTimeExceeded`.
+In cases in which a real loop would hang, this loop raises `LoopDeadlock`, `VirtualTimeExceeded` or `RealTimeExceeded`.
 """
 
 import asyncio
@@ -36,14 +35,15 @@ import math
 import selectors
 import warnings
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextvars import Context
 from functools import partial
 from itertools import count
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any, Final, TypeVar, TypeVarTuple, Unpack
 
-from engine.testing.loop_errors import LeftoverTaskWarning, LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, describe_tasks
+from engine.errors import EngineError
 from engine.testing.loop_order import Draws, Moment, OrderedFuture, OrderedTask, permute_steps
 from engine.testing.thread_jobs import ThreadJobs, TimeHold
 
@@ -55,29 +55,50 @@ Ts = TypeVarTuple("Ts")
 Events = list[tuple[selectors.SelectorKey, int]]
 
 EPOCH_SECS: Final = 1_577_836_800.0
-"""The wall clock at virtual time 0: 2020-01-01T00:00:00Z."""
+"""Wall clock at virtual time 0: 2020-01-01T00:00:00Z."""
 
 _LEAST_RESOLUTION_SECS: Final = 1e-9
 _LONGEST_WAIT_SECS: Final = 3600.0
+_MAX_TASKS: Final = 20
+_MAX_PLACES: Final = 8
+
+
+class VirtualLoopError(EngineError):
+    """A run in virtual time cannot continue. The loop raises it, not the code that runs on it."""
+
+
+class LoopDeadlock(VirtualLoopError):
+    """The loop would wait for ever: it has no callback, timer, thread or socket."""
+
+
+class VirtualTimeExceeded(VirtualLoopError):
+    """A run needs more virtual time than its limit."""
+
+
+class RealTimeExceeded(VirtualLoopError):
+    """A run needs more real time than its limit."""
+
+
+class LeftoverTaskWarning(RuntimeWarning):
+    """A program returned while tasks of it were running. They were cancelled."""
 
 
 class VirtualTimeLoop(asyncio.SelectorEventLoop):
-    """A selector loop with virtual time; see the module for what time waits for.
+    """A selector loop with virtual time. The module's docstring says what keeps time still.
 
-    `limit_secs` (virtual) and `real_limit_secs` bound each call of `run_forever` or `run_until_complete`; so a runner's
-    cleanup has its own. `step_secs` is the virtual time that a turn of the loop takes while something is ready: 0 fits
-    programs that come to rest; one that never does, such as an endless source, needs more, or its timers never come.
-    `shuffle` permutes what asyncio leaves open: the steps of tasks that are ready side by side, and timers that are due at
-    the same time. Without it timers that are due at the same time fire in the order in which they were set.
+    `limit_secs` (virtual) and `real_limit_secs` bound each call of `run_forever` or `run_until_complete`, so the cleanup of a runner has
+    limits of its own. `step_secs` is the virtual time of a turn in which something is ready. 0 fits programs that come to rest; beside
+    an endless source it must be greater, or no timer ever fires. `shuffle` permutes the order that asyncio does not define: of tasks
+    that are ready together, and of timers due together. Without it, timers due together fire in the order of their creation.
     """
 
     virtual_time = True
     socket_patience_secs = 0.5
     job_patience_secs = 5.0
     busy_turns_per_landing = 1000
-    """A loop that never comes to rest waits for its jobs after this many turns."""
+    """Turns after which a loop that is never idle waits for its jobs."""
 
-    # asyncio's own, which typeshed leaves out.
+    # Attributes of asyncio's loop that typeshed does not declare.
     _scheduled: list[asyncio.TimerHandle]
     _ready: deque[asyncio.Handle]
     _clock_resolution: float
@@ -95,8 +116,8 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         selector = _TurnSelector()
         super().__init__(selector)
         selector.turn = self._turn
-        self._world = selector.world
-        self._own_sockets = len(self._world.get_map())
+        self._system = selector.system
+        self._own_sockets = len(self._system.get_map())
         self._limit_secs, self._real_limit_secs, self._step_secs = limit_secs, real_limit_secs, step_secs
         self._limit = self._real_limit = math.inf
         self._overdue = False
@@ -112,7 +133,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         self.set_task_factory(self._new_task)
 
     def time(self) -> float:
-        """Return the virtual time in seconds; it never goes back."""
+        """Return the virtual time in seconds, monotonic."""
         return self._now
 
     def wall(self) -> float:
@@ -120,23 +141,23 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return EPOCH_SECS + self._now
 
     def advance(self, secs: float) -> None:
-        """Move time on at once, as a call that holds the loop for so long; timers that came due fire in the next turn."""
+        """Move time forward at once, as if a call held the loop for so long. Timers that became due fire in the next turn."""
         if not 0.0 <= secs < math.inf:
-            raise ValueError(f"advance() takes a finite number of seconds that is not negative, not {secs!r}")
+            raise ValueError(f"advance() takes a finite number of seconds of at least 0, not {secs!r}")
         self._move_to(self._now + secs)
 
     def hold_time(self, reason: str) -> TimeHold:
-        """Keep time still until the returned hold is released, or the `with` block that it opens ends; `reason` is for error messages.
+        """Keep time still until the returned hold is released; a `with` block releases it at its end.
 
-        For what the loop cannot see: a thread that will call `call_soon_threadsafe`, a slow reply on a socket. The thread
-        calls first, and releases then. May be called in any thread.
+        For work that the loop cannot see: a thread that will call `call_soon_threadsafe`, a slow reply on a socket. The thread must
+        release after its call. `reason` appears in error messages. May be called in any thread.
         """
         return TimeHold(reason, self._holds, self._write_to_self)
 
-    # What a turn of the loop waits for.
+    # One turn of the loop.
 
     def _turn(self, timeout: float | None) -> Events:
-        """Stand in for the selector: `timeout` is 0 while anything is ready, else the time to the next timer, or None."""
+        """Replace `select` of the selector. `timeout` is 0 if anything is ready, else the time to the next timer or None."""
         if self._real_secs() >= self._real_limit:
             raise self._real_time_exceeded()
         events = self._busy_turn() if timeout is not None and timeout <= 0.0 else self._idle_turn()
@@ -150,18 +171,18 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
             self._jobs.block(min(self.job_patience_secs, self._real_limit - self._real_secs()))
         self._check_limit(self._now + self._step_secs)
         self._move_to(self._now + self._step_secs)
-        return self._world.select(0)
+        return self._system.select(0)
 
     def _idle_turn(self) -> Events:
         self._busy_turns = 0
         if self._jobs.are_ripe(self._real_secs(), self.job_patience_secs):
-            self._jobs.land()
-            return self._world.select(0)
+            self._jobs.land_results()
+            return self._system.select(0)
         due = self._scheduled[0].when() if self._scheduled else math.inf
-        # Holds are read before the sockets: a thread calls into the loop and then releases, so a hold that is gone here
-        # has left its call where select() sees it.
+        # Read the holds before the sockets. A thread releases its hold after its call into the loop, so if the hold is gone here,
+        # select() sees the call.
         wait_secs = self._outside_secs(due)
-        events = self._world.select(min(wait_secs, self._real_limit - self._real_secs(), _LONGEST_WAIT_SECS))
+        events = self._system.select(min(wait_secs, self._real_limit - self._real_secs(), _LONGEST_WAIT_SECS))
         if events or self._jobs or self._holds:
             return events
         if due < math.inf:
@@ -172,7 +193,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return events
 
     def _outside_secs(self, due: float) -> float:
-        """Return for how long, in real time, what is outside the loop may keep time from its jump."""
+        """Return for how many real seconds work outside the loop may delay the jump of time."""
         if self._jobs:
             return self.job_patience_secs
         if self._holds:
@@ -182,10 +203,10 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return min(due - self._now, self.socket_patience_secs)
 
     def _has_sockets(self) -> bool:
-        return len(self._world.get_map()) > self._own_sockets
+        return len(self._system.get_map()) > self._own_sockets
 
     def _move_to(self, now: float) -> None:
-        # A timer fires when it is due before now + resolution: beyond 2**23 seconds a nanosecond vanishes in that sum.
+        # asyncio fires a timer that is due before now + resolution. Beyond 2**23 seconds, adding a nanosecond changes nothing.
         self._now = now
         self._clock_resolution = max(_LEAST_RESOLUTION_SECS, math.ulp(now))
 
@@ -195,7 +216,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     # Limits.
 
     def run_forever(self) -> None:
-        """Run until `stop`; raises when a limit is passed or nothing can ever happen any more."""
+        """Run until `stop`. Raises VirtualLoopError if a limit is exceeded, or if the loop would wait for ever."""
         self._limit = self._now + self._limit_secs
         self._real_limit = self._real_secs() + self._real_limit_secs
         self._busy_turns = 0
@@ -204,15 +225,15 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     def _check_limit(self, now: float) -> None:
         if now > self._limit:
             raise VirtualTimeExceeded(
-                f"the run needs more than its {self._limit_secs:g} s of virtual time: it goes on at {now:g}{self._waiting()}",
+                f"the run needs more than its {self._limit_secs:g} s of virtual time: its next event is at {now:g}{self._waiting()}",
                 hint="End what repeats for ever, or raise limit_secs.",
             )
 
     def _deadlock(self) -> LoopDeadlock:
         return LoopDeadlock(
-            f"nothing can ever happen any more at virtual time {self._now:g}: no callback is ready, no timer is set, "
-            f"and no thread or socket is awaited{self._waiting()}",
-            hint="Find what should wake these tasks. If it is a thread that the loop does not know, take loop.hold_time() for it.",
+            f"deadlock at virtual time {self._now:g}: no callback is ready, no timer is set, and no thread or socket is "
+            f"awaited{self._waiting()}",
+            hint="Find what should wake these tasks. If it is a thread that the loop does not know, call loop.hold_time() for it.",
         )
 
     def _real_time_exceeded(self) -> RealTimeExceeded:
@@ -223,24 +244,24 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         elif self._busy_turns:
             why = f"for {self._busy_turns} turns something was ready, so time could not jump"
         elif self._has_sockets():
-            why = f"{len(self._world.get_map()) - self._own_sockets} sockets are open"
+            why = f"{len(self._system.get_map()) - self._own_sockets} sockets are open"
         else:
-            why = "time moves on from timer to timer"
+            why = "time still jumps from timer to timer"
         return RealTimeExceeded(
             f"the run needs more than its {self._real_limit_secs:g} s of real time; at virtual time {self._now:g} {why}{self._waiting()}",
-            hint="A thread that waits for virtual time never ends; a program that never rests needs step_secs; else raise real_limit_secs.",
+            hint="A thread must not wait for virtual time. A program that is never idle needs step_secs. Otherwise raise real_limit_secs.",
         )
 
     def _waiting(self) -> str:
         tasks = asyncio.all_tasks(self)
         return f". Tasks and where they wait:\n{describe_tasks(tasks)}" if tasks else ""
 
-    # The same order in every run.
+    # Timers, futures and tasks with a defined order.
 
     def call_at(
         self, when: float, callback: Callable[[Unpack[Ts]], object], *args: *Ts, context: Context | None = None
     ) -> asyncio.TimerHandle:
-        """Call back at a time; among equal times in the order of these calls, or as `shuffle` draws."""
+        """Call back at a time. Equal times fire in the order of these calls, or as `shuffle` draws."""
         if math.isnan(when):
             raise ValueError("a timer cannot be due at NaN")
         tie = next(self._numbers) if self._shuffle is None else self._shuffle.random()
@@ -259,7 +280,7 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
     # Threads.
 
     def run_in_executor(self, executor: Executor | None, func: Callable[[Unpack[Ts]], T], *args: *Ts) -> "asyncio.Future[T]":
-        """Run a function in a thread or process; time stands still until it has ended, even when its future is cancelled."""
+        """Run a function in a thread or process. Time stands still until it ends, even if its future is cancelled."""
         if self.is_closed():
             raise RuntimeError("Event loop is closed")
         result = self.create_future()
@@ -275,12 +296,12 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
         return self._pool
 
     def set_default_executor(self, executor: ThreadPoolExecutor) -> None:  # type: ignore[override]
-        """Use this pool where `run_in_executor` is given None."""
+        """Use this pool if `run_in_executor` is given None."""
         super().set_default_executor(executor)
         self._pool = executor
 
     async def shutdown_default_executor(self, timeout: float | None = None) -> None:
-        """Wait for the jobs of the default pool, in real time and within its limit; `timeout` would be virtual and is not used."""
+        """Wait for the jobs of the default pool, within the real time limit. `timeout` would be virtual, so it is ignored."""
         self._pool_is_shut = True
         if self._pool is None:
             return
@@ -290,29 +311,29 @@ class VirtualTimeLoop(asyncio.SelectorEventLoop):
 
 
 class _TurnSelector(selectors.BaseSelector):
-    """The system's selector, but `select` asks the loop how long to wait."""
+    """The selector of the system, except that `select` calls the loop, which decides how long to wait."""
 
     def __init__(self) -> None:
-        self.world = selectors.DefaultSelector()
-        self.turn: Callable[[float | None], Events] = self.world.select
+        self.system = selectors.DefaultSelector()
+        self.turn: Callable[[float | None], Events] = self.system.select
 
     def select(self, timeout: float | None = None) -> Events:
         return self.turn(timeout)
 
     def register(self, fileobj: "FileDescriptorLike", events: int, data: Any = None) -> selectors.SelectorKey:
-        return self.world.register(fileobj, events, data)
+        return self.system.register(fileobj, events, data)
 
     def unregister(self, fileobj: "FileDescriptorLike") -> selectors.SelectorKey:
-        return self.world.unregister(fileobj)
+        return self.system.unregister(fileobj)
 
     def modify(self, fileobj: "FileDescriptorLike", events: int, data: Any = None) -> selectors.SelectorKey:
-        return self.world.modify(fileobj, events, data)
+        return self.system.modify(fileobj, events, data)
 
     def get_map(self) -> "Mapping[FileDescriptorLike, selectors.SelectorKey]":
-        return self.world.get_map()
+        return self.system.get_map()
 
     def close(self) -> None:
-        self.world.close()
+        self.system.close()
 
 
 def run_virtual(
@@ -324,9 +345,9 @@ def run_virtual(
     step_secs: float = 0.0,
     shuffle: Draws | None = None,
 ) -> T:
-    """Run a coroutine function to its end on a new `VirtualTimeLoop` and return its result.
+    """Run a coroutine function on a new `VirtualTimeLoop` and return its result.
 
-    The options are the loop's. Tasks that are left over when it returns are cancelled, and reported by a `LeftoverTaskWarning`.
+    The options are those of the loop. Tasks that still run when it returns are cancelled, with a `LeftoverTaskWarning`.
 
     >>> async def main() -> float:
     ...     await asyncio.sleep(3600)
@@ -339,6 +360,32 @@ def run_virtual(
         result = runner.run(main())
         leftovers = asyncio.all_tasks(runner.get_loop())
         if leftovers:
-            text = f"tasks were left over and are cancelled:\n{describe_tasks(leftovers)}"
+            text = f"tasks were still running and are cancelled:\n{describe_tasks(leftovers)}"
             warnings.warn(text, LeftoverTaskWarning, stacklevel=2)
     return result
+
+
+def describe_tasks(tasks: Iterable["asyncio.Task[Any]"]) -> str:
+    """Return one line per task, in order of creation: its name, and where its coroutines wait, outermost first."""
+    lines = [f"  - {task.get_name()}: {' > '.join(_places(task)) or 'not started'}" for task in sorted(tasks, key=hash)]
+    hidden = len(lines) - _MAX_TASKS
+    if hidden > 0:
+        lines[_MAX_TASKS:] = [f"  - and {hidden} more"]
+    return "\n".join(lines)
+
+
+def _places(task: "asyncio.Task[Any]") -> list[str]:
+    places: list[str] = []
+    coroutine: object = task.get_coro()
+    while coroutine is not None and len(places) < _MAX_PLACES:
+        frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
+        if frame is None:
+            break
+        code = frame.f_code
+        places.append(f"{code.co_qualname} ({PurePath(code.co_filename).name}:{frame.f_lineno})")
+        coroutine = _first(coroutine, "cr_await", "gi_yieldfrom", "ag_await")
+    return places
+
+
+def _first(coroutine: object, *names: str) -> Any:
+    return next((value for name in names if (value := getattr(coroutine, name, None)) is not None), None)

@@ -171,7 +171,7 @@ Error: configuration, 5 faults:
   - -c: 'max_spout_pendng' is not a setting. Did you mean 'max_spout_pending'?
   - -c key_groups must be an integer from 1 to 32_768, not 0.
   - -c timeout_from and -c enable_message_timeouts: timeout_from='emit' says how trees time out, \
-but enable_message_timeouts=False says that none does. Remove one of the two.
+but enable_message_timeouts=False switches them off. Remove one of the two.
 """,
         environment={"ENGINE_SEED": "x"},
     ),

@@ -100,7 +100,7 @@ def test_names_that_are_not_there(command: str, tmp_path: Path, capsys: pytest.C
     assert "Did you mean 'counts'?" in refused(capsys, command, url, "--topology", "count")
     assert "Did you mean 'seen'?" in refused(capsys, command, url, "--component", "sen")
     asyncio.run(write_words(url, "other"))
-    assert "Choose one with --topology. There is 'counts', 'other'." in refused(capsys, command, url)
+    assert "Choose one with --topology. Known: 'counts', 'other'." in refused(capsys, command, url)
 
 
 async def _write_entries(url: str, entries: dict[str, object]) -> None:

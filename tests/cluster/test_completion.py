@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
-from tests.executor.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from engine.testing import Capture
+from tests.executor.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-2")
 
@@ -39,19 +40,19 @@ def test_what_fails_after_the_exhaustion_is_replayed_before_the_end(seed: int) -
 def test_an_exhausted_spout_is_polled_again_only_after_a_fail() -> None:
     spout = Numbers(2, replays=True)
     polls: list[tuple[float, int]] = []
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)) as run:
+        async with running(chain(lambda: spout, keeper)) as run:
             await asyncio.sleep(5)
             polls.append((loop().time(), spout.polls))
-            keeper.settle()
+            keeper.settle_next()
             await asyncio.sleep(5)
             polls.append((loop().time(), spout.polls))
-            keeper.settle(ack=False)
+            keeper.settle_next(ack=False)
             await asyncio.sleep(5)
             polls.append((loop().time(), spout.polls))
-            keeper.settle()
+            keeper.settle_next()
             await run.completed()
 
     play(main)
@@ -60,12 +61,12 @@ def test_an_exhausted_spout_is_polled_again_only_after_a_fail() -> None:
 
 
 def test_a_fail_without_a_replay_still_asks_once_more() -> None:
-    spout, keeper = Numbers(1), Keeper()
+    spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)) as run:
+        async with running(chain(lambda: spout, keeper)) as run:
             await asyncio.sleep(5)
-            keeper.settle(ack=False)
+            keeper.settle_next(ack=False)
             await run.completed()
             assert loop().time() == 5
 
@@ -118,11 +119,11 @@ def test_untracked_tuples_are_finished_too(form: str) -> None:
     class Threads(Plain):
         threads = 2
 
-    sink = Sink()
+    sink = Capture()
     forms = {"plain": Plain, "async": Async, "concurrent": Concurrent, "threads": Threads}
-    run = play_run(chain(lambda: Untracked(20), forms[form], forms[form], lambda: sink), Config(executor_receive_buffer_size=4))
+    run = play_run(chain(lambda: Untracked(20), forms[form], forms[form], sink), Config(executor_receive_buffer_size=4))
     assert run.state == "complete"
-    assert sorted(sink.got) == list(range(20))
+    assert sorted(sink.field(0)) == list(range(20))
     assert len(got) == 40
 
 
@@ -149,12 +150,12 @@ def test_each_task_of_a_source_must_be_exhausted() -> None:
             await asyncio.sleep(self.context.task_index)
             Numbers.next_tuple(self)
 
-    sink = Sink()
+    sink = Capture()
     builder = TopologyBuilder("three tasks")
     builder.set_spout("source", lambda: Paced(5), parallelism=3)
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("source")
+    builder.set_bolt("sink", sink).shuffle_grouping("source")
     play_run(builder.build())
-    assert sorted(sink.got) == sorted([*range(5)] * 3)
+    assert sorted(sink.field(0)) == sorted([*range(5)] * 3)
 
 
 def test_a_run_with_nothing_to_do_completes_at_once() -> None:
@@ -177,28 +178,28 @@ def test_an_async_ack_is_awaited_before_the_end(ackers: int) -> None:
 
 
 def test_a_tuple_that_is_kept_keeps_the_run() -> None:
-    spout, keeper = Numbers(1), Keeper()
+    spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper), enable_message_timeouts=False) as run:
+        async with running(chain(lambda: spout, keeper), enable_message_timeouts=False) as run:
             done = asyncio.ensure_future(run.completed())
             await asyncio.sleep(1000)
             assert not done.done()
-            keeper.settle()
+            keeper.settle_next()
             await done
 
     play(main)
 
 
 def test_several_may_wait_for_the_end_and_one_that_gives_up_disturbs_nobody() -> None:
-    spout, keeper = Numbers(1), Keeper()
+    spout, keeper = Numbers(1), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)) as run:
+        async with running(chain(lambda: spout, keeper)) as run:
             waiters = [asyncio.ensure_future(run.completed()) for _ in range(3)]
             await asyncio.sleep(1)
             waiters[0].cancel()
-            keeper.settle()
+            keeper.settle_next()
             await asyncio.gather(*waiters[1:])
             assert waiters[0].cancelled()
             await run.completed()
@@ -216,15 +217,15 @@ def test_background_emits_of_an_exhausted_spout_are_waited_for_once_they_are_mad
             await asyncio.sleep(1)
             self.collector.emit((99,), 99)
 
-    spout, keeper = Background(1), Keeper()
+    spout, keeper = Background(1), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)) as run:
+        async with running(chain(lambda: spout, keeper)) as run:
             await asyncio.sleep(2)
-            keeper.settle()
+            keeper.settle_next()
             await asyncio.sleep(1)
             assert run.state == "running"
-            keeper.settle()
+            keeper.settle_next()
             await run.completed()
 
     play(main)

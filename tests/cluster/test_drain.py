@@ -8,6 +8,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, ComponentError, Config, Fields, TopologyBuilder, Tuple
+from engine.testing import Capture
 from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, loop, play, running
 from tests.patience import PATIENCE_SECS
 
@@ -26,10 +27,10 @@ class Slow(Bolt):
 
 
 def test_a_drain_stops_the_sources_and_finishes_what_is_open() -> None:
-    spout, sink = Numbers(1000), Sink()
+    spout, sink = Numbers(1000), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, Slow, Slow, lambda: sink, max_spout_pending=4)) as run:
+        async with running(chain(lambda: spout, Slow, Slow, sink, max_spout_pending=4)) as run:
             await asyncio.sleep(2.5)
             polls = spout.polls
             await run.drain()
@@ -39,7 +40,7 @@ def test_a_drain_stops_the_sources_and_finishes_what_is_open() -> None:
             await run.completed()
 
     play(main)
-    assert sorted(spout.acked) == sorted(sink.got)
+    assert sorted(spout.acked) == sorted(sink.field(0))
     assert len(spout.acked) == spout.polls
     assert not spout.failed
 
@@ -50,15 +51,15 @@ def test_untracked_tuples_are_drained_too() -> None:
             self.polls += 1
             self.collector.emit((self.waiting.popleft(),))
 
-    spout, sink = Untracked(1000), Sink()
+    spout, sink = Untracked(1000), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, Slow, lambda: sink), executor_receive_buffer_size=4) as run:
+        async with running(chain(lambda: spout, Slow, sink), executor_receive_buffer_size=4) as run:
             await asyncio.sleep(2.5)
             await run.drain()
 
     play(main)
-    assert len(sink.got) == spout.polls
+    assert len(sink.arrivals) == spout.polls
 
 
 @pytest.mark.parametrize("by_config", [True, False])
@@ -90,16 +91,16 @@ def test_a_drain_of_no_time_at_all_ends_at_once() -> None:
 
 
 def test_what_fails_while_draining_is_told_and_not_replayed() -> None:
-    spout, keeper = Numbers(3, replays=True), Keeper()
+    spout, keeper = Numbers(3, replays=True), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)) as run:
+        async with running(chain(lambda: spout, keeper)) as run:
             await asyncio.sleep(1)
             draining = asyncio.ensure_future(run.drain())
             await asyncio.sleep(1)
-            keeper.settle(ack=False)
-            keeper.settle()
-            keeper.settle()
+            keeper.settle_next(ack=False)
+            keeper.settle_next()
+            keeper.settle_next()
             await draining
             assert run.state == "drained"
 
@@ -120,10 +121,10 @@ def test_an_idle_run_drains_at_once() -> None:
 
 def test_a_full_run_drains() -> None:
     """Given mailboxes that are full and a spout that they stop, then a drain still gets everything through."""
-    spout, sink = Numbers(10_000), Sink()
+    spout, sink = Numbers(10_000), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, Slow, Slow, lambda: sink), executor_receive_buffer_size=3) as run:
+        async with running(chain(lambda: spout, Slow, Slow, sink), executor_receive_buffer_size=3) as run:
             await asyncio.sleep(20)
             await run.drain(60)
             assert run.state == "drained"
@@ -133,16 +134,16 @@ def test_a_full_run_drains() -> None:
 
 
 def test_a_deactivated_run_drains() -> None:
-    spout, keeper = Numbers(5), Keeper()
+    spout, keeper = Numbers(5), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper, max_spout_pending=2)) as run:
+        async with running(chain(lambda: spout, keeper, max_spout_pending=2)) as run:
             await asyncio.sleep(1)
             await run.deactivate()
             draining = asyncio.ensure_future(run.drain())
             await asyncio.sleep(1)
-            keeper.settle()
-            keeper.settle()
+            keeper.settle_next()
+            keeper.settle_next()
             await draining
             assert loop().time() == 2
 
@@ -263,12 +264,12 @@ def test_a_thread_that_works_is_waited_for_by_a_drain() -> None:
 
 def test_held_back_replays_of_two_sources_are_drained_from_both() -> None:
     spouts = [Numbers(50), Numbers(50, first=100)]
-    sink = Sink()
+    sink = Capture()
     builder = TopologyBuilder("two sources")
     for number, spout in enumerate(spouts):
         builder.set_spout(f"source{number}", lambda spout=spout: spout, max_spout_pending=3)
     builder.set_bolt("slow", Slow).shuffle_grouping("source0").shuffle_grouping("source1")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("slow")
+    builder.set_bolt("sink", sink).shuffle_grouping("slow")
 
     async def main() -> None:
         async with running(builder.build()) as run:
@@ -277,5 +278,5 @@ def test_held_back_replays_of_two_sources_are_drained_from_both() -> None:
 
     play(main)
     acked: list[Any] = [*spouts[0].acked, *spouts[1].acked]
-    assert sorted(acked) == sorted(sink.got)
+    assert sorted(acked) == sorted(sink.field(0))
     assert len(acked) == spouts[0].polls + spouts[1].polls

@@ -8,7 +8,8 @@ import pytest
 import uvloop
 
 from engine import Bolt, Config, Failure, Tuple, spout
-from tests.executor.stage import Keeper, LogLines, Sink, chain, play, play_run, running, strict
+from engine.testing import Capture
+from tests.executor.stage import Keeper, LogLines, chain, play, play_run, running, strict
 from tests.patience import PATIENCE_SECS
 
 
@@ -53,10 +54,10 @@ class FailsTwice(Bolt):
 @pytest.mark.guarantee("RUN-2")
 @pytest.mark.parametrize("source", SOURCES)
 def test_each_item_is_emitted_and_the_run_completes(source: Any) -> None:
-    sink = Sink()
-    run = play_run(chain(source(300), lambda: sink))
+    sink = Capture()
+    run = play_run(chain(source(300), sink))
     assert run.state == "complete"
-    assert sink.got == list(range(300))
+    assert sink.field(0) == list(range(300))
 
 
 @pytest.mark.parametrize("source", SOURCES)
@@ -101,7 +102,7 @@ def test_without_a_listener_it_is_reported() -> None:
 
 def test_nothing_waits_for_an_async_generator() -> None:
     """Given one that is silent for minutes, when a tree is settled meanwhile, then its verdict comes at once."""
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     @spout("number")
     async def silent() -> AsyncIterator[Any]:
@@ -110,14 +111,14 @@ def test_nothing_waits_for_an_async_generator() -> None:
         yield (2,)
 
     async def main() -> None:
-        async with running(chain(silent, lambda: keeper), enable_message_timeouts=False) as run:
+        async with running(chain(silent, keeper), enable_message_timeouts=False) as run:
             await asyncio.sleep(1)
-            keeper.settle()
+            keeper.settle_next()
             await asyncio.sleep(0.001)
             assert run.snapshot().components["source"].acked == 1
             await asyncio.sleep(300)
-            assert [tup[0] for tup in keeper.kept] == [2]
-            keeper.settle()
+            assert [tup[0] for tup in keeper.unsettled] == [2]
+            keeper.settle_next()
             await run.completed()
 
     with LogLines() as log:
@@ -188,16 +189,16 @@ def test_an_async_generator_that_raises_is_told_behind_what_it_yielded() -> None
             yield (number,)
         raise OSError("gone")
 
-    sink = Sink()
+    sink = Capture()
 
     async def main() -> None:
         with pytest.raises(ComponentError) as caught:
-            async with running(chain(breaks, lambda: sink)) as run:
+            async with running(chain(breaks, sink)) as run:
                 await run.completed()
         assert isinstance(caught.value.error, OSError)
 
     play(main)
-    assert sink.got == [0, 1, 2, 3, 4]
+    assert sink.field(0) == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
@@ -215,7 +216,7 @@ def test_on_real_loops(source: Any, loop_factory: Any) -> None:
 
 
 def test_without_ackers_nothing_is_kept() -> None:
-    sink = Sink()
-    run = play_run(chain(plain(100), lambda: sink), Config(acker_executors=0))
-    assert sink.got == list(range(100))
+    sink = Capture()
+    run = play_run(chain(plain(100), sink), Config(acker_executors=0))
+    assert sink.field(0) == list(range(100))
     assert run.snapshot().components["source"].acked == 100

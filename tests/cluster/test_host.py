@@ -14,6 +14,7 @@ import uvloop
 
 import engine
 from engine import Bolt, Config, Inlet, Topology, Tuple
+from engine.testing import Capture
 from tests.executor.stage import Endless, Keeper, Numbers, Sink, chain, play, play_run, running, strict
 from tests.patience import PATIENCE_SECS
 
@@ -263,10 +264,10 @@ def test_signals_logging_policy_hooks_and_warnings_stay_as_they_were(loop_factor
 def test_two_runs_live_in_one_process() -> None:
     """Side by side on one loop, of one topology and of two; what one does disturbs no other."""
     spouts = [Numbers(200), Numbers(200, first=1000)]
-    sinks = [Sink(), Sink()]
+    sinks = [Capture(), Capture()]
 
-    async def one(spout: Numbers, sink: Sink) -> None:
-        async with running(chain(lambda: spout, lambda: sink)) as run:
+    async def one(spout: Numbers, sink: Capture) -> None:
+        async with running(chain(lambda: spout, sink)) as run:
             await run.completed()
             assert run.snapshot().components["source"].acked == 200
 
@@ -278,8 +279,8 @@ def test_two_runs_live_in_one_process() -> None:
             assert (first.state, second.state) == ("stopped", "running")
 
     play(main)
-    assert sinks[0].got == list(range(200))
-    assert sinks[1].got == list(range(1000, 1200))
+    assert sinks[0].field(0) == list(range(200))
+    assert sinks[1].field(0) == list(range(1000, 1200))
 
 
 def test_one_topology_may_run_twice_at_once_and_again() -> None:

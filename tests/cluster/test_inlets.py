@@ -21,6 +21,7 @@ from engine import (
     TupleFailed,
     UsageError,
 )
+from engine.testing import Capture
 from tests.executor.stage import Keeper, Sink, chain, loop, play, running, strict
 from tests.patience import PATIENCE_SECS
 
@@ -87,11 +88,11 @@ def test_a_send_that_times_out_says_who_owes_the_ack() -> None:
 @pytest.mark.parametrize("parallelism", [1, 3])
 @pytest.mark.guarantee("RUN-2")
 def test_close_exhausts_it_and_the_run_completes_when_all_sends_are_through(parallelism: int) -> None:
-    sink = Sink()
+    sink = Capture()
     builder = TopologyBuilder("inlets")
     builder.set_spout("in", lambda: Inlet("number"), parallelism=parallelism)
     builder.set_bolt("judge", Judge).shuffle_grouping("in")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("in")
+    builder.set_bolt("sink", sink).shuffle_grouping("in")
 
     async def main() -> None:
         async with running(builder.build()) as run:
@@ -106,7 +107,7 @@ def test_close_exhausts_it_and_the_run_completes_when_all_sends_are_through(para
             await asyncio.gather(*sends)
 
     play(main)
-    assert sorted(sink.got) == list(range(20))
+    assert sorted(sink.field(0)) == list(range(20))
 
 
 def test_all_tasks_of_an_inlet_take_from_one_queue() -> None:
@@ -175,10 +176,10 @@ def test_sends_that_wait_raise_run_ended_when_the_run_ends(end: str) -> None:
 
 
 def test_the_death_of_the_inlets_task_fails_what_was_in_flight_and_keeps_what_waits() -> None:
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     async def main() -> None:
-        async with running(inlet_chain(lambda: keeper), max_spout_pending=2) as run:
+        async with running(inlet_chain(keeper), max_spout_pending=2) as run:
             inlet = run.inlet("source")
             sends = [asyncio.ensure_future(inlet.send((number,))) for number in range(4)]
             await asyncio.sleep(1)
@@ -187,9 +188,9 @@ def test_the_death_of_the_inlets_task_fails_what_was_in_flight_and_keeps_what_wa
             assert [send.done() for send in sends] == [True, True, False, False]
             assert isinstance(sends[0].exception(), TupleFailed)
             assert isinstance(sends[1].exception(), TupleFailed)
-            assert [tup[0] for tup in keeper.kept] == [0, 1, 2, 3]
-            while keeper.kept:
-                keeper.settle()
+            assert [tup[0] for tup in keeper.unsettled] == [0, 1, 2, 3]
+            for tup in keeper.unsettled:
+                keeper.ack(tup)
             await asyncio.gather(*sends[2:])
             assert run.inlet("source") is inlet
 
@@ -197,20 +198,20 @@ def test_the_death_of_the_inlets_task_fails_what_was_in_flight_and_keeps_what_wa
 
 
 def test_a_cancelled_send_is_taken_back_or_runs_on() -> None:
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     async def main() -> None:
-        async with running(inlet_chain(lambda: keeper), max_spout_pending=1) as run:
+        async with running(inlet_chain(keeper), max_spout_pending=1) as run:
             inlet = run.inlet("source")
             sends = [asyncio.ensure_future(inlet.send((number,))) for number in range(3)]
             await asyncio.sleep(1)
             sends[0].cancel()
             sends[1].cancel()
             await asyncio.sleep(1)
-            keeper.settle()
+            keeper.settle_next()
             await asyncio.sleep(1)
-            assert [tup[0] for tup in keeper.kept] == [2]
-            keeper.settle()
+            assert [tup[0] for tup in keeper.unsettled] == [2]
+            keeper.settle_next()
             await sends[2]
             inlet.close()
             await run.completed()
@@ -271,7 +272,7 @@ def test_an_emit_to_several_subscribers_goes_to_all_or_to_none() -> None:
     async def main() -> None:
         builder = TopologyBuilder("all or none")
         builder.set_spout("in", lambda: Inlet("key"))
-        sinks = [Sink(), Sink()]
+        sinks = [Capture(), Capture()]
         builder.set_bolt("first", lambda: sinks[0]).shuffle_grouping("in")
         builder.set_bolt("second", lambda: sinks[1]).fields_grouping("in", "key")
         async with running(builder.build()) as run:
@@ -279,7 +280,7 @@ def test_an_emit_to_several_subscribers_goes_to_all_or_to_none() -> None:
                 await run.inlet("in").send((object(),))
             await run.inlet("in").send((5,))
             snapshot = run.snapshot()
-        assert [sink.got for sink in sinks] == [[5], [5]]
+        assert [sink.field(0) for sink in sinks] == [[5], [5]]
         assert snapshot.components["__acker"].pending == 0
 
     play(main)

@@ -7,6 +7,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple, UsageError
+from engine.testing import Capture
 from tests.executor.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("RUN-1")
@@ -111,8 +112,8 @@ def test_bolts_are_prepared_before_spouts_open_and_closed_after_them_from_the_so
 
 def test_deactivate_pauses_the_spouts_only() -> None:
     diary = Diary()
-    keeper = Keeper()
-    topology = chain(diary.spout(count=1000), lambda: keeper, max_spout_pending=3)
+    keeper = Capture(settles=False)
+    topology = chain(diary.spout(count=1000), keeper, max_spout_pending=3)
 
     async def main() -> None:
         async with running(topology) as run:
@@ -122,16 +123,16 @@ def test_deactivate_pauses_the_spouts_only() -> None:
             assert run.snapshot().components["source"].status == "inactive"
             diary.events.clear()
             for _ in range(3):
-                keeper.settle()
+                keeper.settle_next()
             await asyncio.sleep(1)
             assert diary.events == ["source.ack"] * 3, "verdicts still come"
-            assert not keeper.kept
+            assert not keeper.unsettled
             assert run.snapshot().components["source"].status == "drained"
             diary.events.clear()
             await run.activate()
             assert diary.events[0] == "source.activate"
             await asyncio.sleep(1)
-            assert len(keeper.kept) == 3
+            assert len(keeper.unsettled) == 3
 
     play(main)
 

@@ -10,7 +10,8 @@ import uvloop
 
 from engine import BasicBolt, Bolt, Fields, TopologyBuilder, Tuple
 from engine.executor.spout_executor import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS
-from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, running, strict
+from engine.testing import Capture
+from tests.executor.stage import Endless, LogLines, Numbers, Sink, chain, running, strict
 from tests.patience import PATIENCE_SECS
 
 POLLS = 12
@@ -66,14 +67,14 @@ class FailsOnce(Bolt):
 
 def test_a_mixed_run_completes(on_loop: Any) -> None:
     """Threads, coroutines side by side, deaths, replays, tiny mailboxes, several ackers."""
-    spout, sink = Numbers(300, replays=True), Sink()
+    spout, sink = Numbers(300, replays=True), Capture()
     fails_once = type("Fresh", (FailsOnce,), {"seen": set()})
     builder = TopologyBuilder("mixed")
     builder.set_spout("source", lambda: spout, max_spout_pending=40)
     builder.set_bolt("threads", Threaded, parallelism=2).shuffle_grouping("source")
     builder.set_bolt("concurrent", Concurrent, parallelism=2).fields_grouping("threads", "number")
     builder.set_bolt("fails", fails_once).shuffle_grouping("concurrent")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("fails")
+    builder.set_bolt("sink", sink).shuffle_grouping("fails")
 
     async def main() -> None:
         settings: dict[str, Any] = {"executor_receive_buffer_size": 4, "acker_executors": 2, "max_task_restarts": 100}
@@ -83,7 +84,7 @@ def test_a_mixed_run_completes(on_loop: Any) -> None:
     on_loop(main)
     assert sorted(spout.acked) == list(range(300))
     assert set(spout.failed) >= set(range(0, 300, 10))
-    assert set(sink.got) == set(range(300))
+    assert set(sink.field(0)) == set(range(300))
 
 
 @pytest.mark.guarantee("BP-4")
@@ -114,7 +115,7 @@ def test_a_thread_wakes_a_spout_through_the_loop(on_loop: Any) -> None:
             if self.inbox:
                 self.collector.emit((self.inbox.pop(0),), 1)
 
-    spout, keeper = Fed(), Keeper()
+    spout, keeper = Fed(), Capture(settles=False)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
@@ -124,14 +125,14 @@ def test_a_thread_wakes_a_spout_through_the_loop(on_loop: Any) -> None:
                 spout.inbox.append(number)
                 loop.call_soon_threadsafe(spout.context.wake)
 
-        async with running(chain(lambda: spout, lambda: keeper)):
+        async with running(chain(lambda: spout, keeper)):
             thread = threading.Thread(target=feed)
             thread.start()
-            while len(keeper.kept) < 50:  # noqa: ASYNC110 - the loop is real
+            while len(keeper.unsettled) < 50:  # noqa: ASYNC110 - the loop is real
                 await asyncio.sleep(0.001)
             thread.join()
-            while keeper.kept:
-                keeper.settle()
+            for tup in keeper.unsettled:
+                keeper.ack(tup)
 
     on_loop(main)
 

@@ -83,12 +83,12 @@ def test_a_drain_that_is_given_no_time(timeout_secs: Any) -> None:
         (lambda bolt: bolt.context.targets(["default"]), "bolt 'bolt1' has no stream ['default']"),
         (lambda bolt: bolt.context.create_task(5), "bolt 'bolt1' called create_task(5), which is no coroutine"),
         (lambda bolt: bolt.context.create_task(asyncio.sleep), "which is no coroutine"),
-        (lambda bolt: bolt.context.counter("seen").add("x"), "a counter cannot count 'x' more"),
+        (lambda bolt: bolt.context.counter("seen").add("x"), "a counter cannot add 'x'"),
         (lambda bolt: bolt.context.gauge("seen").set("5"), "a gauge cannot be set to '5'"),
         (lambda bolt: bolt.context.gauge("seen").set(None), "a gauge cannot be set to None"),
         (lambda bolt: bolt.context.histogram("seen").record("x"), "a histogram cannot record 'x'"),
-        (lambda bolt: bolt.context.gauge("lag", partition=3), "gauge 'lag': the label 'partition' must be a text, not 3"),
-        (lambda bolt: bolt.context.drop_metric(bolt.context.gauge("lag")), "which is no name of a metric"),
+        (lambda bolt: bolt.context.gauge("lag", partition=3), "gauge 'lag': the label 'partition' must be a string, not 3"),
+        (lambda bolt: bolt.context.drop_metric(bolt.context.gauge("lag")), "needs the name of a metric, not"),
         (lambda bolt: bolt.collector.report_error(1), "'bolt1' (task 2): report_error() was given 1, which is no exception"),
         (lambda bolt: bolt.collector.report_error(ValueError), "which is no exception"),
     ],
@@ -114,5 +114,5 @@ def test_what_a_component_does(do: Callable[[Any], object], why: str) -> None:
 
 @pytest.mark.parametrize("reason", ["zork", None, 5, []])
 def test_a_failure_with_a_reason_that_is_none(reason: Any) -> None:
-    with pytest.raises(UsageError, match="is no reason of a Failure\nFix: The reasons are 'failed', 'error'"):
+    with pytest.raises(UsageError, match="is not a reason of a Failure\nFix: The reasons are 'failed', 'error'"):
         Failure(reason)

@@ -1,4 +1,4 @@
-"""`Config` accepts what makes sense, and says everything that is wrong with the rest at once."""
+"""`Config` accepts valid values, and reports all faults of others at once."""
 
 import copy
 import dataclasses
@@ -121,7 +121,7 @@ def test_from_mapping_names_its_source() -> None:
     assert Config.from_mapping({"burst": 8}) == Config(burst=8)
     with pytest.raises(ConfigError, match=r"^settings\.json: burst must be"):
         Config.from_mapping({"burst": "8"}, "settings.json")
-    with pytest.raises(ConfigError, match="the key 8 is not a text"):
+    with pytest.raises(ConfigError, match="the key 8 is not a string"):
         Config.from_mapping({8: "burst"})  # type: ignore[dict-item]
 
 

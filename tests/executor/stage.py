@@ -1,4 +1,4 @@
-"""What the tests of execution share: a loop that forgives nothing, and components that write down what happens to them."""
+"""Common parts of the executor's tests: strict runs on a virtual loop, and components that keep a record."""
 
 import asyncio
 import gc
@@ -19,13 +19,13 @@ SEED = int(os.environ.get("TEST_SEED", "1"))
 
 
 def play(main: Callable[[], Coroutine[Any, Any, Any]], **options: Any) -> Any:
-    """Run main on a loop with virtual time; a task left over, or an error that nobody hears of, fails the test."""
+    """Run main in virtual time. A leftover task, or an error that reaches nobody, fails the test."""
     options.setdefault("limit_secs", 3600.0)
     return run_virtual(strict(main), **options)
 
 
 def strict(main: Callable[[], Coroutine[Any, Any, Any]]) -> Callable[[], Coroutine[Any, Any, Any]]:
-    """main, on a loop of any kind, with every error that would only be logged by the loop raised at its end."""
+    """Wrap main so that errors that the loop would only log fail the test at its end."""
 
     async def run() -> Any:
         unheard: list[dict[str, Any]] = []
@@ -40,7 +40,7 @@ def strict(main: Callable[[], Coroutine[Any, Any, Any]]) -> Callable[[], Corouti
 
 
 def play_run(topology: Topology, config: Config | None = None, **options: Any) -> Run:
-    """Run a topology on a virtual loop until it is complete; the run, for what it shows."""
+    """Run a topology in virtual time until it is complete, and return the run."""
 
     chosen = config or (topology.config or Config()).replace(seed=SEED)
 
@@ -53,14 +53,14 @@ def play_run(topology: Topology, config: Config | None = None, **options: Any) -
 
 
 def loop() -> VirtualTimeLoop:
-    """The running virtual loop."""
+    """Return the running virtual loop."""
     running = asyncio.get_running_loop()
     assert isinstance(running, VirtualTimeLoop)
     return running
 
 
 def chain(source: Any, *bolts: Any, **settings: Any) -> Topology:
-    """`source`, and behind it the bolts `bolt1`, `bolt2`, …, each fed by the one before; settings are the source's."""
+    """Build a topology of `source` and the bolts `bolt1`, `bolt2`, … in a row. The settings are for the source."""
     builder = TopologyBuilder("chain")
     builder.set_spout("source", source, **settings)
     before = "source"
@@ -72,14 +72,14 @@ def chain(source: Any, *bolts: Any, **settings: Any) -> Topology:
 
 @asynccontextmanager
 async def running(topology: Topology, **settings: Any) -> AsyncIterator[Run]:
-    """A run that is under way."""
+    """Enter a run."""
     async with engine.run(topology, Config(**({"seed": SEED} | settings))) as run:
         yield run
 
 
 @asynccontextmanager
 async def failing(entered: AbstractAsyncContextManager[Run]) -> AsyncIterator[Run]:
-    """A run that fails before it is left: leaving it raises its ComponentError, which `run.error` is (SV-4)."""
+    """Enter a run that must fail inside the block, so that leaving it raises `run.error` (SV-4)."""
     raised: ComponentError | None = None
     try:
         async with entered as run:
@@ -91,7 +91,7 @@ async def failing(entered: AbstractAsyncContextManager[Run]) -> AsyncIterator[Ru
 
 
 class Numbers(Spout):
-    """Emits 0 to count - 1, each as a tree of its own; what fails comes again where `replays` is set."""
+    """Emits 0 to count - 1, each as its own tree. With `replays`, failed numbers are emitted again."""
 
     output_fields = Fields("number")
 
@@ -125,7 +125,7 @@ class Numbers(Spout):
 
 
 class Endless(Spout):
-    """Has nothing to emit, and is never exhausted."""
+    """Emits nothing, and is never exhausted."""
 
     output_fields = Fields("number")
 
@@ -134,7 +134,7 @@ class Endless(Spout):
 
 
 class AtOnce(Numbers):
-    """Emits all of its numbers at its first poll."""
+    """Emits all its numbers at its first poll."""
 
     def next_tuple(self) -> None:
         self.polls += 1
@@ -146,7 +146,7 @@ class AtOnce(Numbers):
 
 
 class Keeper(Bolt):
-    """Keeps its inputs until it is told to settle one."""
+    """Keeps its inputs and settles none. It can forget them, which `engine.testing.Capture` cannot."""
 
     def __init__(self) -> None:
         self.kept: list[Tuple] = []
@@ -154,24 +154,16 @@ class Keeper(Bolt):
     def execute(self, tup: Tuple) -> None:
         self.kept.append(tup)
 
-    def settle(self, *, ack: bool = True) -> None:
-        tup = self.kept.pop(0)
-        (self.collector.ack if ack else self.collector.fail)(tup)
-
 
 class Sink(Bolt):
-    """Acks what it gets, and keeps the values."""
-
-    def __init__(self) -> None:
-        self.got: list[Any] = []
+    """Acks its inputs. A test that looks at the inputs uses `engine.testing.Capture`."""
 
     def execute(self, tup: Tuple) -> None:
-        self.got.append(tup[0])
         self.collector.ack(tup)
 
 
 class LogLines(logging.Handler):
-    """The messages that the engine logs, while it is entered."""
+    """Collects the log messages of the engine inside a `with` block."""
 
     def __init__(self, *loggers: str) -> None:
         super().__init__()

@@ -50,8 +50,8 @@ def test_a_message_id_may_be_any_object_but_none_and_comes_back_itself() -> None
     acked: list[object] = []
 
     class Ids(Feeder):
-        def take(self, task_id: int) -> Any:
-            row = super().take(task_id)
+        def take_next(self, task_id: int) -> Any:
+            row = super().take_next(task_id)
             if row is not None:
                 values, message_id, stream = row
                 assert isinstance(message_id, int)
@@ -60,7 +60,7 @@ def test_a_message_id_may_be_any_object_but_none_and_comes_back_itself() -> None
                 return values, ids[message_id - 1], stream
             return None
 
-        def settle(self, verdict: Any) -> None:
+        def add_verdict(self, verdict: Any) -> None:
             acked.append(verdict.message_id)
 
     feeder = Ids("number")

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Config, Fields, Spout, SpoutExhausted, Tuple
-from tests.executor.stage import Numbers, Sink, chain, play_run
+from engine.testing import Capture
+from tests.executor.stage import Numbers, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-3")
 
@@ -34,11 +35,11 @@ def test_a_spout_that_waits_for_its_dead_reader_is_replaced_at_once() -> None:
             if row == 2:
                 raise SpoutExhausted
 
-    sink = Sink()
-    run = play_run(chain(Reads, lambda: sink), limit_secs=100)
+    sink = Capture()
+    run = play_run(chain(Reads, sink), limit_secs=100)
     assert run.state == "complete"
     assert len(made) == 2
-    assert sink.got == [0, 1, 2]
+    assert sink.field(0) == [0, 1, 2]
 
 
 def test_a_call_that_waits_for_dead_background_work_is_cut_short_after_the_time_of_a_tree() -> None:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, Run, Spout, TopologyBuilder, Tuple
-from tests.executor.stage import AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from engine.testing import Capture
+from tests.executor.stage import AtOnce, Endless, Keeper, Numbers, chain, loop, play, play_run, running
 
 
 class Flood(Spout):
@@ -180,7 +181,7 @@ def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
 @pytest.mark.guarantee("BP-2")
 def test_verdicts_still_come_to_a_stopped_spout() -> None:
     """Given a spout that a full mailbox stops, when trees on another way are settled, then it hears of them at once."""
-    gate, sink = Gate(), Sink()
+    gate, sink = Gate(), Capture()
 
     class Both(Numbers):
         output_fields = {"default": Fields("number"), "other": Fields("number")}  # type: ignore[assignment]
@@ -193,13 +194,13 @@ def test_verdicts_still_come_to_a_stopped_spout() -> None:
     builder = TopologyBuilder("both")
     builder.set_spout("source", lambda: spout)
     builder.set_bolt("gate", lambda: gate).shuffle_grouping("source")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("source", stream="other")
+    builder.set_bolt("sink", sink).shuffle_grouping("source", stream="other")
 
     async def main() -> None:
         async with running(builder.build(), executor_receive_buffer_size=20) as run:
             await asyncio.sleep(1)
             assert run.snapshot().components["source"].status == "full"
-            assert len(spout.acked) == len(sink.got) >= 20
+            assert len(spout.acked) == len(sink.arrivals) >= 20
             assert run.snapshot().components["source"].pending == 0
 
     play(main)
@@ -316,15 +317,15 @@ def test_a_diamond_of_tiny_mailboxes_loses_nothing(seed: int) -> None:
             self.collector.emit((tup[0],), tup)
             self.collector.ack(tup)
 
-    spout, sink = Numbers(400), Sink()
+    spout, sink = Numbers(400), Capture()
     builder = TopologyBuilder("diamond", config=Config(executor_receive_buffer_size=2, seed=seed))
     builder.set_spout("source", lambda: spout)
     builder.set_bolt("slow", Slow, 2).shuffle_grouping("source")
     builder.set_bolt("quick", Quick, 2).shuffle_grouping("source")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("slow").shuffle_grouping("quick")
+    builder.set_bolt("sink", sink).shuffle_grouping("slow").shuffle_grouping("quick")
     play_run(builder.build(), shuffle=Random(seed))
     assert sorted(spout.acked) == list(range(400))
-    assert sorted(sink.got) == sorted([*range(400)] * 2)
+    assert sorted(sink.field(0)) == sorted([*range(400)] * 2)
 
 
 @pytest.mark.guarantee("BP-2")

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, FailTuple, Fields, TopologyBuilder, Tuple, bolt
+from engine.testing import Capture
 from tests.executor.stage import LogLines, Numbers, Sink, chain, loop, play_run
 
 pytestmark = pytest.mark.guarantee("ACK-11")
@@ -272,9 +273,9 @@ def test_a_yield_that_cannot_be_emitted_fails_the_input_and_what_came_before_it(
             yield (tup[0],)
             yield "no tuple"
 
-    spout, sink = Numbers(2), Sink()
+    spout, sink = Numbers(2), Capture()
     with LogLines() as log:
-        play_run(chain(lambda: spout, Wrong, lambda: sink))
+        play_run(chain(lambda: spout, Wrong, sink))
     assert spout.failed == [0, 1]
-    assert sink.got == [0, 1]
+    assert sink.field(0) == [0, 1]
     assert log.having("not a tuple of values")

@@ -9,6 +9,7 @@ import pytest
 
 from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
 from engine.executor.kept_rows import ROWS_BETWEEN_LOOKS, ROWS_PER_TURN
+from engine.testing import Capture
 from tests.executor.stage import AtOnce, LogLines, Numbers, Sink, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("BP-4")
@@ -43,16 +44,16 @@ def rows(first: int, last: int) -> list[tuple[int]]:
     return [(number,) for number in range(first, last)]
 
 
-async def begun(sink: Sink) -> None:
+async def begun(sink: Capture) -> None:
     """Wait for the first row."""
-    while not sink.got:  # noqa: ASYNC110 - turn by turn
+    while not sink.arrivals:  # noqa: ASYNC110 - turn by turn
         await asyncio.sleep(0)
 
 
 def test_every_row_comes_in_order_and_is_acked_once() -> None:
-    spout, sink = AtOnce(MANY), Sink()
-    run = play_run(chain(lambda: spout, lambda: sink))
-    assert sink.got == list(range(MANY))
+    spout, sink = AtOnce(MANY), Capture()
+    run = play_run(chain(lambda: spout, sink))
+    assert sink.field(0) == list(range(MANY))
     assert sorted(spout.acked) == list(range(MANY))
     assert run.snapshot().components["source"].tasks[0].emitted == MANY
 
@@ -80,7 +81,7 @@ def test_others_have_their_turn_in_between() -> None:
 
 
 def test_what_is_emitted_afterwards_comes_afterwards() -> None:
-    sink = Sink()
+    sink = Capture()
 
     def emits(spout: Once) -> None:
         spout.collector.emit((-1,), "first")
@@ -90,8 +91,8 @@ def test_what_is_emitted_afterwards_comes_afterwards() -> None:
         spout.collector.emit((2 * MANY,), "last")
 
     spout = Once(emits)
-    play_run(chain(lambda: spout, lambda: sink))
-    assert sink.got == list(range(-1, 2 * MANY + 1))
+    play_run(chain(lambda: spout, sink))
+    assert sink.field(0) == list(range(-1, 2 * MANY + 1))
     assert len(spout.acked) == MANY + 3
 
 
@@ -100,20 +101,20 @@ def test_the_spout_is_not_polled_before_all_is_emitted() -> None:
 
     class Polled(Numbers):
         def next_tuple(self) -> None:
-            polls.append(len(sink.got))
+            polls.append(len(sink.arrivals))
             if len(polls) > 2:
                 raise SpoutExhausted
             self.collector.emit_many(rows(0, MANY))
 
-    sink = Sink()
-    run = play_run(chain(lambda: Polled(0), lambda: sink))
-    assert len(sink.got) == 2 * MANY
+    sink = Capture()
+    run = play_run(chain(lambda: Polled(0), sink))
+    assert len(sink.arrivals) == 2 * MANY
     assert polls[1] >= MANY - 4 * ROWS_PER_TURN
     assert run.state == "complete"
 
 
 def test_the_rows_may_change_after_the_call() -> None:
-    sink = Sink()
+    sink = Capture()
 
     def emits(spout: Once) -> None:
         mine, ids = rows(0, MANY), list(range(MANY))
@@ -122,12 +123,12 @@ def test_the_rows_may_change_after_the_call() -> None:
         ids.clear()
 
     spout = Once(emits)
-    play_run(chain(lambda: spout, lambda: sink))
-    assert sink.got == sorted(spout.acked) == list(range(MANY))
+    play_run(chain(lambda: spout, sink))
+    assert sink.field(0) == sorted(spout.acked) == list(range(MANY))
 
 
 def test_a_generator_of_rows_is_pulled_by_the_call() -> None:
-    sink = Sink()
+    sink = Capture()
     pulled: list[int] = []
 
     def generated() -> Iterator[tuple[int]]:
@@ -139,8 +140,8 @@ def test_a_generator_of_rows_is_pulled_by_the_call() -> None:
         spout.collector.emit_many(generated())  # type: ignore[arg-type]
         assert len(pulled) == MANY
 
-    play_run(chain(lambda: Once(emits), lambda: sink))
-    assert sink.got == list(range(MANY))
+    play_run(chain(lambda: Once(emits), sink))
+    assert sink.field(0) == list(range(MANY))
 
 
 @pytest.mark.guarantee("BP-1")
@@ -169,35 +170,35 @@ def test_the_bound_of_a_mailbox_is_passed_by_a_turns_worth_at_most() -> None:
 @pytest.mark.guarantee("RUN-2")
 @pytest.mark.guarantee("RUN-3")
 def test_a_drain_emits_what_was_given() -> None:
-    sink = Sink()
+    sink = Capture()
 
     async def main() -> str:
-        async with running(chain(lambda: AtOnce(MANY), lambda: sink)) as run:
+        async with running(chain(lambda: AtOnce(MANY), sink)) as run:
             await begun(sink)
-            assert len(sink.got) < MANY
+            assert len(sink.arrivals) < MANY
             await run.drain()
         return run.state
 
     assert play(main) == "drained"
-    assert len(sink.got) == MANY
+    assert len(sink.arrivals) == MANY
 
 
 def test_a_stop_drops_what_is_left() -> None:
-    sink = Sink()
+    sink = Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: AtOnce(MANY), lambda: sink)) as run:
+        async with running(chain(lambda: AtOnce(MANY), sink)) as run:
             await begun(sink)
             await run.stop()
         await asyncio.sleep(1)
 
     play(main)
-    assert len(sink.got) < MANY
+    assert len(sink.arrivals) < MANY
 
 
 @pytest.mark.guarantee("ACK-13")
 def test_an_instance_that_dies_takes_its_rows_with_it() -> None:
-    sink = Sink()
+    sink = Capture()
     made: list[AtOnce] = []
 
     def make() -> AtOnce:
@@ -205,21 +206,21 @@ def test_an_instance_that_dies_takes_its_rows_with_it() -> None:
         return made[-1]
 
     async def main() -> None:
-        async with running(chain(make, lambda: sink)) as run:
+        async with running(chain(make, sink)) as run:
             await begun(sink)
             run.kill_task(run.task_ids("source")[0])
             await run.completed()
 
     play(main)
     assert len(made) == 2
-    old = [number for number in sink.got if number < MANY]
+    old = [number for number in sink.field(0) if number < MANY]
     assert len(old) < MANY
-    assert [number for number in sink.got if number >= MANY] == list(range(MANY, 2 * MANY))
+    assert [number for number in sink.field(0) if number >= MANY] == list(range(MANY, 2 * MANY))
     assert sorted(made[1].acked) == list(range(MANY, 2 * MANY))
 
 
 def test_background_work_waits_by_ready() -> None:
-    sink = Sink()
+    sink = Capture()
     at_ready: list[int] = []
 
     class Fills(Spout):
@@ -245,48 +246,48 @@ def test_background_work_waits_by_ready() -> None:
     run_now: list[Any] = []
 
     async def main() -> None:
-        async with running(chain(Fills, lambda: sink)) as run:
+        async with running(chain(Fills, sink)) as run:
             run_now.append(run)
             await run.completed()
 
     play(main)
     assert at_ready[1:] == [MANY, 2 * MANY]
-    assert sink.got == list(range(3 * MANY))
+    assert sink.field(0) == list(range(3 * MANY))
 
 
 def test_an_async_next_tuple_that_waits_does_not_hold_its_rows() -> None:
-    sink = Sink()
+    sink = Capture()
 
     async def emits(spout: Once) -> None:
         spout.collector.emit_many(rows(0, MANY))
         await spout.collector.ready()
         await asyncio.sleep(1)
-        assert len(sink.got) == MANY
+        assert len(sink.arrivals) == MANY
 
-    run = play_run(chain(lambda: Once(emits), lambda: sink))
+    run = play_run(chain(lambda: Once(emits), sink))
     assert run.state == "complete"
     assert not run.snapshot().errors
 
 
 @pytest.mark.guarantee("ACK-6")
 def test_without_ackers_each_row_is_acked_when_it_is_emitted() -> None:
-    spout, sink = AtOnce(MANY), Sink()
+    spout, sink = AtOnce(MANY), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: sink), acker_executors=0) as run:
+        async with running(chain(lambda: spout, sink), acker_executors=0) as run:
             await run.completed()
 
     play(main)
     assert spout.acked == list(range(MANY))
-    assert sink.got == list(range(MANY))
+    assert sink.field(0) == list(range(MANY))
 
 
 @pytest.mark.guarantee("ACK-9")
 def test_open_trees_may_pass_their_bound_by_one_call() -> None:
-    spout, sink = AtOnce(MANY), Sink()
+    spout, sink = AtOnce(MANY), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: sink), max_spout_pending=1) as run:
+        async with running(chain(lambda: spout, sink), max_spout_pending=1) as run:
             await run.completed()
 
     play(main)
@@ -297,7 +298,7 @@ def test_a_direct_emit_keeps_its_place() -> None:
     class Directs(Once):
         output_fields = {"default": Fields("number"), "direct": Fields("number", direct=True)}
 
-    sink = Sink()
+    sink = Capture()
 
     def emits(spout: Once) -> None:
         [task] = spout.context.task_ids("sink")
@@ -307,9 +308,9 @@ def test_a_direct_emit_keeps_its_place() -> None:
 
     builder = TopologyBuilder("direct")
     builder.set_spout("source", lambda: Directs(emits))
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("source").direct_grouping("source", "direct")
+    builder.set_bolt("sink", sink).shuffle_grouping("source").direct_grouping("source", "direct")
     play_run(builder.build())
-    assert sink.got == list(range(MANY + 2))
+    assert sink.field(0) == list(range(MANY + 2))
 
 
 @pytest.mark.parametrize("seed", range(10))
@@ -332,15 +333,15 @@ def test_any_mix_of_emits_and_kills_loses_and_doubles_nothing_that_it_should_not
                     self.collector.emit_many(rows(first, first + size), list(range(first, first + size)))
 
     given: list[int] = []
-    spout, sink = Mixes(0), Sink()
+    spout, sink = Mixes(0), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: sink), executor_receive_buffer_size=capacity) as run:
+        async with running(chain(lambda: spout, sink), executor_receive_buffer_size=capacity) as run:
             await run.completed()
 
     with LogLines() as log:
         play(main)
-    assert sink.got == given
+    assert sink.field(0) == given
     assert sorted(spout.acked) == given
     assert not log.having("EngineBug")
 

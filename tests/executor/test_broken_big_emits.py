@@ -7,6 +7,7 @@ import pytest
 
 from engine import ComponentError, TopologyBuilder, UsageError
 from engine.executor.kept_rows import ROWS_PER_TURN
+from engine.testing import Capture
 from tests.executor.stage import AtOnce, Sink, chain, play_run
 from tests.executor.test_big_emits import MANY, Once, rows
 
@@ -28,12 +29,12 @@ def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) 
         made.append(Once(emits))
         return made[-1]
 
-    sink = Sink()
-    run = play_run(chain(make, lambda: sink, on_error=on_error))
+    sink = Capture()
+    run = play_run(chain(make, sink, on_error=on_error))
     [report] = run.snapshot().errors
     assert "2 values where 1 must stand" in report.text
     if on_error == "fail":
-        assert sink.got == [*range(bad), -1]
+        assert sink.field(0) == [*range(bad), -1]
         assert len(made) == 1
     else:
         assert len(made) == 2
@@ -75,7 +76,7 @@ def test_another_thread_is_refused_while_rows_are_kept() -> None:
         thread.start()
         thread.join()
 
-    sink = Sink()
-    play_run(chain(lambda: Once(emits), lambda: sink))
+    sink = Capture()
+    play_run(chain(lambda: Once(emits), sink))
     assert len(refused) == 2
-    assert len(sink.got) == MANY
+    assert len(sink.arrivals) == MANY

@@ -7,6 +7,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Tuple
+from engine.testing import Capture
 from engine.topology import Fields
 from tests.executor.dying import ends_with_component_error, poisoned
 from tests.executor.stage import Endless, LogLines, Numbers, Sink, chain, loop, play_run
@@ -294,11 +295,11 @@ def test_a_collector_of_a_dead_instance_is_an_error_to_emit_with() -> None:
             collectors[0].ack(tup)
             self.collector.ack(tup)
 
-    spout, sink = Numbers(2), Sink()
-    play_run(chain(lambda: spout, Keeps, lambda: sink), Config(on_error="restart"))
+    spout, sink = Numbers(2), Capture()
+    play_run(chain(lambda: spout, Keeps, sink), Config(on_error="restart"))
     assert "an instance that was replaced" in str(raised[0])
     assert spout.acked == [1]
-    assert not sink.got
+    assert not sink.arrivals
 
 
 def test_a_spout_exhausted_of_a_bolt_is_an_error() -> None:

@@ -183,4 +183,4 @@ def test_only_a_text_says_why() -> None:
     play_run(chain(lambda: spout, Wrong))
     (failure,) = spout.failures
     assert failure.reason == "error"
-    assert "error must be a text, not KeyError('word')" in (failure.error or "")
+    assert "error must be a string, not KeyError('word')" in (failure.error or "")

@@ -9,8 +9,8 @@ import pytest
 
 from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
 from engine.kernel import BoltCore, Signal
-from engine.testing import Feeder, run_topology
-from tests.executor.stage import Keeper, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+from engine.testing import Capture, Feeder, run_topology
+from tests.executor.stage import Keeper, LogLines, Numbers, chain, loop, play, play_run, running
 from tests.native.stage import fed, taken, told
 from tests.patience import PATIENCE_SECS
 
@@ -92,8 +92,8 @@ def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
             await asyncio.sleep(0)
             await asyncio.sleep(1)
             assert (spout.failed, spout.failed_at) == ([1], [5])
-            keeper.settle()
-            keeper.settle()
+            for tup in keeper.kept:
+                keeper.collector.ack(tup)
             await run.completed()
 
     play(main)
@@ -228,12 +228,12 @@ def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
                 self.collector.reset_timeout(old)
             self.collector.ack(tup)
 
-    spout, sink = Numbers(4), Sink()
+    spout, sink = Numbers(4), Capture()
     with LogLines() as log:
-        run = play_run(chain(lambda: spout, Dies, lambda: sink), Config(on_error="restart"))
+        run = play_run(chain(lambda: spout, Dies, sink), Config(on_error="restart"))
     assert sorted(spout.failed) == [0, 1]
     assert spout.acked == [2, 3]
-    assert sink.got == [0, 0]
+    assert sink.field(0) == [0, 0]
     assert run.snapshot().components["bolt1"].settled_twice == 0
     assert not log.having("twice")
 

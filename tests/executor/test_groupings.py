@@ -213,8 +213,8 @@ def direct_routes(*, through_bolt: bool) -> dict[int, list[int]]:
     """The numbers that each of three tasks got, by its index."""
 
     class DirectFeeder(Feeder):
-        def take(self, task_id: int) -> Any:
-            row = super().take(task_id)
+        def take_next(self, task_id: int) -> Any:
+            row = super().take_next(task_id)
             if row is None or through_bolt:
                 return row
             values, message_id, stream = row

@@ -8,6 +8,7 @@ import pytest
 
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, TopologyBuilder, Tuple, spout
+from engine.testing import Capture
 from tests.executor.stage import Endless, Keeper, LogLines, Numbers, Sink, chain, failing, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-13")
@@ -24,20 +25,20 @@ class Timed(Numbers):
 @pytest.mark.parametrize("timeouts", [True, False])
 @pytest.mark.parametrize("ackers", [1, 3])
 def test_the_trees_of_a_dead_acker_fail_at_once_and_no_others(timeouts: bool, ackers: int) -> None:
-    source, keeper = Timed(60), Keeper()
+    source, keeper = Timed(60), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: source, lambda: keeper), acker_executors=ackers, enable_message_timeouts=timeouts) as run:
+        async with running(chain(lambda: source, keeper), acker_executors=ackers, enable_message_timeouts=timeouts) as run:
             await asyncio.sleep(1)
             acker = run.task_ids("__acker")[0]
-            lost = {tup[0] for tup in keeper.kept if tup.roots[0] % ackers == 0}  # type: ignore[attr-defined]
+            lost = {tup[0] for tup in keeper.unsettled if tup.roots[0] % ackers == 0}  # type: ignore[attr-defined]
             run.kill_task(acker)
             await asyncio.sleep(0.001)
             assert set(source.failed) == lost
             assert len(lost) == 60 if ackers == 1 else 0 < len(lost) < 60
             assert {failure.reason for failure in source.failures} == {"task_died"}
-            while keeper.kept:
-                keeper.settle()
+            for tup in keeper.unsettled:
+                keeper.ack(tup)
             await run.completed()
         assert run.snapshot().components["__acker"].restarts == 1
 
@@ -46,26 +47,26 @@ def test_the_trees_of_a_dead_acker_fail_at_once_and_no_others(timeouts: bool, ac
 
 
 def test_a_new_tree_after_the_death_of_its_acker_is_tracked_by_the_next() -> None:
-    source, keeper = Timed(10), Keeper()
+    source, keeper = Timed(10), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: source, lambda: keeper, max_spout_pending=2)) as run:
+        async with running(chain(lambda: source, keeper, max_spout_pending=2)) as run:
             await asyncio.sleep(1)
             run.kill_task(run.task_ids("__acker")[0])
             await asyncio.sleep(1)
             assert sorted(source.failed) == [0, 1]
-            assert [tup[0] for tup in keeper.kept] == [0, 1, 2, 3]
-            keeper.settle()
-            keeper.settle()
-            keeper.settle()
+            assert [tup[0] for tup in keeper.unsettled] == [0, 1, 2, 3]
+            keeper.settle_next()
+            keeper.settle_next()
+            keeper.settle_next()
             await asyncio.sleep(1)
             assert source.acked == [2]
             run.kill_task(run.task_ids("__acker")[0])
             await asyncio.sleep(1)
             assert sorted(source.failed) == [0, 1, 3, 4]
             for _ in range(20):
-                if keeper.kept:
-                    keeper.settle()
+                if keeper.unsettled:
+                    keeper.settle_next()
                 await asyncio.sleep(0.1)
             await run.completed()
 
@@ -113,7 +114,7 @@ def test_acker_deaths_at_any_moment_give_one_verdict_per_tree_and_no_wrong_ack(s
 
 def test_a_dead_spout_instance_and_its_replacement_never_hear_of_its_trees() -> None:
     made: list[Numbers] = []
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     class Dies(Numbers):
         def __init__(self) -> None:
@@ -126,13 +127,13 @@ def test_a_dead_spout_instance_and_its_replacement_never_hear_of_its_trees() -> 
             super().next_tuple()
 
     async def main() -> None:
-        async with running(chain(Dies, lambda: keeper), on_error="restart") as run:
+        async with running(chain(Dies, keeper), on_error="restart") as run:
             await asyncio.sleep(1)
-            assert [tup[0] for tup in keeper.kept] == [0, 1, 2, 0, 1, 2, 3]
+            assert [tup[0] for tup in keeper.unsettled] == [0, 1, 2, 0, 1, 2, 3]
             assert run.snapshot().components["source"].pending == 4
             assert run.snapshot().components["__acker"].pending == 4, "the acker forgot the dead instance's"
             for index in range(7):
-                keeper.settle(ack=index % 2 == 0)
+                keeper.settle_next(ack=index % 2 == 0)
             await run.completed()
             await asyncio.sleep(0)
             assert run.snapshot().components["__acker"].pending in (0, 3), "late acks of lost roots wait for a rotation at most"
@@ -145,13 +146,13 @@ def test_a_dead_spout_instance_and_its_replacement_never_hear_of_its_trees() -> 
 
 @pytest.mark.parametrize("timeouts", [True, False])
 def test_what_comes_late_for_lost_roots_leaks_nothing(timeouts: bool) -> None:
-    keeper = Keeper()
+    keeper = Capture(settles=False)
     source = Numbers(50)
 
     endless = TopologyBuilder("kept alive")
     endless.set_spout("source", lambda: source)
     endless.set_spout("other", Endless)
-    endless.set_bolt("keeper", lambda: keeper).shuffle_grouping("source")
+    endless.set_bolt("keeper", keeper).shuffle_grouping("source")
 
     async def main() -> None:
         async with running(endless.build(), enable_message_timeouts=timeouts) as run:
@@ -159,7 +160,7 @@ def test_what_comes_late_for_lost_roots_leaks_nothing(timeouts: bool) -> None:
             run.kill_task(run.task_ids("__acker")[0])
             await asyncio.sleep(0.1)
             for index in range(50):
-                keeper.settle(ack=index % 2 == 0)
+                keeper.settle_next(ack=index % 2 == 0)
             await asyncio.sleep(0.1)
             assert run.snapshot().components["__acker"].pending == 50
             await asyncio.sleep(60)
@@ -249,10 +250,10 @@ def test_a_stop_while_a_broken_run_drains_leaves_nothing_behind() -> None:
 
 def test_a_restartable_generator_begins_again() -> None:
     tries: list[int] = []
-    sink = Sink()
-    run = play_run(chain(numbers_that_break(3, restartable=True, tries=tries), lambda: sink))
+    sink = Capture()
+    run = play_run(chain(numbers_that_break(3, restartable=True, tries=tries), sink))
     assert run.state == "complete"
-    assert sink.got == [0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5]
+    assert sink.field(0) == [0, 1, 2, 0, 1, 2, 0, 1, 2, 3, 4, 5]
 
 
 def test_a_generator_in_a_spout_that_is_killed_starts_again_and_warns_nobody() -> None:
@@ -304,9 +305,9 @@ def test_the_spouts_of_a_dead_acker_are_told_though_they_are_full_deactivated_or
             self.failures.append(self.context.failure.reason)
 
     full, inactive, exhausted = Idle(), Idle(), Idle()
-    keeper = Keeper()
+    keeper = Capture(settles=False)
     builder = TopologyBuilder("three")
-    declarer = builder.set_bolt("keeper", lambda: keeper)
+    declarer = builder.set_bolt("keeper", keeper)
     builder.set_spout("full", lambda: full, max_spout_pending=2)
     builder.set_spout("inactive", lambda: inactive)
     builder.set_spout("exhausted", lambda: exhausted)

@@ -7,6 +7,7 @@ import pytest
 
 import engine
 from engine import Bolt, ComponentError, Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, Tuple
+from engine.testing import Capture
 from tests.executor.dying import ends_with_component_error
 from tests.executor.stage import SEED, AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
 
@@ -373,7 +374,7 @@ def test_a_generator_spout_that_cancels_its_task_cannot_resume() -> None:
             self.collector.emit((self.left.pop(),))
             await asyncio.sleep(0)
 
-    sink = Sink()
+    sink = Capture()
 
     @engine.spout("number")
     async def cancels() -> Any:
@@ -384,11 +385,11 @@ def test_a_generator_spout_that_cancels_its_task_cannot_resume() -> None:
 
     async def main() -> None:
         with pytest.raises((ComponentError, TimeoutError)) as caught:
-            async with running(chain(cancels, lambda: sink)) as run:
+            async with running(chain(cancels, sink)) as run:
                 await asyncio.wait_for(run.completed(), 100)
         assert isinstance(caught.value, ComponentError)
         assert caught.value.component_id == "source"
 
     play(main)
-    assert sink.got[:1] == [1]
+    assert sink.field(0)[:1] == [1]
     assert play_run(chain(Source, Sink)).state == "complete"

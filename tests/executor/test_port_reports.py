@@ -4,9 +4,10 @@ import asyncio
 from typing import Any
 
 from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine.testing import Capture
 from engine.topology.task_port import BoltPortUser, SpoutPortUser
 from tests.executor.ports import Defers
-from tests.executor.stage import Endless, Keeper, Numbers, Sink, chain, loop, play, play_run, running
+from tests.executor.stage import Endless, Numbers, Sink, chain, loop, play, play_run, running
 
 
 class CountsSent(BoltPortUser, Bolt):
@@ -182,7 +183,7 @@ class Asks(BoltPortUser, Bolt):
 
 def test_the_status_of_each_spout() -> None:
     asks = Asks()
-    keeper = Keeper()
+    keeper = Capture(settles=False)
 
     class Inactive(Endless): ...
 
@@ -194,7 +195,7 @@ def test_the_status_of_each_spout() -> None:
     builder.set_spout("exhausted", lambda: Numbers(1))
     builder.set_spout("inlet", lambda: Inlet("number"), max_spout_pending=5)
     builder.set_bolt("asks", lambda: asks).shuffle_grouping("polling")
-    builder.set_bolt("keeper", lambda: keeper).shuffle_grouping("full").shuffle_grouping("exhausted").shuffle_grouping("inlet")
+    builder.set_bolt("keeper", keeper).shuffle_grouping("full").shuffle_grouping("exhausted").shuffle_grouping("inlet")
 
     async def main() -> None:
         async with running(builder.build()) as run:
@@ -205,8 +206,8 @@ def test_the_status_of_each_spout() -> None:
             assert asks.port.run.spout_status()[4] == "waited_for"
             await run.deactivate()
             assert asks.port.run.spout_status() == {1: "drained", 2: "inactive", 3: "inactive", 4: "inactive"}
-            while keeper.kept:
-                keeper.settle()
+            for tup in keeper.unsettled:
+                keeper.ack(tup)
             await asyncio.gather(*sends)
             assert asks.port.run.spout_status() == {1: "drained", 2: "drained", 3: "drained", 4: "drained"}
 

@@ -10,6 +10,7 @@ import pytest
 import engine
 from engine import BasicBolt, Bolt, Fields, StatefulBasicBolt, StatefulBolt, Tuple, bolt, stateful_bolt
 from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer
+from engine.testing import Capture
 from tests.executor.stage import AtOnce, Numbers, Sink, chain, play_run
 
 POISON = (1, 4, 5, 8)
@@ -181,12 +182,12 @@ forms = pytest.mark.parametrize("form", [*CLASSES, *FUNCTIONS], ids=lambda form:
 @pytest.mark.parametrize("source", [Numbers, AtOnce])
 @forms
 def test_a_call_that_raises_fails_its_own_input_alone(form: Any, source: type[Numbers]) -> None:
-    spout, sink = source(COUNT), Sink()
-    run = play_run(chain(lambda: spout, form, lambda: sink))
+    spout, sink = source(COUNT), Capture()
+    run = play_run(chain(lambda: spout, form, sink))
     assert run.state == "complete"
     assert sorted(spout.failed) == list(POISON)
     assert sorted(spout.acked) == GOOD
-    assert sorted(sink.got) == GOOD
+    assert sorted(sink.field(0)) == GOOD
     reasons = {(failure.reason, failure.component_id, failure.error) for failure in spout.failures}
     assert reasons == {("error", "bolt1", f"ValueError: number {number}") for number in POISON}
     found = run.snapshot().components["bolt1"]
@@ -300,10 +301,10 @@ def test_with_threads_a_call_that_raises_leaves_the_other_threads_alone() -> Non
             assert raised.wait(20)
             return (tup[0],)
 
-    spout, sink = AtOnce(3), Sink()
-    run = play_run(chain(lambda: spout, InThreads, lambda: sink))
+    spout, sink = AtOnce(3), Capture()
+    run = play_run(chain(lambda: spout, InThreads, sink))
     assert spout.failed == [1]
-    assert sorted(sink.got) == [0, 2]
+    assert sorted(sink.field(0)) == [0, 2]
     assert run.snapshot().components["bolt1"].restarts == 0
 
 

@@ -9,6 +9,7 @@ import uvloop
 
 import engine
 from engine import BasicBolt, Bolt, FailTuple, Fields, Spout, Tuple, UsageError
+from engine.testing import Capture
 from tests.executor.stage import LogLines, Numbers, Sink, chain, play, play_run, running, strict
 from tests.patience import PATIENCE_SECS
 
@@ -37,9 +38,9 @@ class Blocking(BasicBolt):
 
 
 def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
-    spout, bolt, sink = Numbers(100), Blocking(), Sink()
-    play_run(chain(lambda: spout, lambda: bolt, lambda: sink))
-    assert sorted(sink.got) == [number * 2 for number in range(100)]
+    spout, bolt, sink = Numbers(100), Blocking(), Capture()
+    play_run(chain(lambda: spout, lambda: bolt, sink))
+    assert sorted(sink.field(0)) == [number * 2 for number in range(100)]
     assert sorted(spout.acked) == list(range(100))
     assert bolt.most <= 3
     assert all(name.startswith("stormcell bolt1") for name in bolt.names)
@@ -79,13 +80,13 @@ def test_every_form_of_emit_is_recorded(form: str) -> None:
                 self.collector.emit_direct(self.target, (tup[0],), "named")
             return None
 
-    spout, sink = Numbers(5), Sink()
+    spout, sink = Numbers(5), Capture()
     builder = engine.TopologyBuilder("forms")
     builder.set_spout("source", lambda: spout)
     builder.set_bolt("forms", Forms).shuffle_grouping("source")
-    builder.set_bolt("sink", lambda: sink).shuffle_grouping("forms").direct_grouping("forms", stream="named")
+    builder.set_bolt("sink", sink).shuffle_grouping("forms").direct_grouping("forms", stream="named")
     play_run(builder.build())
-    assert sorted(sink.got) == sorted([*range(5), *(range(5) if form == "generator" else ())])
+    assert sorted(sink.field(0)) == sorted([*range(5), *(range(5) if form == "generator" else ())])
     assert sorted(spout.acked) == list(range(5))
 
 
@@ -103,10 +104,10 @@ def test_nothing_of_a_call_that_raises_is_applied(on_error: str, error: Exceptio
             yield (tup[0],)
 
     Raises.on_error = on_error  # type: ignore[assignment]
-    spout, sink = Numbers(5, replays=False), Sink()
+    spout, sink = Numbers(5, replays=False), Capture()
     with LogLines() as log:
-        play_run(chain(lambda: spout, Raises, lambda: sink))
-    assert 2 not in sink.got
+        play_run(chain(lambda: spout, Raises, sink))
+    assert 2 not in sink.field(0)
     assert 2 in spout.failed
     assert sorted(spout.acked + spout.failed) == list(range(5))
     assert bool(log.having("raised ValueError: bad")) == isinstance(error, ValueError)
@@ -129,10 +130,10 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
                 raise ValueError("dies")
             return (tup[0],)
 
-    spout, sink = Numbers(4), Sink()
+    spout, sink = Numbers(4), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, Lingers, lambda: sink)) as run:
+        async with running(chain(lambda: spout, Lingers, sink)) as run:
             while len(spout.failed) < 2:  # noqa: ASYNC110 - the loop is real
                 await asyncio.sleep(0.001)
             release.set()
@@ -141,20 +142,20 @@ def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
     asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
     assert sorted(spout.failed) == [0, 1]
     assert sorted(spout.acked) == [2, 3]
-    assert sorted(sink.got) == [2, 3]
+    assert sorted(sink.field(0)) == [2, 3]
 
 
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 def test_threads_on_real_loops(loop_factory: Any) -> None:
-    spout, bolt, sink = Numbers(300), Blocking(), Sink()
+    spout, bolt, sink = Numbers(300), Blocking(), Capture()
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: bolt, lambda: sink)) as run:
+        async with running(chain(lambda: spout, lambda: bolt, sink)) as run:
             await run.completed()
 
     with asyncio.Runner(loop_factory=loop_factory) as runner:
         runner.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
-    assert sorted(sink.got) == [number * 2 for number in range(300)]
+    assert sorted(sink.field(0)) == [number * 2 for number in range(300)]
 
 
 def raised_in_thread(action: Any) -> BaseException | None:
@@ -191,12 +192,12 @@ def test_a_bolts_collector_raises_on_a_foreign_thread(use: str) -> None:
             errors.append(raised_in_thread(actions[use]))
             collector.ack(tup)
 
-    spout, sink = Numbers(1), Sink()
-    play_run(chain(lambda: spout, Foreign, lambda: sink))
+    spout, sink = Numbers(1), Capture()
+    play_run(chain(lambda: spout, Foreign, sink))
     assert isinstance(errors[0], UsageError)
     assert "another thread" in str(errors[0])
     assert spout.acked == [0]
-    assert not sink.got
+    assert not sink.arrivals
 
 
 @pytest.mark.parametrize("use", ["emit", "emit_many", "emit_direct"])
@@ -216,10 +217,10 @@ def test_a_spouts_collector_raises_on_a_foreign_thread(use: str) -> None:
             errors.append(raised_in_thread(actions[use]))
             raise engine.SpoutExhausted
 
-    sink = Sink()
-    play_run(chain(Foreign, lambda: sink))
+    sink = Capture()
+    play_run(chain(Foreign, sink))
     assert isinstance(errors[0], UsageError)
-    assert not sink.got
+    assert not sink.arrivals
 
 
 def test_a_thread_of_an_async_call_may_not_emit_either() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Fields, Tuple
+from engine.testing import Capture
 from tests.executor.stage import Endless, LogLines, Numbers, Sink, chain, loop, play, play_run, running
 
 
@@ -28,10 +29,10 @@ class Ticking(Bolt):
 
 
 def test_a_tick_comes_as_often_as_the_bolt_asks() -> None:
-    ticking, quiet = Ticking(), Sink()
+    ticking, quiet = Ticking(), Capture()
 
     async def main() -> None:
-        async with running(chain(Endless, lambda: ticking, lambda: quiet)):
+        async with running(chain(Endless, lambda: ticking, quiet)):
             await asyncio.sleep(9)
 
     play(main)
@@ -39,7 +40,7 @@ def test_a_tick_comes_as_often_as_the_bolt_asks() -> None:
     tick = ticking.tuples[0]
     assert (len(tick), tick.values, list(tick), tick.is_tick) == (0, (), [], True)
     assert tick.source_component.startswith("__")
-    assert not quiet.got
+    assert not quiet.field(0)
 
 
 def test_set_bolt_may_ask_for_them_too() -> None:
@@ -109,11 +110,11 @@ def test_settling_a_tick_does_nothing_and_anchoring_to_it_is_no_anchor(form: str
         threads = 2
 
     forms = {"plain": Settles, "async": AsyncSettles, "concurrent": ConcurrentSettles, "basic": Basic, "threads": Threads}
-    sink = Sink()
+    sink = Capture()
 
     async def main() -> None:
         with LogLines() as log:
-            async with running(chain(Endless, forms[form], lambda: sink)) as run:
+            async with running(chain(Endless, forms[form], sink)) as run:
                 await asyncio.sleep(5)
                 components = run.snapshot().components
                 assert components["bolt1"].acked == components["bolt1"].failed == 0
@@ -122,7 +123,7 @@ def test_settling_a_tick_does_nothing_and_anchoring_to_it_is_no_anchor(form: str
         assert not log.lines
 
     play(main)
-    assert len(sink.got) == 4
+    assert len(sink.arrivals) == 4
 
 
 def test_a_tick_among_the_anchors_of_others_is_no_anchor() -> None:
@@ -139,10 +140,10 @@ def test_a_tick_among_the_anchors_of_others_is_no_anchor() -> None:
             else:
                 self.kept.append(tup)
 
-    spout, sink = Numbers(3), Sink()
-    play_run(chain(lambda: spout, Mixed, lambda: sink))
+    spout, sink = Numbers(3), Capture()
+    play_run(chain(lambda: spout, Mixed, sink))
     assert spout.acked == [0, 1, 2]
-    assert sink.got == [0]
+    assert sink.field(0) == [0]
 
 
 @pytest.mark.guarantee("RUN-2")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Spout, SpoutExhausted, Tuple
+from engine.testing import Capture
 from engine.topology import Fields
 from engine.topology.task_port import SpoutPortUser
 from tests.executor.stage import AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, running
@@ -223,10 +224,10 @@ def test_the_pause_ends_at_once_and_begins_anew(how: str) -> None:
                 self.collector.emit((1,), 1)
                 self.emits = False
 
-    spout, keeper = Idle(), Keeper()
+    spout, keeper = Idle(), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)):
+        async with running(chain(lambda: spout, keeper)):
             spout.emits = True
             await asyncio.sleep(1.0301)
             polls.clear()
@@ -234,9 +235,9 @@ def test_the_pause_ends_at_once_and_begins_anew(how: str) -> None:
             if how == "wake":
                 spout.context.wake()
             elif how == "ack":
-                keeper.settle()
+                keeper.settle_next()
             elif how == "fail":
-                keeper.settle(ack=False)
+                keeper.settle_next(ack=False)
             else:
                 spout.emits = True
                 spout.context.wake()
@@ -262,16 +263,16 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
             elif len(polls) != 4:
                 self.port.wait_for_wake()
 
-    spout, keeper = Waits(), Keeper()
+    spout, keeper = Waits(), Capture(settles=False)
 
     async def main() -> None:
-        async with running(chain(lambda: spout, lambda: keeper)):
+        async with running(chain(lambda: spout, keeper)):
             await asyncio.sleep(1)
             assert len(polls) == 2, "one that emits, and one that waits"
             if how == "wake":
                 spout.context.wake()
             else:
-                keeper.settle(ack=how == "ack")
+                keeper.settle_next(ack=how == "ack")
             await asyncio.sleep(1)
             assert len(polls) == 3
             spout.context.wake()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Config, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
+from engine.testing import Capture
 from tests.executor.stage import Numbers, Sink, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-6")
@@ -85,9 +86,9 @@ def test_an_emit_without_message_id_gets_no_verdict_and_still_arrives() -> None:
                 raise SpoutExhausted
             self.collector.emit((self.waiting.popleft(),))
 
-    spout, sink = Silent(10), Sink()
-    run = play_run(chain(lambda: spout, lambda: sink))
-    assert sink.got == list(range(10))
+    spout, sink = Silent(10), Capture()
+    run = play_run(chain(lambda: spout, sink))
+    assert sink.field(0) == list(range(10))
     assert not spout.acked
     assert run.snapshot().components["__acker"].executed == 0
 
@@ -123,14 +124,16 @@ def test_an_emit_without_anchors_leaves_its_input_alone() -> None:
             self.collector.emit((tup[0],))
             self.collector.ack(tup)
 
-    class Failing(Sink):
+    got: list[int] = []
+
+    class Failing(Bolt):
         def execute(self, tup: Tuple) -> None:
-            self.got.append(tup[0])
+            got.append(tup[0])
             self.collector.fail(tup)
 
-    spout, sink = Numbers(5), Failing()
-    play_run(chain(lambda: spout, Detached, lambda: sink))
-    assert spout.acked == sink.got == list(range(5))
+    spout = Numbers(5)
+    play_run(chain(lambda: spout, Detached, Failing))
+    assert spout.acked == got == list(range(5))
     assert not spout.failed
 
 

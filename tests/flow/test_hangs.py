@@ -18,7 +18,7 @@ from tests.flow.flow_topologies import Numbers, Work, records, run_flow, topolog
 
 pytestmark = [
     pytest.mark.guarantee("FC-9"),
-    pytest.mark.filterwarnings("ignore::engine.testing.loop_errors.LeftoverTaskWarning"),  # some swallow their cancellation
+    pytest.mark.filterwarnings("ignore::engine.testing.LeftoverTaskWarning"),  # some swallow their cancellation
 ]
 
 

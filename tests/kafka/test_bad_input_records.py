@@ -157,7 +157,7 @@ async def test_what_is_no_exception_ends_the_run_and_commits_nothing_of_it(kafka
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(6))
     config = settings(kafka, topic, translator=lambda record: raising(error)(record) if record.offset == 2 else number(record))
-    with pytest.raises(ComponentError, match=rf"(?s)raised {type(error).__name__}.*Fix: Components raise Exceptions"):
+    with pytest.raises(ComponentError, match=rf"(?s)raised {type(error).__name__}.*Fix: Raise a subclass of Exception"):
         await all_of(config)
     assert (await committed(kafka, config.group or "", topic)).offset <= 2
 

@@ -18,5 +18,5 @@ def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:
     assert nearest_of("orders-7", known).startswith("Did you mean 'orders-")
     some = ", ".join(map(repr, known[:5]))
     assert nearest_of("xyz", known) == f"Correct the name. There are 25 others: {some}, …"
-    assert nearest_of("xyz", ["a", "b"]) == "Correct the name. There is 'a', 'b'."
+    assert nearest_of("xyz", ["a", "b"]) == "Correct the name. Known: 'a', 'b'."
     assert nearest_of("xyz", []) == "Make it first: there is none yet."

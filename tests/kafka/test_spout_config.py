@@ -77,7 +77,7 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
         ({"topics": ()}, "topics is missing. Write topics='lines', or pattern='lines-.*'."),
         ({"topics": (), "pattern": "("}, "pattern '(' is no regular expression: missing ), unterminated subpattern at position 0."),
         ({"group": None}, "group is missing. Write group='word-count', or membership='assign' to read without a group."),
-        ({"group": " "}, "group must be a text, or none, not ' '."),
+        ({"group": " "}, "group must be a non-empty string, or none, not ' '."),
         ({"membership": "assign", "group_instance_id": "one"}, "group_instance_id and pattern are for membership='group'."),
         ({"membership": "assign", "topics": (), "pattern": "y"}, "group_instance_id and pattern are for membership='group'."),
         ({"security": None}, "security must be a KafkaSecurity(...), not of type NoneType."),

@@ -1,4 +1,4 @@
-"""The text of metrics is OpenMetrics: an independent parser reads back what was there."""
+"""The text of metrics is valid OpenMetrics. An independent parser reads back the same values."""
 
 import math
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Users' metrics: one per name, task and labels, of one kind, under names that can be exported."""
+"""Metrics of user code: one per name, task and labels, of one kind, with names that can be exported."""
 
 import math
 
@@ -32,14 +32,14 @@ def test_metrics_are_read_by_name_as_it_was_first_used_then_by_task() -> None:
 
 @pytest.mark.parametrize("amount", [-1, math.nan, math.inf, 10**400])
 def test_a_counter_only_grows(amount: float) -> None:
-    with pytest.raises(UsageError, match="cannot count"):
+    with pytest.raises(UsageError, match="a counter cannot add"):
         UserMetrics().counter("words", COUNT_0, {}).add(amount)
 
 
 def test_one_name_has_one_kind() -> None:
     metrics = UserMetrics()
     metrics.counter("words", COUNT_0, {})
-    with pytest.raises(UsageError, match="'words' is a counter already, and cannot be a gauge too\nFix: Give the gauge another name"):
+    with pytest.raises(UsageError, match="'words' is a counter already, so it cannot be a gauge\nFix: Give the gauge another name"):
         metrics.gauge("words", COUNT_1, {})
 
 
@@ -52,7 +52,7 @@ def test_one_name_has_one_kind() -> None:
         ("counter", 7, "Write counter('words_seen')."),
         ("gauge", ["lag"], "Write gauge('words_seen')."),
         ("counter", "words_total", "Write 'words'."),
-        ("gauge", "stormcell_lag", "Leave the prefix out."),
+        ("gauge", "stormcell_lag", "Remove the prefix."),
     ],
 )
 def test_a_name_that_cannot_be_exported_is_refused_with_the_fix(kind: str, name: str, fix: str) -> None:
@@ -99,14 +99,14 @@ def test_all_metrics_of_one_name_have_the_same_labels(labels: dict[str, str], gi
     metrics.gauge("lag", COUNT_0, {"topic": "words", "partition": "2"})
     with pytest.raises(UsageError) as caught:
         metrics.gauge("lag", COUNT_1, labels)
-    assert caught.value.message == f"gauge 'lag' has the labels 'topic', 'partition', and was given {given}"
+    assert caught.value.message == f"gauge 'lag' has the labels 'topic', 'partition', but was called with {given}"
     assert caught.value.hint
 
 
 def test_a_metric_without_labels_gets_none_later() -> None:
     metrics = UserMetrics()
     metrics.counter("words", COUNT_0, {})
-    with pytest.raises(UsageError, match="counter 'words' has no labels, and was given the label 'topic'"):
+    with pytest.raises(UsageError, match="counter 'words' has no labels, but was called with the label 'topic'"):
         metrics.counter("words", COUNT_0, {"topic": "words"})
 
 
@@ -116,12 +116,12 @@ def test_a_metric_without_labels_gets_none_later() -> None:
         ("partition.id", "2", "Write 'partition_id'."),
         ("2nd", "2", "Write '_2nd'."),
         ("é", "2", "Write 'queue'."),
-        ("__name", "2", "Leave the prefix out."),
+        ("__name", "2", "Remove the prefix."),
         ("task", "2", "Give the label another name, such as 'the_task'."),
         ("le", "2", "Give the label another name, such as 'the_le'."),
         ("partition", 2, "Write partition='2'."),
-        ("partition", None, "Give it a text."),
-        ("partition", ["2"], "Give it a text."),
+        ("partition", None, "Pass a string."),
+        ("partition", ["2"], "Pass a string."),
         ("partition", "\udc80", "Replace the lone surrogate."),
     ],
 )
@@ -146,7 +146,7 @@ def kept_lags() -> UserMetrics:
 
 def test_a_dropped_metric_is_gone_and_that_of_another_task_stays() -> None:
     metrics = kept_lags()
-    metrics.drop("lag", COUNT_0, {"partition": "1", "topic": "lines"})
+    metrics.drop_metric("lag", COUNT_0, {"partition": "1", "topic": "lines"})
     assert [(task, *labels.values()) for _, task, labels, _ in labelled(metrics)] == [
         *((4, "lines", "2"), (4, "words", "1"), (5, "lines", "1"), (5, "lines", "2"), (5, "words", "1"))
     ]
@@ -154,22 +154,22 @@ def test_a_dropped_metric_is_gone_and_that_of_another_task_stays() -> None:
 
 def test_some_of_the_labels_drop_all_that_have_them_and_none_drop_all_of_the_task() -> None:
     metrics = kept_lags()
-    metrics.drop("lag", COUNT_0, {"topic": "lines"})
-    metrics.drop("lag", COUNT_1, {})
+    metrics.drop_metric("lag", COUNT_0, {"topic": "lines"})
+    metrics.drop_metric("lag", COUNT_1, {})
     assert [(task, *labels.values()) for _, task, labels, _ in labelled(metrics)] == [(4, "words", "1")]
 
 
 def test_a_metric_without_labels_is_dropped_too() -> None:
     metrics = UserMetrics()
     metrics.counter("words", COUNT_0, {})
-    metrics.drop("words", COUNT_0, {})
+    metrics.drop_metric("words", COUNT_0, {})
     assert not metrics.read()
 
 
 def test_what_is_not_there_is_dropped_in_peace() -> None:
     metrics = kept_lags()
-    metrics.drop("lag", COUNT_0, {"topic": "lines", "partition": "7"})
-    metrics.drop("never_used", COUNT_0, {"topic": "lines"})
+    metrics.drop_metric("lag", COUNT_0, {"topic": "lines", "partition": "7"})
+    metrics.drop_metric("never_used", COUNT_0, {"topic": "lines"})
     assert len(metrics.read()) == 6
 
 
@@ -177,7 +177,7 @@ def test_after_a_drop_the_next_call_begins_anew_and_the_old_metric_counts_for_no
     metrics = UserMetrics()
     old = metrics.counter("retries", COUNT_0, {"partition": "1"})
     old.add(5)
-    metrics.drop("retries", COUNT_0, {"partition": "1"})
+    metrics.drop_metric("retries", COUNT_0, {"partition": "1"})
     metrics.counter("retries", COUNT_0, {"partition": "1"}).add(2)
     old.add(5)
     assert labelled(metrics) == [("retries", 4, {"partition": "1"}, 2)]
@@ -188,15 +188,15 @@ def test_after_a_drop_the_next_call_begins_anew_and_the_old_metric_counts_for_no
 @pytest.mark.parametrize(
     ("name", "labels", "why"),
     [
-        ("lag", {"partitoin": "1"}, "gauge 'lag' has the labels 'topic', 'partition', and was given the label 'partitoin'"),
-        ("lag", {"partition": 1}, "gauge 'lag': the label 'partition' must be a text, not 1"),
-        (["lag"], {}, "drop_metric() was given ['lag'], which is no name of a metric"),
+        ("lag", {"partitoin": "1"}, "gauge 'lag' has the labels 'topic', 'partition', but was called with the label 'partitoin'"),
+        ("lag", {"partition": 1}, "gauge 'lag': the label 'partition' must be a string, not 1"),
+        (["lag"], {}, "drop_metric() needs the name of a metric, not ['lag']"),
     ],
 )
 def test_a_drop_that_could_never_find_anything_is_refused(name: str, labels: dict[str, str], why: str) -> None:
     metrics = kept_lags()
     with pytest.raises(UsageError) as caught:
-        metrics.drop(name, COUNT_0, labels)
+        metrics.drop_metric(name, COUNT_0, labels)
     assert caught.value.message == why
     assert caught.value.hint
     assert len(metrics.read()) == 6

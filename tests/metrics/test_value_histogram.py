@@ -1,4 +1,4 @@
-"""A histogram of any numbers: nothing is lost, quantiles are near, edges are exact."""
+"""A histogram of any numbers loses no value, has close quantiles and exact edges."""
 
 import math
 

@@ -16,7 +16,7 @@ from engine.state import Row
 from engine.state.sqlite.file import SqliteFile
 from engine.state.sqlite.inventory import ROWS_PER_CHUNK, ReadOnlyFile
 from engine.state.sqlite.provider import SqliteProvider
-from engine.testing.state_store_suite import chunks
+from engine.testing.state_provider_suite import chunks
 from tests.patience import PATIENCE_SECS
 from tests.state.connections import is_closed
 

@@ -13,14 +13,14 @@ import pytest
 from engine.errors import StateError, StateUnavailable
 from engine.state import Row, StoredTopology
 from engine.state.sqlite.provider import SqliteProvider
-from engine.testing.state_store_suite import chunks
+from engine.testing.state_provider_suite import chunks
 
 KILLED_WRITER = """
 import asyncio, os, sys
 from pathlib import Path
 from engine.state.api import Row
 from engine.state.sqlite.provider import SqliteProvider
-from engine.testing.state_store_suite import chunks
+from engine.testing.state_provider_suite import chunks
 async def main():
     provider = SqliteProvider(Path(sys.argv[1]))
     await provider.open("words")

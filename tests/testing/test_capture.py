@@ -1,4 +1,4 @@
-"""`Capture`: keeps what came in, and leaves the settling to the test."""
+"""`Capture` keeps the inputs of a bolt, and lets the test settle them."""
 
 import asyncio
 
@@ -48,6 +48,28 @@ def test_a_test_settles_by_hand_in_any_order() -> None:
     run_topology(topology(feeder, sink), during=script)
     assert feeder.acked == [3, 2]
     assert [message_id for message_id, _ in feeder.failed] == [1]
+
+
+def test_the_oldest_unsettled_input_is_settled_next() -> None:
+    feeder, sink = fed(4), Capture(settles=False)
+
+    async def script(run: Run) -> None:
+        await sink.arrived(4)
+        sink.ack(sink.tuples[1])
+        sink.settle_next(ack=False)
+        sink.settle_next()
+        assert sink.unsettled == [sink.tuples[3]]
+        sink.settle_next()
+
+    run_topology(topology(feeder, sink), during=script)
+    assert feeder.acked == [2, 3, 4]
+    assert [message_id for message_id, _ in feeder.failed] == [1]
+
+
+def test_one_field_of_all_inputs_by_name_or_index() -> None:
+    sink = Capture()
+    run_topology(topology(fed(3), sink))
+    assert sink.field("number") == sink.field(0) == [0, 1, 2]
 
 
 def test_a_reset_restarts_the_clock() -> None:

@@ -1,4 +1,4 @@
-"""Faults: tasks die, calls raise, tuples are lost or late, at their time or their number, the same in each run of a seed."""
+"""Faults kill tasks, raise in calls, and drop or delay tuples, the same in each run of a seed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -279,7 +279,7 @@ def test_a_seed_replays_a_run_with_its_faults() -> None:
     assert trace(3) != trace(4)
 
 
-# What cannot strike
+# Faults that cannot happen
 
 
 @pytest.mark.parametrize(
@@ -291,8 +291,8 @@ def test_a_seed_replays_a_run_with_its_faults() -> None:
         (KillTask("relay", at_secs=1, at_call=1), "either at_secs or at_call"),
         (KillTask(ACKER, at_call=1), "no calls to count"),
         (RaiseError("wrong", at_call=1), "no component 'wrong'"),
-        (DropTuple("numbers", "sink", number=1), "takes nothing in from 'numbers'"),
-        (DelayTuple("relay", "numbers", number=1, secs=1), "takes nothing in"),
+        (DropTuple("numbers", "sink", number=1), "does not subscribe to 'numbers'"),
+        (DelayTuple("relay", "numbers", number=1, secs=1), "does not subscribe"),
     ],
 )
 def test_a_fault_that_can_never_strike_is_refused(fault: Fault, text: str) -> None:

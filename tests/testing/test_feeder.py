@@ -1,4 +1,4 @@
-"""`Feeder`: what a test feeds is emitted, tracked, retried, and its verdicts are kept."""
+"""`Feeder` emits, tracks and retries the tuples of a test, and keeps their verdicts."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""`replaced`: a finished topology with a feeder for a source, or a capture for a sink."""
+"""`replaced` puts a feeder for a source, or a capture for a sink, into a finished topology."""
 
 import pytest
 

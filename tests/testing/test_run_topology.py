@@ -1,4 +1,4 @@
-"""`run_topology`: a whole run in one call, to its end or to a condition, in virtual time, the same for the same seed."""
+"""`run_topology` runs a topology in virtual time to its end or a condition. A seed replays the run."""
 
 import asyncio
 from collections.abc import Iterator
@@ -119,7 +119,7 @@ def test_a_run_that_is_not_over_in_time_says_what_is_open() -> None:
     lines.feed(("to be",))
     with pytest.raises(RunUnfinished) as caught:
         run_topology(word_topology(lines, sink), limit_secs=20)
-    assert "running after its limit of 20 s" in str(caught.value)
+    assert "still running after its limit of 20 s" in str(caught.value)
     assert "1 lines: polling; 0 waiting, 1 open trees" in str(caught.value)
 
 
@@ -130,7 +130,7 @@ def test_a_script_that_waits_for_ever_is_named() -> None:
     async def script(run: Run) -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(RunUnfinished, match=r"the script of the test \(during\) waits"):
+    with pytest.raises(RunUnfinished, match=r"the script of the test \(during\) has not returned"):
         run_topology(word_topology(lines, Capture()), during=script, limit_secs=20)
 
 
@@ -169,7 +169,7 @@ def test_errors_of_components_are_kept() -> None:
 
 
 class Chatty(Spout):
-    """Draws what it emits, and when."""
+    """Emits random numbers at random times."""
 
     output_fields = "number"
 
@@ -185,7 +185,7 @@ class Chatty(Spout):
 
 
 class Slow(Bolt):
-    """Takes a drawn time, several at once."""
+    """Takes a random time per input, several inputs at once."""
 
     output_fields = "number"
 

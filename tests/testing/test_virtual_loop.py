@@ -1,4 +1,4 @@
-"""Time on the virtual loop: it jumps, never goes back, keeps timers in order, and a seed replays a run."""
+"""Virtual time jumps, never goes back, and keeps timers in order. A seed replays a run."""
 
 import asyncio
 import math
@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.clock import Clock
-from engine.testing.loop_errors import LeftoverTaskWarning
-from engine.testing.virtual_loop import EPOCH_SECS, VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import EPOCH_SECS, LeftoverTaskWarning, VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
 
 
@@ -204,7 +203,7 @@ def test_every_timer_fires_once_at_its_time_and_time_never_goes_back(delays: lis
 
 
 def contest(trace: list[str], tasks: int = 5) -> Callable[[], Coroutine[Any, Any, None]]:
-    """Return a program whose trace shows in which order its tasks took their steps."""
+    """Return a program whose trace shows the order of its tasks' steps."""
 
     async def contestant(name: str) -> None:
         for step in range(3):

@@ -1,4 +1,4 @@
-"""What the virtual loop raises where a real loop would hang, and when a limit is passed."""
+"""The virtual loop raises instead of hanging, and if a limit is exceeded."""
 
 import asyncio
 import math
@@ -10,8 +10,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from engine.errors import EngineError
-from engine.testing.loop_errors import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded
-from engine.testing.virtual_loop import VirtualTimeLoop, run_virtual
+from engine.testing.virtual_loop import LoopDeadlock, RealTimeExceeded, VirtualTimeExceeded, VirtualTimeLoop, run_virtual
 from tests.patience import PATIENCE_SECS
 
 
@@ -86,7 +85,7 @@ def test_the_limit_of_virtual_time_ends_what_repeats_for_ever_and_leaves_time_to
             await asyncio.sleep(5)
             ended.append(asyncio.get_running_loop().time())
 
-    with pytest.raises(VirtualTimeExceeded, match=r"more than its 10 s .* it goes on at 111[\s\S]*main"):
+    with pytest.raises(VirtualTimeExceeded, match=r"more than its 10 s .* its next event is at 111[\s\S]*main"):
         run_virtual(main, start=100, limit_secs=10)
     assert ended == [115.0]
 

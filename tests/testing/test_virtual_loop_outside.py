@@ -1,4 +1,4 @@
-"""What the virtual loop waits for outside itself: threads and sockets."""
+"""The virtual loop waits for threads and sockets outside of it."""
 
 import asyncio
 import socket

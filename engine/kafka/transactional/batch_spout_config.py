@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
 from engine.config import setting
-from engine.config.judged import judged
+from engine.config.validated import validated
 from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.spout_config import output_faults, source_faults, start_faults
 from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
@@ -33,7 +33,7 @@ _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {
 }
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaBatchSpoutConfig:
     """All settings of `KafkaTransactionalSpout` and `KafkaOpaqueSpout`; valid once it exists (ConfigError names every fault).

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from engine.config import setting
-from engine.config.judged import judged, keep
+from engine.config.validated import set_frozen, validated
 from engine.kafka.connection import PLAINTEXT, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.sink_config import REFUSED, Content, Partitioner, is_topic_name, record_faults
 from engine.topology import Tuple
@@ -21,7 +21,7 @@ _REFUSED: Final[Mapping[str, str]] = {
 }
 
 
-@judged
+@validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaCommitterConfig:
     """All settings of a Kafka committer; valid once it exists (ConfigError names every fault).
@@ -86,7 +86,7 @@ class KafkaCommitterConfig:
             yield f"batch_bytes={self.batch_bytes} must be at most max_record_bytes={self.max_record_bytes}."
         if self.keyed_by is not None:
             names = (self.keyed_by,) if isinstance(self.keyed_by, str) else tuple(self.keyed_by)
-            keep(self, "keyed_by", names)
+            set_frozen(self, "keyed_by", names)
             if not all(names) or not names:
                 yield f"keyed_by must be names of fields, not {self.keyed_by!r}."
 

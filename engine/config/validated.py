@@ -1,4 +1,4 @@
-"""Frozen settings that are valid once they exist: all faults at once, each with its fix."""
+"""Settings classes whose constructor checks all values and reports all faults at once."""
 
 import dataclasses
 import functools
@@ -12,10 +12,10 @@ from engine.errors import ConfigError
 _T = TypeVar("_T")
 
 
-def judged(settings_class: type[_T]) -> type[_T]:
-    """Have a frozen keyword-only dataclass judge its values when it is made; raises ConfigError with every fault.
+def validated(settings_class: type[_T]) -> type[_T]:
+    """Make the constructor of a frozen keyword-only dataclass check its values and raise ConfigError with all faults.
 
-    Fields that are declared by `setting(...)` are judged by it. The rest is said by the class itself in `_faults()`, which yields texts.
+    Fields declared by `setting(...)` are checked by their declaration. The class checks the rest in `_faults()`, which yields texts.
     """
     generated: Callable[..., None] = settings_class.__init__
     fields = dataclasses.fields(settings_class)  # type: ignore[arg-type]
@@ -29,8 +29,8 @@ def judged(settings_class: type[_T]) -> type[_T]:
         faults += [f"{name} is missing." for name in needed if name not in values]
         known = {name: values.get(name) for name in needed} | {key: value for key, value in values.items() if key in names}
         generated(self, **known)
-        faults += list(_check_plain(self, settings))
-        if not faults:  # what contradicts can only be told of values that are of their types
+        faults += list(_check_declared(self, settings))
+        if not faults:  # _faults() compares values, so each must have its type first
             faults += self._faults()
         if faults:
             raise ConfigError(faults, headline=settings_class.__name__)
@@ -39,7 +39,7 @@ def judged(settings_class: type[_T]) -> type[_T]:
     return settings_class
 
 
-def _check_plain(made: Any, settings: Any) -> Iterator[str]:
+def _check_declared(made: Any, settings: Any) -> Iterator[str]:
     for name, spec in settings.items():
         try:
             object.__setattr__(made, name, spec.check(getattr(made, name)))
@@ -47,6 +47,6 @@ def _check_plain(made: Any, settings: Any) -> Iterator[str]:
             yield f"{name} {fault}."
 
 
-def keep(made: object, name: str, value: object) -> None:
-    """Set a field of a frozen object that is being made to its normal form."""
+def set_frozen(made: object, name: str, value: object) -> None:
+    """Set a field of a frozen object to its normal form; for `_faults()`, before anybody else sees the object."""
     object.__setattr__(made, name, value)
