@@ -8,5 +8,27 @@ from typing import Final
 
 TIERS: Final = ("test", "test-all")
 
-BUDGETS: Final[Mapping[str, tuple[int, int]]] = {}
-"""By folder of `tests/`: seconds in `make test`, in `make test-all`."""
+BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
+    ".": (5, 5),
+    "checkpoint": (45, 150),
+    "cli": (150, 160),
+    "cluster": (15, 20),
+    "config": (5, 5),
+    "examples": (80, 300),
+    "executor": (45, 70),
+    "flow": (125, 200),
+    "integration": (150, 320),
+    "kafka": (390, 800),
+    "kills": (5, 5),
+    "metrics": (5, 5),
+    "model": (5, 10),
+    "native": (20, 40),
+    "servers": (5, 300),
+    "simulation": (10, 25),
+    "spark_bridge": (200, 2000),
+    "state": (75, 105),
+    "testing": (15, 20),
+    "topology": (5, 5),
+    "transactional": (150, 700),
+}
+"""By folder of `tests/`: seconds in `make test`, in `make test-all`, over two workers for each core."""
