@@ -31,4 +31,4 @@ BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     "topology": (5, 5),
     "transactional": (150, 700),
 }
-"""By folder of `tests/`: seconds in `make test`, in `make test-all`, over two workers for each core."""
+"""By folder of `tests/`: seconds in `make test`, in `make test-all`, over the workers that scripts/run-tests starts."""

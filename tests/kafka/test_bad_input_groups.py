@@ -155,6 +155,7 @@ async def test_ctrl_c_ends_the_command_line_with_all_committed(kafka: str, new_t
         _, said = await process.communicate()
     assert process.returncode == 0
     assert (await committed(kafka, group, topic)).offset == 100
+    said = b"\n".join(line for line in said.splitlines() if b"WARNING asyncio: Executing" not in line)  # a busy machine, in debug mode
     for noise in (b"Unclosed", b"Task was destroyed", b"never retrieved", b"Traceback", b"Error", b"aiokafka"):
         assert noise not in said, said
 
