@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final
 
 from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
-from aiokafka.errors import for_code
+from aiokafka.errors import InvalidReplicationFactorError, for_code
 from aiokafka.protocol.admin import CreateAclsRequest
 
 SEEN_TRIES: Final = 500
@@ -54,8 +54,12 @@ def fresh_name(begin: str) -> str:
 async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings: dict[str, str] | None = None) -> str:
     """Make a topic, and return its name once each partition has its leader; raises the broker's error."""
     async with admin(bootstrap) as client:
-        answer = await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings or {})])
-        [(_, code, *_)] = answer.topic_errors
+        for _ in range(SEEN_TRIES):
+            answer = await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings or {})])
+            [(_, code, *_)] = answer.topic_errors
+            if code != InvalidReplicationFactorError.errno:
+                break
+            await asyncio.sleep(10 * PAUSE_SECS)  # a broker that was just thawed takes no replicas before it has registered again
         if code:
             raise for_code(code)(name)
         await _until_seen(client, name, partitions)
