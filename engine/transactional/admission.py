@@ -44,7 +44,7 @@ class Admission(Protocol):
         """Open it for the coordinator, whose context this is; `component_id` brings it."""
 
 
-class Gate:
+class AdmissionGate:
     """All admissions of a topology: a batch begins where each of them lets it."""
 
     def __init__(self, admissions: Mapping[str, Admission], context: TaskContext) -> None:
@@ -66,7 +66,7 @@ class Gate:
             self._opened[component_id] = await admission.open(self._context, component_id)
             self._answers[component_id] = Admitted(0)
 
-    def admits(self, txid: int) -> bool:
+    def may_begin(self, txid: int) -> bool:
         """Tell whether a txid may begin; else ask, beside the loop, and wake the coordinator when it is worth asking again."""
         if all(_lets(answer, txid) for answer in self._answers.values()):
             return True

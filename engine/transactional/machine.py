@@ -19,6 +19,7 @@ class Phase(Enum):
 
     __hash__ = object.__hash__  # each step of each batch looks into the tables below, and Enum's own is a call of Python
 
+
 class Event(Enum):
     """What may happen to a transaction."""
 
@@ -29,6 +30,7 @@ class Event(Enum):
     FAILED = "one of its trees failed, or an earlier transaction did"
 
     __hash__ = object.__hash__  # as for Phase
+
 
 TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.PROCESSING, Event.PROCESSED): Phase.PROCESSED,
@@ -42,8 +44,8 @@ TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
 }
 """The whole machine, for one transaction. What is not in it is ignored: a verdict that comes late, on an attempt that is no more."""
 
-StepKind: TypeAlias = Literal["process", "save", "commit", "committed"]
-STEPS: Final[Mapping[Phase, StepKind]] = {
+InstructionKind: TypeAlias = Literal["process", "save", "commit", "committed"]
+INSTRUCTIONS: Final[Mapping[Phase, InstructionKind]] = {
     Phase.PROCESSING: "process",
     Phase.SAVING: "save",
     Phase.COMMITTING: "commit",
@@ -67,10 +69,10 @@ class Transaction:
         return self.attempt.txid
 
 
-class Step(NamedTuple):
+class Instruction(NamedTuple):
     """What the shell is to do, in order."""
 
-    kind: StepKind
+    kind: InstructionKind
     transaction: Transaction
 
 
@@ -78,8 +80,8 @@ class Machine:
     """The transactions that are open: txids in a row, the oldest first.
 
     >>> machine = Machine(committed=0, last_attempt_id=0)
-    >>> first = machine.begin()
-    >>> [step.kind for step in machine.on(first.transaction.attempt, Event.PROCESSED)]
+    >>> first = machine.begin_transaction()
+    >>> [instruction.kind for instruction in machine.apply_event(first.transaction.attempt, Event.PROCESSED)]
     ['save']
     """
 
@@ -87,47 +89,47 @@ class Machine:
         """Take the newest txid that is committed, and the attempt id below all that this machine will give."""
         self.committed = committed
         self._last_attempt_id = last_attempt_id
-        self.open: Final[dict[int, Transaction]] = {}
+        self.open_transactions: Final[dict[int, Transaction]] = {}
         """By txid, ascending without a gap from `committed` + 1 on."""
 
-    def begin(self) -> Step:
+    def begin_transaction(self) -> Instruction:
         """Open the next txid."""
-        txid = self.committed + len(self.open) + 1
-        transaction = self.open[txid] = Transaction(self._new_attempt(txid))
-        return Step("process", transaction)
+        txid = self.committed + len(self.open_transactions) + 1
+        transaction = self.open_transactions[txid] = Transaction(self._new_attempt(txid))
+        return Instruction("process", transaction)
 
-    def on(self, attempt: TransactionAttempt, event: Event) -> list[Step]:
+    def apply_event(self, attempt: TransactionAttempt, event: Event) -> list[Instruction]:
         """Take in an event of an attempt; one of an attempt that is no more says nothing."""
-        transaction = self.open.get(attempt.txid)
+        transaction = self.open_transactions.get(attempt.txid)
         if transaction is None or transaction.attempt != attempt or (transaction.phase, event) not in TABLE:
             return []
         if event is Event.FAILED:
             return self._fail_from(transaction)
-        steps = self._enter(transaction, event)
+        instructions = self._enter(transaction, event)
         if transaction.phase is Phase.COMMITTED:
-            del self.open[transaction.txid]
+            del self.open_transactions[transaction.txid]
             self.committed = transaction.txid
-        return [*steps, *self._give_turn()]
+        return [*instructions, *self._give_turn()]
 
-    def _enter(self, transaction: Transaction, event: Event) -> list[Step]:
+    def _enter(self, transaction: Transaction, event: Event) -> list[Instruction]:
         transaction.phase = TABLE[transaction.phase, event]
-        kind = STEPS.get(transaction.phase)
-        return [] if kind is None else [Step(kind, transaction)]
+        kind = INSTRUCTIONS.get(transaction.phase)
+        return [] if kind is None else [Instruction(kind, transaction)]
 
-    def _give_turn(self) -> list[Step]:
+    def _give_turn(self) -> list[Instruction]:
         """Let the oldest begin its commit phase, if it is processed (TX-2)."""
-        oldest = next(iter(self.open.values()), None)
+        oldest = next(iter(self.open_transactions.values()), None)
         return self._enter(oldest, Event.TURN) if oldest is not None and oldest.phase is Phase.PROCESSED else []
 
-    def _fail_from(self, failed: Transaction) -> list[Step]:
+    def _fail_from(self, failed: Transaction) -> list[Instruction]:
         """Give a new attempt to a transaction and to every later one, in order (TX-3)."""
         failed.failures += 1
-        steps = []
-        for transaction in self.open.values():
+        instructions = []
+        for transaction in self.open_transactions.values():
             if transaction.txid >= failed.txid:
                 transaction.attempt = self._new_attempt(transaction.txid)
-                steps += self._enter(transaction, Event.FAILED)
-        return steps
+                instructions += self._enter(transaction, Event.FAILED)
+        return instructions
 
     def _new_attempt(self, txid: int) -> TransactionAttempt:
         self._last_attempt_id += 1

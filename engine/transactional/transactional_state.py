@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 from engine.errors import FatalError, StateError, StateFenced
 from engine.state import Patience, StateProvider, take
 from engine.state.codec import MessagePack, Unencodable
-from engine.transactional.batches import Record, Share
+from engine.transactional.open_batches import PartitionOutput, Record
 from engine.transactional.spouts import Partition
 
 LEDGER: Final = "transactions"
@@ -87,7 +87,7 @@ class StoredRecord(NamedTuple):
 
 def entries_of(record: Record, *, partitioned: bool, written_at: float | None = None) -> dict[str, object]:
     """Return the entries of the ledger that say a record."""
-    following = None if record.next_shares is None else [record.next_metadata, {p: list(share) for p, share in record.next_shares.items()}]
+    following = None if record.next_output is None else [record.next_metadata, {p: list(share) for p, share in record.next_output.items()}]
     return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following, written_at]}
 
 
@@ -112,7 +112,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
         if written != FORMAT:
             raise ValueError(f"format {written}")
         partitioned, committed, metadata, positions, following, written_at = fields
-        shares = None if following is None else {partition: Share(*share) for partition, share in following[1].items()}
+        shares = None if following is None else {partition: PartitionOutput(*share) for partition, share in following[1].items()}
         if type(committed) is not int or type(positions) is not dict or not isinstance(written_at, int | float | None):
             raise ValueError("its parts are of other types")
         record = Record(committed, metadata, positions, None if following is None else following[0], shares)

@@ -5,8 +5,8 @@ In: `file_identity`: which file it is, by inode and head; `folder`: what is ther
 Out: `output_names`: which files count; `committer`: writes them; `committed`: reads them.
 """
 
-from engine.transactional.files.committed import committed_files, committed_lines
 from engine.transactional.files.committer import FileCommitter, as_json, as_text
+from engine.transactional.files.output_files import committed_files, committed_lines
 from engine.transactional.files.spouts import FileOpaqueSpout, FileTransactionalSpout
 
 __all__ = ["FileCommitter", "FileOpaqueSpout", "FileTransactionalSpout", "as_json", "as_text", "committed_files", "committed_lines"]

@@ -14,7 +14,7 @@ from engine.names import POOL_NAME
 from engine.topology import TaskContext, Tuple, takes
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
-from engine.transactional.files.output_names import OWNER, OutputName, name_of, superseded
+from engine.transactional.files.output_files import OWNER, OutputName, name_of, superseded
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _LATER_START: Final = "this process has been taken over, or the state of its coordinator was set back"

@@ -6,11 +6,10 @@ from typing import ClassVar, Final, TypedDict, Unpack
 
 from engine.errors import UsageError
 from engine.topology import Fields, OutputFields
-from engine.transactional.files.coordinating import FileCoordinator, Reading
-from engine.transactional.files.emitting import Emission, FileEmitter, FileOpaqueEmitter, Metadata
+from engine.transactional.files.file_coordinator import FileCoordinator, Reading
+from engine.transactional.files.file_emitters import Emission, FileEmitter, FileOpaqueEmitter, Metadata
 from engine.transactional.files.folder import Folder
-from engine.transactional.files.line_format import LineFormat
-from engine.transactional.files.line_reader import PIECE_BYTES, Limits
+from engine.transactional.files.lines import PIECE_BYTES, Limits, LineFormat
 from engine.transactional.spouts import (
     OpaqueEmitter,
     OpaquePartitionedTransactionalSpout,

@@ -8,7 +8,7 @@ from typing import Any, Final
 from engine.errors import StateDamaged, UsageError
 from engine.topology.values import shorten
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.values import ValueKind, ValuesMismatch, older_transaction, overtaken
+from engine.transactional.values.stored_value import ValueKind, ValuesMismatch, older_transaction, overtaken
 
 RESTORE: Final = "Restore the database from a copy, or give the map a new name and begin anew."
 
@@ -48,7 +48,7 @@ class Writer:
     task_index: int
 
 
-class Step(Enum):
+class WriteStep(Enum):
     """What an attempt has to do next."""
 
     CREATE = "create"
@@ -58,10 +58,10 @@ class Step(Enum):
     WRITE = "write"
 
 
-def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> Step:
+def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> WriteStep:
     """Decide by the fence that was read. Raises StateFenced where a later attempt has written, ValuesMismatch for what never fits."""
     if fence is None:
-        return Step.CREATE
+        return WriteStep.CREATE
     _check_owner(writer, fence)
     stored = fence.attempt
     if attempt.txid < stored.txid:
@@ -79,8 +79,8 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
             hint="Was the map restored from an older copy? Restore the newest. A committer calls update() for each batch, empty ones too.",
         )
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
-        return Step.UNDO
-    return Step.WRITE
+        return WriteStep.UNDO
+    return WriteStep.WRITE
 
 
 def may_write(fence: Fence | None, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:

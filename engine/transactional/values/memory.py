@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, may_write
-from engine.transactional.values.forms import PlainForm
+from engine.transactional.values.row_codecs import MemoryCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order
 
 
@@ -34,7 +34,7 @@ class MemoryStore(ValueStore):
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
-        self.form = PlainForm()
+        self.row_codec = MemoryCodec()
 
     async def fence(self) -> Fence | None:
         return self._table.fence

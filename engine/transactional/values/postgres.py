@@ -9,8 +9,8 @@ from typing import Any, Final
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.forms import SEPARATOR, TextForm
 from engine.transactional.values.postgres_link import PostgresLink
+from engine.transactional.values.row_codecs import SEPARATOR, TextCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_READ: Final = 5000
@@ -72,7 +72,7 @@ class PostgresStore(ValueStore):
         self._link = link
         self._name = name
         self._is_there = False
-        self.form = TextForm()
+        self.row_codec = TextCodec()
 
     async def open(self, *, make: bool) -> None:
         """Connect, and make our own tables where they are not there."""

@@ -17,10 +17,10 @@ from engine.state.redis.scripts import SCAN, Arg
 from engine.state.redis.topology import check_server
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.forms import TextForm
 from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
+from engine.transactional.values.row_codecs import TextCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, nothing
-from engine.transactional.values.values import ValuesMismatch
+from engine.transactional.values.stored_value import ValuesMismatch
 
 KEYS_PER_PART: Final = 5000
 CHARACTERS_PER_PART: Final = 1024 * 1024
@@ -37,7 +37,7 @@ class RedisStore(ValueStore):
         self._fence, self._values = f"{root}:fence", f"{root}:values"
         self._journal, self._undo = f"{root}:journal", f"{root}:undo"
         self._codec = codec_named("msgpack")
-        self.form = TextForm()
+        self.row_codec = TextCodec()
 
     async def fence(self) -> Fence | None:
         return (await self.look([]))[0]

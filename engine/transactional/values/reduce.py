@@ -10,9 +10,9 @@ from engine.errors import FatalError, UsageError
 from engine.topology import TaskContext, Tuple, Values, takes
 from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
-from engine.transactional.values.opened import OpenValues
-from engine.transactional.values.places import ValueMap
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.open_values import OpenValues
+from engine.transactional.values.stored_value import ValueKind
+from engine.transactional.values.value_maps import ValueMap
 
 K = TypeVar("K")
 P = TypeVar("P")

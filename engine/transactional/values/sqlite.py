@@ -16,7 +16,7 @@ from engine.state import codec_named
 from engine.state.sqlite.file import Schema, SqliteFile, check_place
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of, may_write
-from engine.transactional.values.forms import SqliteForm
+from engine.transactional.values.row_codecs import SqliteCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_STATEMENT: Final = 500
@@ -46,7 +46,7 @@ class SqliteStore(ValueStore):
         self._file = file
         self._name = name
         self._codec = codec_named("msgpack")
-        self.form = SqliteForm()
+        self.row_codec = SqliteCodec()
 
     async def fence(self) -> Fence | None:
         return await self._file.write_once(self._fence)

@@ -11,7 +11,7 @@ Raw: TypeAlias = Any
 """A key or a value as a database keeps it; None is no value."""
 
 
-class Form(Protocol):
+class RowCodec(Protocol):
     """How keys and values are written. Lists at once, since a batch has many."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
@@ -69,7 +69,7 @@ class ValueStore(ABC):
     A call that was given up may still take effect, at any time until the fence is raised beyond its attempt, and then never.
     """
 
-    form: Form
+    row_codec: RowCodec
 
     @abstractmethod
     async def fence(self) -> Fence | None:

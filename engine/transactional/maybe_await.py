@@ -5,12 +5,12 @@ import inspect
 from typing import Any
 
 
-async def awaited(result: Any) -> Any:
+async def maybe_await(result: Any) -> Any:
     """Return a result that may have to be awaited."""
     return await result if inspect.isawaitable(result) else result
 
 
-def let_go(*results: object) -> None:
+def discard_awaitables(*results: object) -> None:
     """End what was to be awaited, and will not be; without effect where it has been."""
     for result in results:
         if inspect.iscoroutine(result):

@@ -10,9 +10,9 @@ from engine.errors import FatalError, UsageError
 from engine.kernel import DigestingEmitter
 from engine.topology import SpoutExhausted, TaskContext
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.awaits import awaited
 from engine.transactional.batch_bolt import FailedBatch
-from engine.transactional.batches import WHOLE, Order, Share
+from engine.transactional.maybe_await import maybe_await
+from engine.transactional.open_batches import UNPARTITIONED, EmitRequest, PartitionOutput
 from engine.transactional.spouts import (
     AnySpout,
     OpaqueEmitter,
@@ -29,14 +29,14 @@ from engine.transactional.spouts import (
 from engine.transactional.transactional_state import checked_metadata, checked_partitions, copied_metadata
 
 
-class Outcome(Enum):
+class NoBatch(Enum):
     """What a source may say instead of the metadata of a batch."""
 
     NOT_READY = "nothing now"
     EXHAUSTED = "nothing more"
 
 
-Answer: TypeAlias = Any | Literal[Outcome.NOT_READY, Outcome.EXHAUSTED]
+Answer: TypeAlias = Any | Literal[NoBatch.NOT_READY, NoBatch.EXHAUSTED]
 
 
 def has_partitions(spout: AnySpout) -> bool:
@@ -52,14 +52,14 @@ def replays_differ(spout: AnySpout) -> bool:
 # The coordinator's side
 
 
-class BatchSource(ABC):
+class CoordinatorAdapter(ABC):
     """Whose batches are coordinated."""
 
-    part: SpoutCoordinator[Any] | PartitionedCoordinator
+    wrapped: SpoutCoordinator[Any] | PartitionedCoordinator
 
-    def __init__(self, part: Any) -> None:
-        self.part = part
-        self._what = type(part).__name__
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+        self._what = type(wrapped).__name__
         self.asked: tuple[object, ...] = ()
         """What the newest batch that was asked for waits for: whoever does not await it lets go of these."""
 
@@ -67,31 +67,31 @@ class BatchSource(ABC):
         """Return the metadata of the next batch, or why there is none."""
         self._look(newest_metadata, positions)
         try:
-            ready = self.part.is_ready()
+            ready = self.wrapped.is_ready()
         except SpoutExhausted:
-            return Outcome.EXHAUSTED
+            return NoBatch.EXHAUSTED
         if inspect.isawaitable(ready):
             answer = self._when_ready(ready, txid, newest_metadata)
             self.asked = (answer, ready)
             return answer
         if not isinstance(ready, bool):
             raise self._no_bool(ready)
-        return self._defined(txid, newest_metadata) if ready else Outcome.NOT_READY
+        return self._defined(txid, newest_metadata) if ready else NoBatch.NOT_READY
 
     async def _when_ready(self, ready: Awaitable[bool], txid: int, newest_metadata: Any) -> Answer:
         try:
             is_ready = await ready
         except SpoutExhausted:
-            return Outcome.EXHAUSTED
+            return NoBatch.EXHAUSTED
         if not isinstance(is_ready, bool):
             raise self._no_bool(is_ready)
-        return await awaited(self._defined(txid, newest_metadata)) if is_ready else Outcome.NOT_READY
+        return await maybe_await(self._defined(txid, newest_metadata)) if is_ready else NoBatch.NOT_READY
 
     def _defined(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
         try:
             defined = self._define(txid, newest_metadata)
         except SpoutExhausted:
-            return Outcome.EXHAUSTED
+            return NoBatch.EXHAUSTED
         if not inspect.isawaitable(defined):
             return self._checked(defined)
         answer = self._checked_later(defined)
@@ -102,7 +102,7 @@ class BatchSource(ABC):
         try:
             return self._checked(await defined)
         except SpoutExhausted:
-            return Outcome.EXHAUSTED
+            return NoBatch.EXHAUSTED
 
     def _no_bool(self, given: object) -> FatalError:
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
@@ -133,34 +133,34 @@ class BatchSource(ABC):
         """Return the metadata as it will be read again."""
 
 
-class WholeSource(BatchSource):
+class WholeCoordinatorAdapter(CoordinatorAdapter):
     """Of a spout without partitions."""
 
-    part: SpoutCoordinator[Any]
+    wrapped: SpoutCoordinator[Any]
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
-        self.part.previous = copied_metadata(newest_metadata)
+        self.wrapped.previous = copied_metadata(newest_metadata)
 
     def _define(self, txid: int, newest_metadata: Any) -> Any:
-        return self.part.initialize_transaction(txid, copied_metadata(newest_metadata))
+        return self.wrapped.initialize_transaction(txid, copied_metadata(newest_metadata))
 
     def _checked(self, defined: Any) -> Any:
         return checked_metadata(defined, f"{self._what}.initialize_transaction()")
 
 
-class PartitionedSource(BatchSource):
+class PartitionedCoordinatorAdapter(CoordinatorAdapter):
     """Of a spout with partitions: the metadata of a batch is the list of them."""
 
-    part: PartitionedCoordinator
+    wrapped: PartitionedCoordinator
 
     def forgotten(self) -> object:
-        return self.part.forgotten()
+        return self.wrapped.forgotten()
 
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
-        self.part.positions = _Copies(positions)
+        self.wrapped.positions = _Copies(positions)
 
     def _define(self, txid: int, newest_metadata: Any) -> Any:
-        return self.part.partitions()
+        return self.wrapped.partitions()
 
     def _checked(self, defined: Any) -> Any:
         return checked_partitions(defined, f"{self._what}.partitions()")
@@ -182,116 +182,116 @@ class _Copies(Mapping[Partition, Any]):
         return len(self._positions)
 
 
-def source_of(spout: AnySpout) -> BatchSource:
+def coordinator_adapter(spout: AnySpout) -> CoordinatorAdapter:
     """Return the coordinator's side of a spout, with a new coordinator."""
     part = spout.coordinator()
     wanted = SpoutCoordinator if isinstance(spout, TransactionalSpout) else PartitionedCoordinator
     if not isinstance(part, wanted):
         raise FatalError(f"{type(spout).__name__}.coordinator() returned {part!r}", hint=f"Return a new {wanted.__name__}.")
-    return WholeSource(part) if isinstance(part, SpoutCoordinator) else PartitionedSource(part)
+    return WholeCoordinatorAdapter(part) if isinstance(part, SpoutCoordinator) else PartitionedCoordinatorAdapter(part)
 
 
 # The emitters' side
 
 
-class ShareEmitter(ABC):
+class EmitterAdapter(ABC):
     """How one task emits its share of a batch."""
 
-    part: SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]
+    wrapped: SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]
 
-    def __init__(self, part: Any) -> None:
-        self.part = part
-        self.context: TaskContext = part.context
+    def __init__(self, wrapped: Any) -> None:
+        self.wrapped = wrapped
+        self.context: TaskContext = wrapped.context
 
     @abstractmethod
-    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
+    async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
         """Emit it, and return what it was."""
 
 
-class WholeShare(ShareEmitter):
+class WholeEmitterAdapter(EmitterAdapter):
     """Of a spout without partitions."""
 
-    part: SpoutEmitter[Any]
+    wrapped: SpoutEmitter[Any]
 
-    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
-        result = self.part.emit_batch(order.attempt, copied_metadata(order.metadata), collector)  # type: ignore[arg-type]
+    async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
+        result = self.wrapped.emit_batch(request.attempt, copied_metadata(request.metadata), collector)  # type: ignore[arg-type]
         if result is not None:
-            await awaited(result)
-        return {WHOLE: Share(None, *collector.take_digest())}
+            await maybe_await(result)
+        return {UNPARTITIONED: PartitionOutput(None, *collector.take_digest())}
 
 
-class _PartitionedShare(ShareEmitter):
+class _EmitterByPartition(EmitterAdapter):
     """Of a spout with partitions: the metadata of what this task emitted is kept, for the attempts behind."""
 
-    def __init__(self, part: Any) -> None:
-        super().__init__(part)
+    def __init__(self, wrapped: Any) -> None:
+        super().__init__(wrapped)
         self._emitted: dict[TransactionAttempt, dict[Partition, Any]] = {}
 
-    async def emit(self, order: Order, collector: DigestingEmitter) -> dict[Partition, Share]:
-        self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > order.committed}
-        shares: dict[Partition, Share] = {}
-        for partition in order.metadata[self.context.task_index :: self.context.tasks]:
-            metadata = await self._emit_partition(order, collector, partition)
-            shares[partition] = Share(metadata, *collector.take_digest())
-        self._emitted[order.attempt] = {partition: share.metadata for partition, share in shares.items()}
-        return shares
+    async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
+        self._emitted = {attempt: emitted for attempt, emitted in self._emitted.items() if attempt.txid > request.committed}
+        outputs: dict[Partition, PartitionOutput] = {}
+        for partition in request.metadata[self.context.task_index :: self.context.tasks]:
+            metadata = await self._emit_partition(request, collector, partition)
+            outputs[partition] = PartitionOutput(metadata, *collector.take_digest())
+        self._emitted[request.attempt] = {partition: output.metadata for partition, output in outputs.items()}
+        return outputs
 
     @abstractmethod
-    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
+    async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
         """Emit of one partition, and return by which metadata."""
 
-    def _previous(self, order: Order, partition: Partition) -> Any:
+    def _previous(self, request: EmitRequest, partition: Partition) -> Any:
         """The metadata behind which a new batch begins. Raise FailedBatch where nobody here knows it yet: this task has died since, or
         another one emits the partition now."""
-        previous = order.awaited.get(partition)
+        previous = request.awaited.get(partition)
         if previous is None:
-            return copied_metadata(order.positions.get(partition))
+            return copied_metadata(request.positions.get(partition))
         emitted = self._emitted.get(previous, {})
         if partition not in emitted:
             raise FailedBatch(f"where attempt {previous} ended in partition {partition!r} is not known here yet")
         return copied_metadata(emitted[partition])
 
 
-class PartitionedShare(_PartitionedShare):
+class PartitionedEmitterAdapter(_EmitterByPartition):
     """Of a spout whose replays are the same."""
 
-    part: PartitionedEmitter[Any]
+    wrapped: PartitionedEmitter[Any]
 
-    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
-        known, metadata = self._emitted_before(order, partition)
+    async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
+        known, metadata = self._emitted_before(request, partition)
         if known:
-            result = self.part.emit_partition_batch(order.attempt, collector, partition, copied_metadata(metadata))  # type: ignore[arg-type]
+            result = self.wrapped.emit_partition_batch(request.attempt, collector, partition, copied_metadata(metadata))  # type: ignore[arg-type]
             if result is not None:
-                await awaited(result)
+                await maybe_await(result)
             return metadata
-        made = self.part.emit_partition_batch_new(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
-        return checked_metadata(await awaited(made), f"{type(self.part).__name__}.emit_partition_batch_new()")
+        made = self.wrapped.emit_partition_batch_new(request.attempt, collector, partition, self._previous(request, partition))  # type: ignore[arg-type]
+        return checked_metadata(await maybe_await(made), f"{type(self.wrapped).__name__}.emit_partition_batch_new()")
 
-    def _emitted_before(self, order: Order, partition: Partition) -> tuple[bool, Any]:
+    def _emitted_before(self, request: EmitRequest, partition: Partition) -> tuple[bool, Any]:
         """Whether the partition's share of this txid has been emitted, and by which metadata.
 
         What an earlier coordinator had emitted and not saved counts no more: the batches before it may be others now.
         """
-        if partition in order.shares:
-            return True, order.shares[partition]
-        txid, epoch = order.attempt.txid, order.attempt.epoch
+        if partition in request.replay_metadata:
+            return True, request.replay_metadata[partition]
+        txid, epoch = request.attempt.txid, request.attempt.epoch
         for attempt, emitted in reversed(self._emitted.items()):
             if attempt.txid == txid and attempt.epoch == epoch and partition in emitted:
                 return True, emitted[partition]
         return False, None
 
 
-class OpaqueShare(_PartitionedShare):
+class OpaqueEmitterAdapter(_EmitterByPartition):
     """Of a spout whose replays may differ."""
 
-    part: OpaqueEmitter[Any]
+    wrapped: OpaqueEmitter[Any]
 
-    async def _emit_partition(self, order: Order, collector: DigestingEmitter, partition: Partition) -> Any:
-        made = self.part.emit_partition_batch(order.attempt, collector, partition, self._previous(order, partition))  # type: ignore[arg-type]
-        return checked_metadata(await awaited(made), f"{type(self.part).__name__}.emit_partition_batch()")
+    async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
+        made = self.wrapped.emit_partition_batch(request.attempt, collector, partition, self._previous(request, partition))  # type: ignore[arg-type]
+        return checked_metadata(await maybe_await(made), f"{type(self.wrapped).__name__}.emit_partition_batch()")
 
 
-def emitter_of(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
+def new_emitter(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
     """Return a new emitter of a spout, of the right kind; raise FatalError."""
     part: Any = spout.emitter()
     wanted, _ = _kinds(spout)
@@ -300,14 +300,14 @@ def emitter_of(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] |
     return part  # type: ignore[no-any-return]
 
 
-def share_emitter(spout: AnySpout, part: Any) -> ShareEmitter:
+def emitter_adapter(spout: AnySpout, part: Any) -> EmitterAdapter:
     """Return how an emitter of this spout emits."""
     return _kinds(spout)[1](part)
 
 
-def _kinds(spout: AnySpout) -> tuple[type[Any], type[ShareEmitter]]:
+def _kinds(spout: AnySpout) -> tuple[type[Any], type[EmitterAdapter]]:
     if isinstance(spout, TransactionalSpout):
-        return SpoutEmitter, WholeShare
+        return SpoutEmitter, WholeEmitterAdapter
     if isinstance(spout, PartitionedTransactionalSpout):
-        return PartitionedEmitter, PartitionedShare
-    return OpaqueEmitter, OpaqueShare
+        return PartitionedEmitter, PartitionedEmitterAdapter
+    return OpaqueEmitter, OpaqueEmitterAdapter

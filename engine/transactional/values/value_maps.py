@@ -14,9 +14,9 @@ from engine.state.providers import sqlite_path
 from engine.topology import TaskContext
 from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
-from engine.transactional.values.opened import OpenValues, ValuesReader
+from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.store import ValueStore
-from engine.transactional.values.values import ValuesMismatch
+from engine.transactional.values.stored_value import ValuesMismatch
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0 or postgresql://user:password@host:5432/database"
 LONGEST_NAME: Final = 48

@@ -11,8 +11,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 from engine.transactional.files.file_identity import OpenFile, Position, open_file, position_of
 from engine.transactional.files.folder import Folder
-from engine.transactional.files.line_format import LineFormat
-from engine.transactional.files.line_reader import Limits, Piece, new_lines, same_lines
+from engine.transactional.files.lines import Limits, LineFormat, Piece, new_lines, same_lines
 from engine.transactional.spouts import OpaqueEmitter, Partition, PartitionedEmitter
 
 Metadata: TypeAlias = list[Any]

@@ -24,7 +24,7 @@ REFUSALS: Final = (FailedBatch, FailTuple)
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class BoltWiring:
     """Where a user's bolt stands in its topology."""
 
     spec: ComponentSpec
@@ -39,7 +39,7 @@ class Place:
     replays_differ: bool
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
     """By task id, what cleans up after instances that are over: it outlives the host, and the last host of the task waits for it."""
-    runners: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
+    aio_tasks: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
     """By task id, the calls that go on: of a host that died too, since they may take their time to be cancelled."""
 
     @property
@@ -49,7 +49,7 @@ class Place:
 
 
 @dataclass(slots=True, eq=False)
-class Hosted:
+class OpenAttempt:
     """One attempt at this task."""
 
     attempt: TransactionAttempt
@@ -69,20 +69,20 @@ class Hosted:
     """When `held` were last told that it gets further."""
 
 
-class Host(Bolt, BoltPortUser):
+class BatchRunner(Bolt, BoltPortUser):
     """The half that is the same for basic and for batch bolts."""
 
-    def __init__(self, place: Place) -> None:
-        self._place = place
-        self._hosted: dict[TransactionAttempt, Hosted] = {}
+    def __init__(self, wiring: BoltWiring) -> None:
+        self._wiring = wiring
+        self._open_attempts: dict[TransactionAttempt, OpenAttempt] = {}
         self._newest: dict[int, int] = {}
         """txid -> its newest attempt id that was seen here."""
 
     def prepare_feed(self, *, emits_results: bool) -> BatchFeed:
         """Get ready to count."""
         context = self.context
-        self._early = frozenset(task for component in self._place.early_sources for task in context.task_ids(component))
-        sources = {*self._early, *(task for component in self._place.late_sources for task in context.task_ids(component))}
+        self._early = frozenset(task for component in self._wiring.early_sources for task in context.task_ids(component))
+        sources = {*self._early, *(task for component in self._wiring.late_sources for task in context.task_ids(component))}
         self._sources = len(sources)
         self.feed = self.port.batch_feed(self, sources, emits_results=emits_results)
         return self.feed
@@ -97,34 +97,34 @@ class Host(Bolt, BoltPortUser):
                 return None
         self._newest[txid] = attempt_id
         self._drop_old(txid, attempt_id)
-        hosted = self._hosted[attempt] = Hosted(attempt, BatchPart(self.feed, attempt), len(self._early), self._sources)
+        open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, BatchPart(self.feed, attempt), len(self._early), self._sources)
         try:
-            self._begin_instance(hosted)
+            self._begin_instance(open_attempt)
         except Exception as error:  # noqa: BLE001 - the user's own: told, and the batch fails
-            self._fail_by(hosted, error)
-        return hosted.part
+            self._fail_by(open_attempt, error)
+        return open_attempt.part
 
     def _drop_old(self, txid: int, attempt_id: int) -> None:
         """Drop what this attempt supersedes, and what must be committed by now."""
-        over = txid - self._place.most_open
-        for attempt in [each for each in self._hosted if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
-            self._drop(self._hosted[attempt])
+        over = txid - self._wiring.most_open
+        for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
+            self._drop(self._open_attempts[attempt])
         for seen in [seen for seen in self._newest if seen <= over]:
             del self._newest[seen]
 
-    def _drop(self, hosted: Hosted) -> None:
+    def _drop(self, open_attempt: OpenAttempt) -> None:
         """Forget an attempt: it is finished, or old. What is held of it belongs to a tree that nobody waits for."""
-        del self._hosted[hosted.attempt]
-        self.feed.drop(hosted.attempt)
-        self._settle_held(hosted)
-        self._end_instance(hosted)
+        del self._open_attempts[open_attempt.attempt]
+        self.feed.drop(open_attempt.attempt)
+        self._settle_held(open_attempt)
+        self._end_instance(open_attempt)
 
     @abstractmethod
-    def _begin_instance(self, hosted: Hosted) -> None:
+    def _begin_instance(self, open_attempt: OpenAttempt) -> None:
         """Have the attempt's tuples be executed."""
 
     @abstractmethod
-    def _end_instance(self, hosted: Hosted) -> None:
+    def _end_instance(self, open_attempt: OpenAttempt) -> None:
         """The attempt is over here: finished, failed or old."""
 
     # Reports and commits
@@ -134,100 +134,100 @@ class Host(Bolt, BoltPortUser):
         if self.feed.find(tup[0]) is None:  # an old attempt
             self.port.settle_control(tup)
             return
-        hosted = self._hosted[tup[0]]
+        open_attempt = self._open_attempts[tup[0]]
         if tup.stream == COMMIT_STREAM:
-            self._take_commit(hosted, tup)
+            self._take_commit(open_attempt, tup)
         else:
-            self._take_report(hosted, tup)
+            self._take_report(open_attempt, tup)
 
-    def _take_report(self, hosted: Hosted, tup: Tuple) -> None:
+    def _take_report(self, open_attempt: OpenAttempt, tup: Tuple) -> None:
         source, counts = tup.source_task, tup[1]
         is_early = source in self._early
-        hosted.left -= 1
-        hosted.early_left -= is_early
-        sent, came = counts.get(self.context.task_id, 0), hosted.part.received_from(source)
+        open_attempt.left -= 1
+        open_attempt.early_left -= is_early
+        sent, came = counts.get(self.context.task_id, 0), open_attempt.part.received_from(source)
         if sent != came:
-            text = f"{tup.source_component!r} (task {source}) has sent {sent:,} tuples of batch {hosted.attempt}, and {came:,} came"
-            self._fail(hosted, self._failure(FAILED, text))
+            text = f"{tup.source_component!r} (task {source}) has sent {sent:,} tuples of batch {open_attempt.attempt}, and {came:,} came"
+            self._fail(open_attempt, self._failure(FAILED, text))
         elif not is_early:
-            self._check_early(hosted)
-        if hosted.failure is not None or (is_early and self._place.is_late):
-            self.port.settle_control(tup, hosted.failure)
+            self._check_early(open_attempt)
+        if open_attempt.failure is not None or (is_early and self._wiring.is_late):
+            self.port.settle_control(tup, open_attempt.failure)
         else:
-            hosted.held.append(tup)
-        self._try_finish(hosted)
+            open_attempt.held.append(tup)
+        self._try_finish(open_attempt)
 
-    def _take_commit(self, hosted: Hosted, tup: Tuple) -> None:
-        self._check_early(hosted)
-        if hosted.failure is not None:
-            self.port.settle_control(tup, hosted.failure)
+    def _take_commit(self, open_attempt: OpenAttempt, tup: Tuple) -> None:
+        self._check_early(open_attempt)
+        if open_attempt.failure is not None:
+            self.port.settle_control(tup, open_attempt.failure)
             return
-        hosted.commit_came = True
-        hosted.held.append(tup)
-        self._try_finish(hosted)
+        open_attempt.commit_came = True
+        open_attempt.held.append(tup)
+        self._try_finish(open_attempt)
 
-    def _check_early(self, hosted: Hosted) -> None:
+    def _check_early(self, open_attempt: OpenAttempt) -> None:
         """In the commit phase every report of the processing phase has come, unless an instance of this task has died since."""
-        if hosted.early_left and hosted.failure is None:
-            self._fail(hosted, self._failure(TASK_DIED, f"it had taken a part of batch {hosted.attempt}"))
+        if open_attempt.early_left and open_attempt.failure is None:
+            self._fail(open_attempt, self._failure(TASK_DIED, f"it had taken a part of batch {open_attempt.attempt}"))
 
     # Finishing
 
-    def _try_finish(self, hosted: Hosted) -> None:
+    def _try_finish(self, open_attempt: OpenAttempt) -> None:
         """Finish an attempt of which everything has come, and the commit if it waits for one."""
-        if hosted.left or hosted.failure is not None or (self._place.is_committer and not hosted.commit_came):
+        if open_attempt.left or open_attempt.failure is not None or (self._wiring.is_committer and not open_attempt.commit_came):
             return
-        self._finish(hosted)
+        self._finish(open_attempt)
 
     @abstractmethod
-    def _finish(self, hosted: Hosted) -> None:
+    def _finish(self, open_attempt: OpenAttempt) -> None:
         """Have the instance finish its batch, then `finished`; called again whenever nothing of the attempt waits any longer."""
 
-    def finished(self, hosted: Hosted) -> None:
+    def finished(self, open_attempt: OpenAttempt) -> None:
         """Tell what was sent, and let go of the attempt."""
-        hosted.part.over = True
-        counts = hosted.part.sent_by_task()
-        self.port.emit_control((hosted.attempt, counts), hosted.held[-1] if hosted.held else None, REPORT_STREAM)
-        self._drop(hosted)
+        open_attempt.part.over = True
+        counts = open_attempt.part.sent_by_task()
+        self.port.emit_control((open_attempt.attempt, counts), open_attempt.held[-1] if open_attempt.held else None, REPORT_STREAM)
+        self._drop(open_attempt)
 
     # Failing
 
     def call_failed(self, part: BatchPart, error: BaseException, tup: Tuple | None) -> None:
         """A call of execute raised: the batch fails, the task and its other batches go on (TX-6)."""
-        hosted = self._hosted.get(part.attempt)
-        if hosted is not None:
-            self._fail_by(hosted, error, tup)
+        open_attempt = self._open_attempts.get(part.attempt)
+        if open_attempt is not None:
+            self._fail_by(open_attempt, error, tup)
 
     def lost(self, part: BatchPart) -> None:
         """A test has had a tuple lost: its source's report shows it, unless that is in already, and the tuple had waited here."""
-        hosted = self._hosted.get(part.attempt)
-        if hosted is not None and hosted.left < self._sources:
-            self._fail(hosted, self._failure(FAILED, f"a tuple of batch {hosted.attempt} was lost"))
+        open_attempt = self._open_attempts.get(part.attempt)
+        if open_attempt is not None and open_attempt.left < self._sources:
+            self._fail(open_attempt, self._failure(FAILED, f"a tuple of batch {open_attempt.attempt} was lost"))
 
-    def _fail_by(self, hosted: Hosted, error: BaseException, tup: Tuple | None = None) -> None:
+    def _fail_by(self, open_attempt: OpenAttempt, error: BaseException, tup: Tuple | None = None) -> None:
         """Fail an attempt by what its instance raised; a FatalError ends the run."""
         if isinstance(error, FatalError):
             raise error
-        if hosted.failure is not None:  # of a call that was under way when another one failed
+        if open_attempt.failure is not None:  # of a call that was under way when another one failed
             return
         if not isinstance(error, REFUSALS) or error.report:
-            self.port.report(error, f"batch {hosted.attempt} fails, and is tried again", tup)
+            self.port.report(error, f"batch {open_attempt.attempt} fails, and is tried again", tup)
         if isinstance(error, REFUSALS):
-            self._fail(hosted, self._failure(FAILED, own_text(error) or None))
+            self._fail(open_attempt, self._failure(FAILED, own_text(error) or None))
         else:
-            self._fail(hosted, self._failure(ERROR, failure_text(error)))
+            self._fail(open_attempt, self._failure(ERROR, failure_text(error)))
 
-    def _fail(self, hosted: Hosted, failure: Failure) -> None:
-        if hosted.failure is not None:
+    def _fail(self, open_attempt: OpenAttempt, failure: Failure) -> None:
+        if open_attempt.failure is not None:
             return
-        hosted.failure = failure
-        hosted.part.dead = hosted.part.over = True
-        hosted.part.waiting = hosted.part.rows = None
-        self._settle_held(hosted, failure)
-        self._end_instance(hosted)
+        open_attempt.failure = failure
+        open_attempt.part.dead = open_attempt.part.over = True
+        open_attempt.part.waiting = open_attempt.part.rows = None
+        self._settle_held(open_attempt, failure)
+        self._end_instance(open_attempt)
 
-    def _settle_held(self, hosted: Hosted, failure: Failure | None = None) -> None:
-        held, hosted.held = hosted.held, []
+    def _settle_held(self, open_attempt: OpenAttempt, failure: Failure | None = None) -> None:
+        held, open_attempt.held = open_attempt.held, []
         for tup in held:
             self.port.settle_control(tup, failure)
 
@@ -238,12 +238,12 @@ class Host(Bolt, BoltPortUser):
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
         """The error of values that do not fit the stream."""
-        return wrong_emit(self._place.spec, stream, values)
+        return wrong_emit(self._wiring.spec, stream, values)
 
     def wrong_time(self, part: BatchPart) -> EngineError:
         """The error of an emit for an attempt that is over here."""
         return UsageError(
-            f"bolt {self._place.spec.component_id!r} emitted for batch {part.attempt}, which is finished, failed or superseded here",
+            f"bolt {self._wiring.spec.component_id!r} emitted for batch {part.attempt}, which is finished, failed or superseded here",
             hint="Emit in execute() and finish_batch(), before they return; await what you start there.",
         )
 
@@ -288,7 +288,7 @@ class _Reports:
         await self._outer.ready()
 
 
-class HostedCollector(_Reports, BatchEmitter):
+class BatchBoltCollector(_Reports, BatchEmitter):
     """`self.collector` of one instance of a batch bolt."""
 
     def __init__(self, part: BatchPart, outer: Any) -> None:

@@ -11,7 +11,7 @@ from engine.errors import FatalError
 from engine.topology import SpoutExhausted
 from engine.transactional.files.file_identity import Position, open_file
 from engine.transactional.files.folder import Folder, Found
-from engine.transactional.files.line_reader import end_of_last_line
+from engine.transactional.files.lines import end_of_last_line
 from engine.transactional.spouts import Partition, PartitionedCoordinator
 
 LOOK_EVERY_SECS: Final = 0.05

@@ -15,7 +15,7 @@ from engine.errors import UsageError
 from engine.kernel import BatchEmitter, BatchPart
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, Tuple, Values, call_kind
-from engine.transactional.host import Host, Hosted, Place, call_timeout
+from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 
 @dataclass(slots=True)
@@ -29,13 +29,13 @@ class _Call:
 _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
-class BasicHost(Host):
+class BasicBoltRunner(BatchRunner):
     """Runs a user's BasicBolt. Nothing is left to finish when all has come."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self._bolt: BasicBolt = place.spec.factory.create()
-        self._threads = place.spec.settings.threads
+    def __init__(self, wiring: BoltWiring) -> None:
+        super().__init__(wiring)
+        self._bolt: BasicBolt = wiring.spec.factory.create()
+        self._threads = wiring.spec.settings.threads
         self._pool: futures.ThreadPoolExecutor | None = None
 
     @property
@@ -50,7 +50,7 @@ class BasicHost(Host):
         bolt.context = self.context
         bolt.collector = _BasicCollector(self)
         if self._threads:
-            name = f"{POOL_NAME} {self._place.spec.component_id}"
+            name = f"{POOL_NAME} {self._wiring.spec.component_id}"
             self._pool = futures.ThreadPoolExecutor(self._threads, thread_name_prefix=name)
         result = bolt.prepare()
         if result is not None:
@@ -65,14 +65,14 @@ class BasicHost(Host):
         if result is not None:
             await result
 
-    def _begin_instance(self, hosted: Hosted) -> None:
-        hosted.part.execute_by(self._bolt.execute)
+    def _begin_instance(self, open_attempt: OpenAttempt) -> None:
+        open_attempt.part.execute_by(self._bolt.execute)
 
-    def _end_instance(self, hosted: Hosted) -> None:
+    def _end_instance(self, open_attempt: OpenAttempt) -> None:
         return None
 
-    def _finish(self, hosted: Hosted) -> None:
-        self.finished(hosted)
+    def _finish(self, open_attempt: OpenAttempt) -> None:
+        self.finished(open_attempt)
 
     # Calls
 
@@ -149,7 +149,7 @@ class BasicHost(Host):
                 emitter.emit_direct(task, values, stream)
 
     def _wrong_result(self, result: object) -> UsageError:
-        where = f"bolt {self._place.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
+        where = f"bolt {self._wiring.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
         return UsageError(where, hint="A BasicBolt yields or returns tuples of values.")
 
     def emit_from(self, values: Values, stream: str, task: int | None) -> None:
@@ -160,7 +160,7 @@ class BasicHost(Host):
             return
         part = self.feed.calling if call is None else call.part
         if part is None:
-            where = f"bolt {self._place.spec.component_id!r} emitted outside execute()"
+            where = f"bolt {self._wiring.spec.component_id!r} emitted outside execute()"
             raise UsageError(where, hint="What a BasicBolt emits belongs to the batch of the input that it executes.")
         emitter = BatchEmitter(part)
         if task is None:
@@ -176,14 +176,14 @@ class BasicHost(Host):
 class _BasicCollector:
     """`self.collector` of a BasicBolt in a transactional topology."""
 
-    def __init__(self, host: BasicHost) -> None:
-        self._host = host
+    def __init__(self, runner: BasicBoltRunner) -> None:
+        self._runner = runner
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._host.emit_from(values, stream, None)
+        self._runner.emit_from(values, stream, None)
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._host.emit_from(values, stream, task)
+        self._runner.emit_from(values, stream, task)
 
     def report_error(self, error: BaseException) -> None:
-        self._host.report(error)
+        self._runner.report(error)

@@ -9,9 +9,9 @@ from engine.errors import StateUnavailable
 from engine.state import Patience
 from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Step, Writer, damaged_rows, next_step, updated_twice, vanished
+from engine.transactional.values.fence import Writer, WriteStep, damaged_rows, next_step, updated_twice, vanished
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.stored_value import ValueKind
 
 LOGGER: Final = logging.getLogger("engine.values")
 KEYS_PER_TURN: Final = 2000
@@ -38,17 +38,17 @@ class ValuesReader(Generic[K, V]):
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of those keys that have one."""
         wanted = list(keys)
-        found = await self._store.look(await _in_turns(self._store.form.keys, wanted))
-        values = await _in_turns(self._store.form.read, found.values)
+        found = await self._store.look(await _in_turns(self._store.row_codec.keys, wanted))
+        values = await _in_turns(self._store.row_codec.read, found.values)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
     async def items(self) -> AsyncIterator[tuple[K, V]]:
         """Yield each key with its value, in no order; a change made meanwhile is seen or not. A key may come in another of its forms."""
-        form = self._store.form
+        row_codec = self._store.row_codec
         async for rows in self._store.rows():
-            for (key, _), value in zip(rows, form.read([raw for _, raw in rows]), strict=True):
+            for (key, _), value in zip(rows, row_codec.read([raw for _, raw in rows]), strict=True):
                 if value is not None:
-                    yield form.key(key), value  # type: ignore[misc]
+                    yield row_codec.key(key), value  # type: ignore[misc]
 
     async def txid(self) -> int:
         """Return the newest transaction that has written here, 0 before the first."""
@@ -122,7 +122,7 @@ class _Update(Generic[K, V, P]):
         for a key with the same stored value, though a part of the keys may be written already."""
 
     async def encode_keys(self) -> None:
-        self._raw_keys = await _in_turns(self._store.form.keys, self._keys)
+        self._raw_keys = await _in_turns(self._store.row_codec.keys, self._keys)
 
     async def once(self, is_known: bool) -> dict[K, V]:
         """Read, combine and write, again while others come between. `is_known`: the map was there before."""
@@ -135,7 +135,7 @@ class _Update(Generic[K, V, P]):
                 if is_known:
                     raise vanished(self._writer.where)
                 await self._create()
-            elif step is Step.UNDO:
+            elif step is WriteStep.UNDO:
                 await store.undo(fence, self._attempt, self._writer)
             elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
                 now = await store.fence()
@@ -161,7 +161,7 @@ class _Update(Generic[K, V, P]):
         if self._writer.kind == "opaque":
             without = [old if stored == txid else value for stored, value, old in zip(*found[1:], strict=True)]
             return await self._changed(self._keys, self._changes, Changes(self._raw_keys, [], without))
-        kept = await _in_turns(self._store.form.read, [found.values[at] for at in done])
+        kept = await _in_turns(self._store.row_codec.read, [found.values[at] for at in done])
         left = [at for at, stored in enumerate(found.txids) if stored != txid]
         changed = Changes([self._raw_keys[at] for at in left], [], [found.values[at] for at in left])
         values, changed = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
@@ -185,14 +185,14 @@ class _Update(Generic[K, V, P]):
 
     async def _new(self, keys: list[K], changes: list[P], raw_keys: list[Raw], previous: list[Raw]) -> tuple[list[V], list[Raw]]:
         """Call `combine` for each key; return the new values, also encoded."""
-        form, combine = self._store.form, self._combine
+        row_codec, combine = self._store.row_codec, self._combine
         values: list[V] = []
         raws: list[Raw] = []
         for first in range(0, len(keys), KEYS_PER_TURN):
             part = slice(first, first + KEYS_PER_TURN)
-            new = [combine(old, change) for old, change in zip(form.read(previous[part]), changes[part], strict=True)]
+            new = [combine(old, change) for old, change in zip(row_codec.read(previous[part]), changes[part], strict=True)]
             values += new
-            raws += form.values(new, keys[part])
+            raws += row_codec.values(new, keys[part])
             if first + KEYS_PER_TURN < len(keys):
                 await asyncio.sleep(0)
         self._made.append((raw_keys, previous, values, raws))

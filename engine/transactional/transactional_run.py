@@ -14,12 +14,12 @@ from engine.state import provider_of
 from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
-from engine.transactional.basic_host import BasicHost
-from engine.transactional.batch_host import BatchHost
+from engine.transactional.basic_bolt_runner import BasicBoltRunner
+from engine.transactional.batch_bolt_runner import BatchBoltRunner
+from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
-from engine.transactional.emitter import EmitterHost
-from engine.transactional.host import REPORT_FIELDS, Place
-from engine.transactional.kinds import emitter_of, has_partitions, replays_differ, source_of
+from engine.transactional.emitter_runner import EmitterRunner
+from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
 
@@ -83,7 +83,7 @@ class TransactionalRun:
         return replace(
             spec,
             kind="bolt",
-            factory=_Factory(lambda: EmitterHost(self._spout, spec)),
+            factory=_Factory(lambda: EmitterRunner(self._spout, spec)),
             streams=self._with_reports(spec),
             subscriptions=tuple(_all(coordinator, BATCH_STREAM, COMMIT_STREAM if takes_part else None)),
             settings=ComponentSettings(on_error=spec.settings.on_error),
@@ -92,7 +92,7 @@ class TransactionalRun:
 
     def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
         sources = frozenset(subscription.source for subscription in spec.subscriptions)
-        place = Place(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
+        wiring = BoltWiring(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
         settings = spec.settings
         if settings.threads:
             settings = replace(settings, threads=0, concurrency=settings.threads)
@@ -101,7 +101,7 @@ class TransactionalRun:
             controls += _all(coordinator, COMMIT_STREAM)
         return replace(
             spec,
-            factory=_Factory(lambda: _host(place)),
+            factory=_Factory(lambda: _bolt_runner(wiring)),
             streams=self._with_reports(spec),
             subscriptions=(*spec.subscriptions, *controls),
             settings=settings,
@@ -135,8 +135,8 @@ class Prepares:
 
 
 _MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
-    "coordinator": lambda spout: source_of(spout).part,
-    "emitter": emitter_of,
+    "coordinator": lambda spout: coordinator_adapter(spout).wrapped,
+    "emitter": new_emitter,
 }
 
 
@@ -163,8 +163,8 @@ class _Factory:
         return made
 
 
-def _host(place: Place) -> BasicHost | BatchHost:
-    return BasicHost(place) if not place.spec.is_batched else BatchHost(place)
+def _bolt_runner(wiring: BoltWiring) -> BasicBoltRunner | BatchBoltRunner:
+    return BasicBoltRunner(wiring) if not wiring.spec.is_batched else BatchBoltRunner(wiring)
 
 
 def _all(source: str, *streams: str | None) -> Iterator[Subscription]:

@@ -26,7 +26,7 @@ PACKED_NAME: Final = "$msgpack"
 """The one name in a JSON object that is a value written as MessagePack."""
 
 
-class PackedForm:
+class PackedCodec:
     """What all forms share: one by one, with MessagePack as the way out."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class PackedForm:
         raise NotImplementedError
 
 
-class PlainForm(PackedForm):
+class MemoryCodec(PackedCodec):
     """Keys and values as they are, each value in MessagePack, so that it belongs to the store: for memory."""
 
     def key(self, raw: Raw) -> object:
@@ -94,7 +94,7 @@ class PlainForm(PackedForm):
         return value if type(value) in (int, str, float, bool) else self._packed(value)
 
 
-class SqliteForm(PackedForm):
+class SqliteCodec(PackedCodec):
     """SQLite's own types: INTEGER for an int of 64 bits, REAL, TEXT; BLOB holds MessagePack."""
 
     def key(self, raw: Raw) -> object:
@@ -125,13 +125,13 @@ class SqliteForm(PackedForm):
         return self._packed(value)
 
 
-class TextForm(PackedForm):
+class TextCodec(PackedCodec):
     """Text for keys, JSON for values: for PostgreSQL and Redis.
 
-    >>> form = TextForm()
-    >>> form.keys(["storm", 42, "=", ("a", 1)])
+    >>> codec = TextCodec()
+    >>> codec.keys(["storm", 42, "=", ("a", 1)])
     ['storm', '=42', '=~a13d', '=~d60192a16101']
-    >>> form.values([7, "x", [1, None], {1: 2}], "abcd")
+    >>> codec.values([7, "x", [1, None], {1: 2}], "abcd")
     ['7', '"x"', '[1, null]', '{"$msgpack": "810102"}']
     """
 
