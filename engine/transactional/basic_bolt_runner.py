@@ -1,4 +1,4 @@
-"""The host of a BasicBolt: one instance for all attempts; each call's tuples belong to the batch of its input (TX-5, TX-6)."""
+"""Runner of a BasicBolt: one instance for all attempts. Emitted tuples belong to the batch of the input (TX-5, TX-6)."""
 
 import asyncio
 import contextvars
@@ -20,7 +20,7 @@ from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttem
 
 @dataclass(slots=True)
 class _Call:
-    """A call that waits, or runs in a thread; there what it emits is recorded."""
+    """An `async` call, or a call in a thread, whose emits are recorded for the loop's thread."""
 
     part: BatchPart
     recorded: list[tuple[Values, str, int | None]] | None = None
@@ -30,7 +30,7 @@ _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
 class BasicBoltRunner(BatchRunner):
-    """Runs a user's BasicBolt. Nothing is left to finish when all has come."""
+    """Runs a user's BasicBolt, which has nothing to do at the end of a batch."""
 
     def __init__(self, wiring: BoltWiring) -> None:
         super().__init__(wiring)
@@ -40,7 +40,7 @@ class BasicBoltRunner(BatchRunner):
 
     @property
     def execute(self) -> Callable[[Any], Any]:
-        """What the task calls for every tuple: compiled, where no call waits."""
+        """The function that the task calls for every tuple. Compiled, unless calls are `async` or run in threads."""
         if not hasattr(self, "feed"):
             self.prepare_feed(emits_results=True)
         return self._execute_later if self._threads or call_kind(self._bolt.execute).is_async else self.feed.execute
@@ -77,7 +77,7 @@ class BasicBoltRunner(BatchRunner):
     # Calls
 
     def returned(self, part: BatchPart, tup: Tuple, result: object) -> None:
-        """Execute returned something that is neither values nor a generator."""
+        """Emit from a result of execute that is neither values nor a generator."""
         if not isinstance(result, Iterable) or isinstance(result, (str, bytes)):
             raise self._wrong_result(result)
         emitter = BatchEmitter(part)
@@ -85,7 +85,7 @@ class BasicBoltRunner(BatchRunner):
             emitter.emit(values)
 
     async def _execute_later(self, tup: Any) -> None:
-        """Await a call, of which several may be under way, as `concurrency` or `threads` says."""
+        """Await one call. Up to `concurrency` or `threads` calls run at once."""
         part = self.feed.receive(tup)
         if part is None:
             return
@@ -129,7 +129,7 @@ class BasicBoltRunner(BatchRunner):
             raise self._wrong_result(result)
 
     def _in_pool(self, call: _Call, tup: Tuple) -> None:
-        """On a thread: run execute to its end, recording what it emits."""
+        """Run execute in a thread, and record its emits."""
         result: Any = self._bolt.execute(tup)
         assert call.recorded is not None
         if isinstance(result, tuple):
@@ -153,7 +153,7 @@ class BasicBoltRunner(BatchRunner):
         return UsageError(where, hint="A BasicBolt yields or returns tuples of values.")
 
     def emit_from(self, values: Values, stream: str, task: int | None) -> None:
-        """Emit for the call that is running."""
+        """Emit for the running call."""
         call = _CALL.get()
         if call is not None and call.recorded is not None:
             call.recorded.append((values, stream, task))
@@ -169,7 +169,7 @@ class BasicBoltRunner(BatchRunner):
             emitter.emit_direct(task, values, stream)
 
     def report(self, error: BaseException) -> None:
-        """`collector.report_error`."""
+        """Report an error of the user's bolt."""
         self.collector.report_error(error)
 
 

@@ -1,4 +1,4 @@
-"""The host of a batch bolt: an instance for each attempt, whose calls may wait beside those of other attempts (TX-5, TX-6)."""
+"""Runner of a batch bolt: one instance for each attempt, with concurrent calls of different attempts (TX-5, TX-6)."""
 
 import asyncio
 import inspect
@@ -15,36 +15,36 @@ from engine.transactional.maybe_await import discard_awaitables
 from engine.transactional.resources import OpenResources
 
 REFRESHES_PER_TIMEOUT: Final = 8
-"""How often, in `batch_timeout_secs`, the clock of a batch is restarted while its calls return."""
+"""Largest number of timeout refreshes in `batch_timeout_secs`, while calls of a batch return."""
 CALLS_PER_TURN: Final = 256
-"""Of tuples that waited, before others get their turn (BP-4)."""
+"""Calls for waiting tuples before the event loop runs other tasks (BP-4)."""
 
 
 class BatchBoltRunner(BatchRunner):
-    """Makes an instance for each attempt. What one of its methods awaits goes on in a task of its own: a *runner*."""
+    """Makes an instance for each attempt. If one of its methods is `async`, an aio_task for the attempt awaits it."""
 
     def __init__(self, wiring: BoltWiring) -> None:
         super().__init__(wiring)
         self._aio_tasks: dict[OpenAttempt, asyncio.Task[None]] = {}
         self._awaited: dict[OpenAttempt, Awaitable[object]] = {}
-        """What the instance's last call returned, and its aio_task is to await."""
+        """Result of the last call of an instance, which its aio_task will await."""
         self._ending: set[asyncio.Task[None]] = set()
-        """Runners of old attempts that were cancelled; a committer begins no finish_batch before they have ended (TX-2)."""
+        """Cancelled aio_tasks of old attempts. A committer calls finish_batch only after they have ended (TX-2)."""
         self._finishing: set[OpenAttempt] = set()
         self._cleanups: set[asyncio.Task[None]] = set()
-        """Of instances whose attempt is over; the task ends when they have."""
+        """Cleanups of old instances. The task ends after them."""
         self._all_aio_tasks: set[asyncio.Task[None]] = set()
         self._room: asyncio.Future[None] | None = None
 
     @property
     def execute(self) -> Callable[[Any], Any]:
-        """What the task calls for every tuple: compiled."""
+        """The compiled function that the task calls for every tuple."""
         if not hasattr(self, "feed"):
             self.prepare_feed(emits_results=False)
             self._resources = OpenResources(self.context)
             self._cleanups = self._wiring.cleanups.setdefault(self.context.task_id, set())
             self._all_aio_tasks = self._wiring.aio_tasks.setdefault(self.context.task_id, set())
-            for aio_task in self._all_aio_tasks:  # of a host that died
+            for aio_task in self._all_aio_tasks:  # of a dead runner of this task
                 self._note_ending(aio_task)
         return self.feed.execute
 
@@ -89,7 +89,7 @@ class BatchBoltRunner(BatchRunner):
             result = instance.cleanup()
             if result is not None:
                 await result
-        except BaseException as error:  # the user's own, and its batch is over: SystemExit, too, is to end no program
+        except BaseException as error:  # user code, and its batch is over: SystemExit must not end the program either
             if isinstance(error, KeyboardInterrupt) or _is_cancelled():
                 raise
             self.port.report(error, "nothing: the attempt is over")
@@ -97,11 +97,11 @@ class BatchBoltRunner(BatchRunner):
     # Calls that wait
 
     def returned(self, part: BatchPart, tup: Tuple | None, result: object) -> None:
-        """Execute returned something: it is awaited before the next tuple of its attempt."""
+        """Await a result of execute before the next tuple of its attempt."""
         self._run_on(self._open_attempts[part.attempt], result, "execute")
 
     def _run_on(self, open_attempt: OpenAttempt, result: object, method: str) -> None:
-        """Await what a call returned, if it has to be; what comes of the attempt meanwhile waits."""
+        """Await the result of a call. New tuples of the attempt wait until then."""
         if result is None:
             return
         if not inspect.isawaitable(result):
@@ -123,12 +123,12 @@ class BatchBoltRunner(BatchRunner):
             self._discard_awaited(open_attempt)
 
     def _discard_awaited(self, open_attempt: OpenAttempt) -> None:
-        """What was to be awaited, and will not be: the attempt is over here, or the task has died."""
+        """Discard a result that nobody will await, since the attempt is over or the task died."""
         if open_attempt in self._awaited:
             discard_awaitables(self._awaited.pop(open_attempt))
 
     async def _run(self, open_attempt: OpenAttempt) -> None:
-        """Await what the instance's calls return, and hand on what waited for them, until nothing does."""
+        """Await results of calls, and call execute for the waiting tuples, until none is left."""
         try:
             calls = 0
             while open_attempt in self._awaited or open_attempt.part.waiting:
@@ -152,7 +152,7 @@ class BatchBoltRunner(BatchRunner):
                 self._fail_by(open_attempt, error)
             return
         if self._aio_tasks.pop(open_attempt, None) is None:
-            return  # it is over meanwhile
+            return  # the attempt ended meanwhile
         open_attempt.part.waiting = None
         if open_attempt in self._finishing:
             self._finishing.discard(open_attempt)
@@ -161,14 +161,14 @@ class BatchBoltRunner(BatchRunner):
             self._try_finish(open_attempt)
 
     def crowded(self) -> Awaitable[None] | None:
-        """While too much waits behind calls: what the task is to wait for before it takes another tuple."""
+        """Return an awaitable if too many tuples wait. The task awaits it before it takes another tuple."""
         return self._wait_for_room() if self._waiting() > self.context.config.executor_receive_buffer_size else None
 
     def _waiting(self) -> int:
         return sum(len(open_attempt.part.waiting or ()) for open_attempt in self._aio_tasks)
 
     def _note_progress(self, open_attempt: OpenAttempt) -> None:
-        """A call has returned: the clock of its batch is restarted, now and then (TX-5)."""
+        """Note the return of a call, and refresh the timeout of its batch now and then (TX-5)."""
         now = open_attempt.progress_at = self.context.clock.now()
         if now - open_attempt.refreshed_at >= self.context.config.batch_timeout_secs / REFRESHES_PER_TIMEOUT:
             open_attempt.refreshed_at = now
@@ -176,7 +176,10 @@ class BatchBoltRunner(BatchRunner):
                 self.port.refresh_control(tup)
 
     async def _wait_for_room(self) -> None:
-        """Wait until less waits; an attempt of which no call returns fails meanwhile, since the task sees no newer one."""
+        """Wait until fewer tuples wait, and fail attempts whose call does not return.
+
+        The task takes no tuples meanwhile, so it would never see a newer attempt.
+        """
         if self._room is None:
             self._room = asyncio.get_running_loop().create_future()
         room, timeout_secs = self._room, self.context.config.batch_timeout_secs
@@ -195,7 +198,7 @@ class BatchBoltRunner(BatchRunner):
 
     def _finish(self, open_attempt: OpenAttempt) -> None:
         if open_attempt in self._aio_tasks:
-            return  # asked again when it has ended
+            return  # called again when it has ended
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return
@@ -213,12 +216,12 @@ class BatchBoltRunner(BatchRunner):
             self.finished(open_attempt)
 
     async def _end_of_old(self) -> None:
-        """Wait for the calls of old attempts, which were cancelled."""
+        """Wait for the cancelled calls of old attempts."""
         while self._ending:
             await asyncio.wait(list(self._ending))
 
     async def cleanup(self) -> None:
-        """The task ends: nothing more is emitted, and what was opened is closed."""
+        """End the task: drop all attempts, wait for the cleanups, close the resources."""
         for attempt in list(self.feed.parts):
             self.feed.drop(attempt)
         for open_attempt in self._open_attempts.values():

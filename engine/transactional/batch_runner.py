@@ -1,4 +1,4 @@
-"""The host of a user's bolt: an ordinary bolt that counts the tuples of each attempt, and answers for it (TX-3, TX-5, TX-6)."""
+"""The bolt around a user's bolt: counts the tuples of each attempt, and acks or fails its reports (TX-3, TX-5, TX-6)."""
 
 import asyncio
 from abc import abstractmethod
@@ -20,66 +20,66 @@ from engine.transactional.batch_bolt import FailedBatch
 REPORT_FIELDS: Final = Fields("attempt", "counts")
 ATTEMPT_FIELD: Final = "attempt"
 REFUSALS: Final = (FailedBatch, FailTuple)
-"""Raised on purpose: they fail the batch without an error report, unless they ask for one."""
+"""Exceptions that users raise to fail a batch. They are reported only on request."""
 
 
 @dataclass(frozen=True, slots=True)
 class BoltWiring:
-    """Where a user's bolt stands in its topology."""
+    """A user's bolt and its neighbours in the topology, for all its tasks."""
 
     spec: ComponentSpec
     """As the user declared it, with the attempt in front of its fields."""
     early_sources: frozenset[str]
-    """The components that report to it in the processing phase."""
+    """Source components that report in the processing phase."""
     late_sources: frozenset[str]
-    """Those that report in the commit phase: committers, and what is behind one."""
+    """Source components that report in the commit phase: committers, and bolts behind one."""
     is_committer: bool
     most_open: int
-    """How many batches are open at once."""
+    """Largest number of open batches."""
     replays_differ: bool
     cleanups: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id, what cleans up after instances that are over: it outlives the host, and the last host of the task waits for it."""
+    """By task id: running cleanups of old instances. They outlive a runner, and the last runner of the task waits for them."""
     aio_tasks: "dict[int, set[asyncio.Task[None]]]" = field(default_factory=dict)
-    """By task id, the calls that go on: of a host that died too, since they may take their time to be cancelled."""
+    """By task id: running calls of instances. Those of a dead runner are included, since a cancelled call may take time to end."""
 
     @property
     def is_late(self) -> bool:
-        """True where it finishes in the commit phase."""
+        """True if the bolt finishes in the commit phase."""
         return self.is_committer or bool(self.late_sources)
 
 
 @dataclass(slots=True, eq=False)
 class OpenAttempt:
-    """One attempt at this task."""
+    """An attempt that this task has not finished."""
 
     attempt: TransactionAttempt
     part: BatchPart
     early_left: int
-    """Reports of the processing phase that have not come."""
+    """Number of missing reports of the processing phase."""
     left: int
-    """All reports that have not come."""
+    """Number of all missing reports."""
     held: list[Tuple] = field(default_factory=list)
-    """Control tuples to be settled when it is finished; the last one is what its own report is anchored to."""
+    """Control tuples to settle at the end. This task's own report is anchored to the last one."""
     commit_came: bool = False
     failure: Failure | None = None
     instance: Any = None
     progress_at: float = 0.0
-    """When a call of the instance that was awaited has last returned."""
+    """Time of the last return of an awaited call."""
     refreshed_at: float = 0.0
-    """When `held` were last told that it gets further."""
+    """Time of the last timeout refresh of `held`."""
 
 
 class BatchRunner(Bolt, BoltPortUser):
-    """The half that is the same for basic and for batch bolts."""
+    """Base of the runners of basic bolts and of batch bolts."""
 
     def __init__(self, wiring: BoltWiring) -> None:
         self._wiring = wiring
         self._open_attempts: dict[TransactionAttempt, OpenAttempt] = {}
         self._newest: dict[int, int] = {}
-        """txid -> its newest attempt id that was seen here."""
+        """Newest attempt id seen here, by txid."""
 
     def prepare_feed(self, *, emits_results: bool) -> BatchFeed:
-        """Get ready to count."""
+        """Create the compiled feed, which counts the tuples of this task."""
         context = self.context
         self._early = frozenset(task for component in self._wiring.early_sources for task in context.task_ids(component))
         sources = {*self._early, *(task for component in self._wiring.late_sources for task in context.task_ids(component))}
@@ -90,7 +90,7 @@ class BatchRunner(Bolt, BoltPortUser):
     # Attempts
 
     def begin(self, attempt: TransactionAttempt) -> BatchPart | None:
-        """Begin an attempt that is new here; None where a newer one has been seen of it, or of an earlier txid (TX-3)."""
+        """Begin an attempt that is new here. Return None if a newer attempt of this txid or an earlier one is known (TX-3)."""
         txid, attempt_id = attempt
         for seen, newest in self._newest.items():
             if seen <= txid and newest > attempt_id:
@@ -105,7 +105,7 @@ class BatchRunner(Bolt, BoltPortUser):
         return open_attempt.part
 
     def _drop_old(self, txid: int, attempt_id: int) -> None:
-        """Drop what this attempt supersedes, and what must be committed by now."""
+        """Drop the attempts that this one supersedes, and those that must be committed by now."""
         over = txid - self._wiring.most_open
         for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
             self._drop(self._open_attempts[attempt])
@@ -113,7 +113,7 @@ class BatchRunner(Bolt, BoltPortUser):
             del self._newest[seen]
 
     def _drop(self, open_attempt: OpenAttempt) -> None:
-        """Forget an attempt: it is finished, or old. What is held of it belongs to a tree that nobody waits for."""
+        """Forget a finished or old attempt. Nobody waits for the trees of its held tuples, so they are acked."""
         del self._open_attempts[open_attempt.attempt]
         self.feed.drop(open_attempt.attempt)
         self._settle_held(open_attempt)
@@ -121,16 +121,16 @@ class BatchRunner(Bolt, BoltPortUser):
 
     @abstractmethod
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
-        """Have the attempt's tuples be executed."""
+        """Set the function that executes the tuples of an attempt."""
 
     @abstractmethod
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
-        """The attempt is over here: finished, failed or old."""
+        """End an attempt that is finished, failed or old."""
 
     # Reports and commits
 
     def on_control(self, tup: Tuple) -> None:
-        """Take a report, or the commit of an attempt."""
+        """Handle a report or the commit of an attempt."""
         if self.feed.find(tup[0]) is None:  # an old attempt
             self.port.settle_control(tup)
             return
@@ -167,24 +167,24 @@ class BatchRunner(Bolt, BoltPortUser):
         self._try_finish(open_attempt)
 
     def _check_early(self, open_attempt: OpenAttempt) -> None:
-        """In the commit phase every report of the processing phase has come, unless an instance of this task has died since."""
+        """Fail an attempt that lacks early reports in the commit phase: an instance of this task had them and died."""
         if open_attempt.early_left and open_attempt.failure is None:
             self._fail(open_attempt, self._failure(TASK_DIED, f"it had taken a part of batch {open_attempt.attempt}"))
 
     # Finishing
 
     def _try_finish(self, open_attempt: OpenAttempt) -> None:
-        """Finish an attempt of which everything has come, and the commit if it waits for one."""
+        """Finish an attempt if all reports have come, and for a committer also the commit."""
         if open_attempt.left or open_attempt.failure is not None or (self._wiring.is_committer and not open_attempt.commit_came):
             return
         self._finish(open_attempt)
 
     @abstractmethod
     def _finish(self, open_attempt: OpenAttempt) -> None:
-        """Have the instance finish its batch, then `finished`; called again whenever nothing of the attempt waits any longer."""
+        """Let the instance finish its batch, then call `finished`. Called again when no call of the attempt is awaited."""
 
     def finished(self, open_attempt: OpenAttempt) -> None:
-        """Tell what was sent, and let go of the attempt."""
+        """Report the numbers of sent tuples, and drop the attempt."""
         open_attempt.part.over = True
         counts = open_attempt.part.sent_by_task()
         self.port.emit_control((open_attempt.attempt, counts), open_attempt.held[-1] if open_attempt.held else None, REPORT_STREAM)
@@ -193,22 +193,25 @@ class BatchRunner(Bolt, BoltPortUser):
     # Failing
 
     def call_failed(self, part: BatchPart, error: BaseException, tup: Tuple | None) -> None:
-        """A call of execute raised: the batch fails, the task and its other batches go on (TX-6)."""
+        """Fail the batch of a call that raised. The task and its other batches go on (TX-6)."""
         open_attempt = self._open_attempts.get(part.attempt)
         if open_attempt is not None:
             self._fail_by(open_attempt, error, tup)
 
     def lost(self, part: BatchPart) -> None:
-        """A test has had a tuple lost: its source's report shows it, unless that is in already, and the tuple had waited here."""
+        """Fail the batch of a tuple that a test lost here while it waited.
+
+        If the report of its source comes later, its count shows the loss.
+        """
         open_attempt = self._open_attempts.get(part.attempt)
         if open_attempt is not None and open_attempt.left < self._sources:
             self._fail(open_attempt, self._failure(FAILED, f"a tuple of batch {open_attempt.attempt} was lost"))
 
     def _fail_by(self, open_attempt: OpenAttempt, error: BaseException, tup: Tuple | None = None) -> None:
-        """Fail an attempt by what its instance raised; a FatalError ends the run."""
+        """Fail an attempt by an error of its instance. A FatalError ends the run."""
         if isinstance(error, FatalError):
             raise error
-        if open_attempt.failure is not None:  # of a call that was under way when another one failed
+        if open_attempt.failure is not None:  # the error of a call that was running when another call failed
             return
         if not isinstance(error, REFUSALS) or error.report:
             self.port.report(error, f"batch {open_attempt.attempt} fails, and is tried again", tup)
@@ -237,11 +240,11 @@ class BatchRunner(Bolt, BoltPortUser):
     # The errors of a wrong emit
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
-        """The error of values that do not fit the stream."""
+        """Return the error for values that do not fit the stream."""
         return wrong_emit(self._wiring.spec, stream, values)
 
     def wrong_time(self, part: BatchPart) -> EngineError:
-        """The error of an emit for an attempt that is over here."""
+        """Return the error for an emit after the end of an attempt."""
         return UsageError(
             f"bolt {self._wiring.spec.component_id!r} emitted for batch {part.attempt}, which is finished, failed or superseded here",
             hint="Emit in execute() and finish_batch(), before they return; await what you start there.",
@@ -249,7 +252,7 @@ class BatchRunner(Bolt, BoltPortUser):
 
 
 def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
-    """The error of values that do not fit a stream, whose first field the engine fills."""
+    """Return the error for values that do not fit a stream. The engine fills its first field."""
     fields = spec.streams[stream].names[1:]
     error = wrong_values(f"{spec.component_id!r} emitted to stream {stream!r}", values, Fields(*fields) if fields else None)
     if isinstance(values, (tuple, list)) and values and isinstance(values[0], TransactionAttempt):
@@ -258,14 +261,17 @@ def wrong_emit(spec: ComponentSpec, stream: str, values: object) -> EngineError:
 
 
 def failure_text(error: BaseException) -> str:
-    """What an error says, for a Failure: without a hint, which its report has."""
+    """Return the text of an error for a Failure, without its hint."""
     text = error.message if isinstance(error, EngineError) else own_text(error)
     return f"{type(error).__name__}: {text}".removesuffix(": ")
 
 
 @asynccontextmanager
 async def call_timeout(config: Config, what: str) -> AsyncIterator[None]:
-    """Cancel what is awaited here after `batch_timeout_secs`, and fail its batch: until it has returned, no newer attempt comes."""
+    """Cancel the awaited call after `batch_timeout_secs`, and fail its batch.
+
+    Without a limit, a call that never returns would keep newer attempts from this task.
+    """
     try:
         async with asyncio.timeout(config.batch_timeout_secs) as scope:
             yield
@@ -277,7 +283,7 @@ async def call_timeout(config: Config, what: str) -> AsyncIterator[None]:
 
 
 class _Reports:
-    """What a collector of batches has beside its emits."""
+    """Methods of a batch collector that the compiled emitter lacks."""
 
     _outer: Any
 
@@ -289,7 +295,7 @@ class _Reports:
 
 
 class BatchBoltCollector(_Reports, BatchEmitter):
-    """`self.collector` of one instance of a batch bolt."""
+    """`self.collector` of an instance of a batch bolt."""
 
     def __init__(self, part: BatchPart, outer: Any) -> None:
         super().__init__(part)
@@ -297,7 +303,7 @@ class BatchBoltCollector(_Reports, BatchEmitter):
 
 
 class EmitterCollector(_Reports, DigestingEmitter):
-    """What an emitter emits one batch with."""
+    """Collector of an emitter for one batch."""
 
     def __init__(self, part: BatchPart, outer: Any, *, digests: bool) -> None:
         super().__init__(part, digests=digests)

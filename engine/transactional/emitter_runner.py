@@ -1,4 +1,4 @@
-"""The host of an emitter: an ordinary bolt that emits its share of each batch when the coordinator's tuple comes (TX-4, TX-7)."""
+"""The bolt around a user's emitter: emits its partitions of each batch that the coordinator requests (TX-4, TX-7)."""
 
 import asyncio
 import inspect
@@ -20,7 +20,7 @@ class EmitterRunner(Bolt, BoltPortUser):
     """One task of a transactional spout."""
 
     def __init__(self, spout: AnySpout, spec: ComponentSpec) -> None:
-        """Take the spout, and its component as the user declared it, with the attempt in front of its fields."""
+        """spec: the component as the user declared it, with the attempt in front of its fields."""
         self._spout = spout
         self._spec = spec
         self._adapter: EmitterAdapter | None = None
@@ -40,7 +40,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         raise EngineBug("an emitter was sent a tuple", tup=tup)
 
     async def on_control(self, tup: Tuple) -> None:
-        """Emit a share of a batch, or take part in its commit."""
+        """Emit this task's output of a batch, or take part in its commit."""
         attempt: TransactionAttempt = tup[0]
         try:
             async with call_timeout(self.context.config, "commit()" if tup.stream == COMMIT_STREAM else "its emission"):
@@ -68,15 +68,15 @@ class EmitterRunner(Bolt, BoltPortUser):
         part = BatchPart(self._feed, request.attempt)
         collector = EmitterCollector(part, self.collector, digests=self._digests)
         try:
-            shares = await self._live_adapter.emit(request, collector)
+            output = await self._live_adapter.emit(request, collector)
         finally:
             part.over = True
-        self._digests = self._digests and all(share.digest is not None for share in shares.values())
-        self.port.reply(tup, shares)
+        self._digests = self._digests and all(each.digest is not None for each in output.values())
+        self.port.reply(tup, output)
         self.port.emit_control((request.attempt, part.sent_by_task()), tup, REPORT_STREAM)
 
     async def _clean_up_before(self, txid: int) -> None:
-        """Tell the user's part what is committed; what it raises is no fault of the batch that brought the news."""
+        """Tell the user's emitter what is committed. Its error does not fail the batch that brought the news."""
         try:
             await self._call(self._live_adapter.wrapped.cleanup_before(txid))
         except FatalError:
@@ -102,14 +102,14 @@ class EmitterRunner(Bolt, BoltPortUser):
         assert self._adapter is not None
         return self._adapter
 
-    # What the feed asks
+    # Called by BatchFeed
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
-        """The error of values that do not fit the stream."""
+        """Return the error for values that do not fit the stream."""
         return wrong_emit(self._spec, stream, values)
 
     def wrong_time(self, part: BatchPart) -> EngineError:
-        """The error of an emit for a batch whose emission has returned."""
+        """Return the error for an emit after the emission has returned."""
         return UsageError(
             f"spout {self._spec.component_id!r} emitted for batch {part.attempt} after its emission had returned",
             hint="Emit before emit_batch() or emit_partition_batch() returns; await what you start there.",

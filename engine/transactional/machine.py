@@ -1,4 +1,7 @@
-"""The machine of transactions, as a table (TX-2, TX-3): no clock, no store, no tuples; the coordinator is its shell."""
+"""State machine of the transactions, as a table (TX-2, TX-3).
+
+It knows no clock, no store and no tuples. The coordinator tells it events, and carries out its instructions.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from engine.transactional.attempt import TransactionAttempt
 
 
 class Phase(Enum):
-    """How far a transaction is."""
+    """Phases of a transaction."""
 
     PROCESSING = "processing"
     PROCESSED = "processed"
@@ -17,15 +20,15 @@ class Phase(Enum):
     COMMITTING = "committing"
     COMMITTED = "committed"
 
-    __hash__ = object.__hash__  # each step of each batch looks into the tables below, and Enum's own is a call of Python
+    __hash__ = object.__hash__  # for speed: Enum.__hash__ is a Python function, and each event looks into the tables below
 
 
 class Event(Enum):
-    """What may happen to a transaction."""
+    """Events of a transaction."""
 
     PROCESSED = "its processing tree is acked"
     TURN = "every earlier one is committed"
-    SAVED = "what defines it is durable"
+    SAVED = "its definition is durable"
     COMMITTED = "its commit tree is acked"
     FAILED = "one of its trees failed, or an earlier transaction did"
 
@@ -42,7 +45,7 @@ TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.COMMITTING, Event.COMMITTED): Phase.COMMITTED,
     (Phase.COMMITTING, Event.FAILED): Phase.PROCESSING,
 }
-"""The whole machine, for one transaction. What is not in it is ignored: a verdict that comes late, on an attempt that is no more."""
+"""All transitions of one transaction. Any other event is ignored: it is a late verdict on an old attempt."""
 
 InstructionKind: TypeAlias = Literal["process", "save", "commit", "committed"]
 INSTRUCTIONS: Final[Mapping[Phase, InstructionKind]] = {
@@ -51,33 +54,33 @@ INSTRUCTIONS: Final[Mapping[Phase, InstructionKind]] = {
     Phase.COMMITTING: "commit",
     Phase.COMMITTED: "committed",
 }
-"""What the shell does when a transaction enters a phase: send its batch, write what defines it, send its commit, forget it."""
+"""Instruction on entering a phase: send the batch, save its definition, send its commit, forget it."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A txid that is not committed: its newest attempt, and how far that is."""
+    """A txid that is not committed: its newest attempt and its phase."""
 
     attempt: TransactionAttempt
     phase: Phase = Phase.PROCESSING
     failures: int = 0
-    """Attempts of it that have failed."""
+    """Number of its failed attempts."""
 
     @property
     def txid(self) -> int:
-        """Its transaction id."""
+        """Transaction id: 1, 2, 3, …"""
         return self.attempt.txid
 
 
 class Instruction(NamedTuple):
-    """What the shell is to do, in order."""
+    """One thing for the coordinator to do. Instructions are carried out in order."""
 
     kind: InstructionKind
     transaction: Transaction
 
 
 class Machine:
-    """The transactions that are open: txids in a row, the oldest first.
+    """The open transactions: consecutive txids, the oldest first.
 
     >>> machine = Machine(committed=0, last_attempt_id=0)
     >>> first = machine.begin_transaction()
@@ -86,11 +89,11 @@ class Machine:
     """
 
     def __init__(self, *, committed: int, last_attempt_id: int) -> None:
-        """Take the newest txid that is committed, and the attempt id below all that this machine will give."""
+        """committed: the newest committed txid. last_attempt_id: the new attempt ids are greater than this."""
         self.committed = committed
         self._last_attempt_id = last_attempt_id
         self.open_transactions: Final[dict[int, Transaction]] = {}
-        """By txid, ascending without a gap from `committed` + 1 on."""
+        """By txid, ascending from `committed` + 1 without a gap."""
 
     def begin_transaction(self) -> Instruction:
         """Open the next txid."""
@@ -99,7 +102,7 @@ class Machine:
         return Instruction("process", transaction)
 
     def apply_event(self, attempt: TransactionAttempt, event: Event) -> list[Instruction]:
-        """Take in an event of an attempt; one of an attempt that is no more says nothing."""
+        """Apply an event of an attempt, and return the instructions that follow. Events of old attempts are ignored."""
         transaction = self.open_transactions.get(attempt.txid)
         if transaction is None or transaction.attempt != attempt or (transaction.phase, event) not in TABLE:
             return []
@@ -117,12 +120,12 @@ class Machine:
         return [] if kind is None else [Instruction(kind, transaction)]
 
     def _give_turn(self) -> list[Instruction]:
-        """Let the oldest begin its commit phase, if it is processed (TX-2)."""
+        """Begin the commit phase of the oldest transaction, if it is processed (TX-2)."""
         oldest = next(iter(self.open_transactions.values()), None)
         return self._enter(oldest, Event.TURN) if oldest is not None and oldest.phase is Phase.PROCESSED else []
 
     def _fail_from(self, failed: Transaction) -> list[Instruction]:
-        """Give a new attempt to a transaction and to every later one, in order (TX-3)."""
+        """Begin new attempts of a failed transaction and of all later ones, in order (TX-3)."""
         failed.failures += 1
         instructions = []
         for transaction in self.open_transactions.values():

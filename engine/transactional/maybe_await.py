@@ -1,4 +1,4 @@
-"""Results of the user's methods, which may be `def` or `async def`."""
+"""Results of user methods, which may be `def` or `async def`."""
 
 import asyncio
 import inspect
@@ -6,12 +6,12 @@ from typing import Any
 
 
 async def maybe_await(result: Any) -> Any:
-    """Return a result that may have to be awaited."""
+    """Return a result, awaited if it is awaitable."""
     return await result if inspect.isawaitable(result) else result
 
 
 def discard_awaitables(*results: object) -> None:
-    """End what was to be awaited, and will not be; without effect where it has been."""
+    """Close coroutines and cancel futures that nobody will await. Finished ones stay as they are."""
     for result in results:
         if inspect.iscoroutine(result):
             result.close()

@@ -1,4 +1,4 @@
-"""What the three kinds of spouts have in common for the engine: how a batch is asked for, and how a task's share of it is emitted."""
+"""Adapters that give the three kinds of spouts one interface: for the coordinator, and for the emitters."""
 
 import inspect
 from abc import ABC, abstractmethod
@@ -30,7 +30,7 @@ from engine.transactional.transactional_state import checked_metadata, checked_p
 
 
 class NoBatch(Enum):
-    """What a source may say instead of the metadata of a batch."""
+    """Answers of a source that has no batch."""
 
     NOT_READY = "nothing now"
     EXHAUSTED = "nothing more"
@@ -40,12 +40,12 @@ Answer: TypeAlias = Any | Literal[NoBatch.NOT_READY, NoBatch.EXHAUSTED]
 
 
 def has_partitions(spout: AnySpout) -> bool:
-    """Tell whether its emitters give metadata for each partition."""
+    """Return whether the emitters give metadata for each partition."""
     return not isinstance(spout, TransactionalSpout)
 
 
 def replays_differ(spout: AnySpout) -> bool:
-    """Tell whether a replay may be another batch: the spout is opaque."""
+    """Return whether the spout is opaque: a replay may be another batch."""
     return isinstance(spout, OpaquePartitionedTransactionalSpout)
 
 
@@ -53,7 +53,7 @@ def replays_differ(spout: AnySpout) -> bool:
 
 
 class CoordinatorAdapter(ABC):
-    """Whose batches are coordinated."""
+    """Adapter of a user's coordinator."""
 
     wrapped: SpoutCoordinator[Any] | PartitionedCoordinator
 
@@ -61,10 +61,10 @@ class CoordinatorAdapter(ABC):
         self.wrapped = wrapped
         self._what = type(wrapped).__name__
         self.asked: tuple[object, ...] = ()
-        """What the newest batch that was asked for waits for: whoever does not await it lets go of these."""
+        """Awaitables of the newest call of `next_batch`. Discard them if you do not await the answer."""
 
     def next_batch(self, txid: int, newest_metadata: Any, positions: Positions) -> Answer | Awaitable[Answer]:
-        """Return the metadata of the next batch, or why there is none."""
+        """Return the metadata of the next batch, or the reason why there is none."""
         self._look(newest_metadata, positions)
         try:
             ready = self.wrapped.is_ready()
@@ -108,13 +108,13 @@ class CoordinatorAdapter(ABC):
         return FatalError(f"{self._what}.is_ready() returned {given!r}", hint="Return True or False, or raise SpoutExhausted.")
 
     def forgotten(self) -> object:
-        """Return what the user's part says of partitions that never come again; it may have to be awaited."""
+        """Return the user's answer to `forgotten()`, which may be awaitable."""
         return ()
 
     def checked_forgotten(self, given: object) -> list[Partition]:
-        """Return the names among them; raise UsageError where these are none."""
+        """Return the checked partitions. Raises UsageError if they are not a list of names."""
         if given == ():
-            return []  # of nearly every commit
+            return []  # the usual case, at each commit
         named = list(given) if isinstance(given, Iterable) and not isinstance(given, (str, bytes)) else None
         if named is None or not all(isinstance(each, (int, str)) for each in named):
             raise UsageError(f"{self._what}.forgotten() returned {given!r}"[:300], hint="Return a list of partitions, which may be empty.")
@@ -122,19 +122,19 @@ class CoordinatorAdapter(ABC):
 
     @abstractmethod
     def _look(self, newest_metadata: Any, positions: Positions) -> None:
-        """Tell the user's part what is known."""
+        """Set the attributes that the user's coordinator reads."""
 
     @abstractmethod
     def _define(self, txid: int, newest_metadata: Any) -> Any | Awaitable[Any]:
-        """Have the user's part say what the batch is."""
+        """Call the method of the user's coordinator that defines a batch."""
 
     @abstractmethod
     def _checked(self, defined: Any) -> Any:
-        """Return the metadata as it will be read again."""
+        """Return the metadata as it will be read from the store."""
 
 
 class WholeCoordinatorAdapter(CoordinatorAdapter):
-    """Of a spout without partitions."""
+    """For a spout without partitions."""
 
     wrapped: SpoutCoordinator[Any]
 
@@ -149,7 +149,7 @@ class WholeCoordinatorAdapter(CoordinatorAdapter):
 
 
 class PartitionedCoordinatorAdapter(CoordinatorAdapter):
-    """Of a spout with partitions: the metadata of a batch is the list of them."""
+    """For a spout with partitions. Their list is the metadata of a batch."""
 
     wrapped: PartitionedCoordinator
 
@@ -167,7 +167,7 @@ class PartitionedCoordinatorAdapter(CoordinatorAdapter):
 
 
 class _Copies(Mapping[Partition, Any]):
-    """Positions whose metadata the user may change: each is copied when it is looked at."""
+    """Positions, copied at each access, since the user may change the metadata."""
 
     def __init__(self, positions: Positions) -> None:
         self._positions = positions
@@ -183,7 +183,7 @@ class _Copies(Mapping[Partition, Any]):
 
 
 def coordinator_adapter(spout: AnySpout) -> CoordinatorAdapter:
-    """Return the coordinator's side of a spout, with a new coordinator."""
+    """Return the adapter of a new coordinator of a spout."""
     part = spout.coordinator()
     wanted = SpoutCoordinator if isinstance(spout, TransactionalSpout) else PartitionedCoordinator
     if not isinstance(part, wanted):
@@ -195,7 +195,7 @@ def coordinator_adapter(spout: AnySpout) -> CoordinatorAdapter:
 
 
 class EmitterAdapter(ABC):
-    """How one task emits its share of a batch."""
+    """Adapter of a user's emitter: emits one task's output of a batch."""
 
     wrapped: SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]
 
@@ -205,11 +205,11 @@ class EmitterAdapter(ABC):
 
     @abstractmethod
     async def emit(self, request: EmitRequest, collector: DigestingEmitter) -> dict[Partition, PartitionOutput]:
-        """Emit it, and return what it was."""
+        """Emit as requested, and return the output by partition."""
 
 
 class WholeEmitterAdapter(EmitterAdapter):
-    """Of a spout without partitions."""
+    """For a spout without partitions."""
 
     wrapped: SpoutEmitter[Any]
 
@@ -221,7 +221,7 @@ class WholeEmitterAdapter(EmitterAdapter):
 
 
 class _EmitterByPartition(EmitterAdapter):
-    """Of a spout with partitions: the metadata of what this task emitted is kept, for the attempts behind."""
+    """For a spout with partitions. Keeps the metadata of emitted partitions for the following attempts."""
 
     def __init__(self, wrapped: Any) -> None:
         super().__init__(wrapped)
@@ -238,11 +238,13 @@ class _EmitterByPartition(EmitterAdapter):
 
     @abstractmethod
     async def _emit_partition(self, request: EmitRequest, collector: DigestingEmitter, partition: Partition) -> Any:
-        """Emit of one partition, and return by which metadata."""
+        """Emit from one partition, and return its metadata."""
 
     def _previous(self, request: EmitRequest, partition: Partition) -> Any:
-        """The metadata behind which a new batch begins. Raise FailedBatch where nobody here knows it yet: this task has died since, or
-        another one emits the partition now."""
+        """Return the metadata of the batch before.
+
+        Raises FailedBatch if this task does not know it: the task died since, or the partition moved here from another task.
+        """
         previous = request.awaited.get(partition)
         if previous is None:
             return copied_metadata(request.positions.get(partition))
@@ -253,7 +255,7 @@ class _EmitterByPartition(EmitterAdapter):
 
 
 class PartitionedEmitterAdapter(_EmitterByPartition):
-    """Of a spout whose replays are the same."""
+    """For a spout whose replays are the same."""
 
     wrapped: PartitionedEmitter[Any]
 
@@ -268,12 +270,10 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
         return checked_metadata(await maybe_await(made), f"{type(self.wrapped).__name__}.emit_partition_batch_new()")
 
     def _emitted_before(self, request: EmitRequest, partition: Partition) -> tuple[bool, Any]:
-        """Whether the partition's share of this txid has been emitted, and by which metadata.
-
-        What an earlier coordinator had emitted and not saved counts no more: the batches before it may be others now.
-        """
+        """Return whether the partition has been emitted for this txid, and its metadata."""
         if partition in request.replay_metadata:
             return True, request.replay_metadata[partition]
+        # Emissions of an earlier epoch that were not saved do not count: the batches before them may differ now.
         txid, epoch = request.attempt.txid, request.attempt.epoch
         for attempt, emitted in reversed(self._emitted.items()):
             if attempt.txid == txid and attempt.epoch == epoch and partition in emitted:
@@ -282,7 +282,7 @@ class PartitionedEmitterAdapter(_EmitterByPartition):
 
 
 class OpaqueEmitterAdapter(_EmitterByPartition):
-    """Of a spout whose replays may differ."""
+    """For a spout whose replays may differ."""
 
     wrapped: OpaqueEmitter[Any]
 
@@ -292,7 +292,7 @@ class OpaqueEmitterAdapter(_EmitterByPartition):
 
 
 def new_emitter(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] | OpaqueEmitter[Any]:
-    """Return a new emitter of a spout, of the right kind; raise FatalError."""
+    """Return a new emitter of a spout. Raises FatalError if its class is wrong."""
     part: Any = spout.emitter()
     wanted, _ = _kinds(spout)
     if not isinstance(part, wanted):
@@ -301,7 +301,7 @@ def new_emitter(spout: AnySpout) -> SpoutEmitter[Any] | PartitionedEmitter[Any] 
 
 
 def emitter_adapter(spout: AnySpout, part: Any) -> EmitterAdapter:
-    """Return how an emitter of this spout emits."""
+    """Return the adapter of an emitter."""
     return _kinds(spout)[1](part)
 
 

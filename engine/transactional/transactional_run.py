@@ -1,4 +1,4 @@
-"""From a transactional topology as the user described it to the one that runs (docs/decisions/0004)."""
+"""Makes the topology that runs from the transactional topology that the user declared (docs/decisions/0004)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -25,12 +25,12 @@ from engine.transactional.transactional_state import TransactionalState
 
 
 def coordinator_id(spout_id: str) -> str:
-    """Return the id of the coordinator of a transactional spout."""
+    """Return the component id of the coordinator of a spout."""
     return f"{spout_id}/coordinator"
 
 
 class TransactionalRun:
-    """What a run of a transactional topology needs: its state, and the topology with coordinator, emitters and hosts."""
+    """Preparation of one run: opens the state, and adds coordinator, emitter runners and batch runners."""
 
     def __init__(self, topology: Topology, config: Config, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
         self._topology = topology
@@ -44,12 +44,12 @@ class TransactionalRun:
         )
 
     async def open(self) -> Topology:
-        """Take the store; raise StateError where another process runs this topology."""
+        """Open the state, and return the topology that runs. Raises StateError if another process runs it."""
         await self._state.open()
         return self.running()
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the state."""
         await self._state.close()
 
     def running(self) -> Topology:
@@ -114,17 +114,17 @@ class TransactionalRun:
 
 @dataclass(frozen=True, slots=True)
 class Prepares:
-    """What a transactional topology has as `prepares`: it makes the run's preparation."""
+    """`Topology.prepares` of a transactional topology: makes the preparation of each run."""
 
     spout: AnySpout
     admissions: Mapping[str, Admission]
-    """By component, who may hold new batches back."""
+    """Admissions by component id."""
 
     def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
         return TransactionalRun(topology, config, self.spout, self.admissions)
 
     def trial_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield what is wrong with the coordinator and an emitter, which each run makes at its start."""
+        """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""
         [source] = topology.spouts
         for part in _MAKERS:
             made, fault = _tried(source.component_id, self.spout, part)
@@ -141,7 +141,7 @@ _MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
 
 
 def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | None]:
-    """Return what the user's spout makes, or what is wrong with it."""
+    """Return a part that the user's spout makes, or its fault."""
     where = f"spout {component_id!r}: "
     try:
         return _MAKERS[part](spout), None
@@ -172,5 +172,5 @@ def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
 
 
 def _engines_own(method: Any) -> tuple[str, ...]:
-    """The name of a method that the user has not overridden; else nothing."""
+    """Return the name of a method unless the user has overridden it."""
     return (method.__name__,) if getattr(method, "__module__", None) == "engine.transactional.spouts" else ()
