@@ -161,7 +161,7 @@ class BasicBoltRunner(BatchRunner):
         part = self.feed.calling if call is None else call.part
         if part is None:
             where = f"bolt {self._wiring.spec.component_id!r} emitted outside execute()"
-            raise UsageError(where, hint="What a BasicBolt emits belongs to the batch of the input that it executes.")
+            raise UsageError(where, hint="Emit in execute(): the tuples of a BasicBolt belong to the batch of its input.")
         emitter = BatchEmitter(part)
         if task is None:
             emitter.emit(values, stream)

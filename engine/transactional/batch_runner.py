@@ -28,7 +28,7 @@ class BoltWiring:
     """A user's bolt and its neighbours in the topology, for all its tasks."""
 
     spec: ComponentSpec
-    """As the user declared it, with the attempt in front of its fields."""
+    """The component as the user declared it, with the attempt in front of its fields."""
     early_sources: frozenset[str]
     """Source components that report in the processing phase."""
     late_sources: frozenset[str]

@@ -1,4 +1,4 @@
-"""The coordinator of a transactional topology: a spout with one task, the shell of the machine (TX-2 to TX-4)."""
+"""The coordinator of a transactional topology: a spout with one task, which carries out the machine's instructions (TX-2 to TX-4)."""
 
 import asyncio
 import inspect
@@ -26,21 +26,21 @@ BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
 FIRST_PAUSE_SECS: Final = 0.1
 LONGEST_PAUSE_SECS: Final = 5.0
-"""Before batches that fail again and again are tried again; the first time it is at once."""
+"""Pauses before the replay of batches that fail repeatedly. The first replay is immediate."""
 LOGGER: Final = logging.getLogger("engine.transactional")
 
 
 class TreeId(NamedTuple):
-    """The message id of a tree of an attempt."""
+    """Message id of a tree of an attempt."""
 
     attempt: TransactionAttempt
     tree: Literal["processing", "commit"]
 
 
 class Coordinator(Spout, SpoutPortUser):
-    """Begins batches while it is polled, and drives those that are open by the verdicts on their trees.
+    """Begins batches when it is polled, and advances open ones by the acks and failures of their trees.
 
-    Paused or drained it is not polled: it finishes what is open, and begins nothing new (RUN-2, RUN-3).
+    While paused or drained it is not polled, so open batches finish, and no new one begins (RUN-2, RUN-3).
     """
 
     output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
@@ -48,9 +48,9 @@ class Coordinator(Spout, SpoutPortUser):
     def __init__(
         self, spout: AnySpout, state: TransactionalState, admissions: Mapping[str, Admission], *, emitters: int, most_open: int
     ) -> None:
-        """Take whose batches these are, where is kept what must not be forgotten, and who may hold new ones back.
+        """spout: source of the batches. state: durable store of their metadata. admissions: backpressure, by component id.
 
-        `emitters`: how many tasks emit; `most_open`: how many batches may be open.
+        emitters: number of emitter tasks. most_open: largest number of open batches.
         """
         self._spout = spout
         self._state = state
@@ -72,9 +72,9 @@ class Coordinator(Spout, SpoutPortUser):
         self._ask_at = 0.0
         self._failures = 0
         self._unsent: set[int] = set()
-        """Failed, and waiting for the end of a pause."""
+        """Failed txids that wait for the end of a pause."""
         self._behind: set[int] = set()
-        """Waiting until it is known where the batch before ended."""
+        """Txids that wait until emitters have told the end of the previous batch."""
         self._replay_timer: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
@@ -96,18 +96,18 @@ class Coordinator(Spout, SpoutPortUser):
 
     @property
     def is_busy(self) -> bool:
-        """True while a batch is open, though none of its trees may be."""
+        """True while a batch is open, even if it has no open tree."""
         return self._machine is not None and bool(self._machine.open_transactions)
 
     @property
     def progress(self) -> int:
-        """Return the newest committed txid: an instance that dies before its next commit got nothing done."""
+        """The newest committed txid. An instance that dies before its next commit made no progress."""
         return 0 if self._machine is None else self._machine.committed
 
     # Beginning batches
 
     def next_tuple(self) -> None:
-        """Begin as many batches as there may be, and the source has."""
+        """Begin batches up to `most_open`, while the source has some."""
         while self._may_begin():
             txid = self._live_machine.committed + len(self._live_machine.open_transactions) + 1
             if not self._batches.begin_stored_batch(txid):
@@ -128,7 +128,7 @@ class Coordinator(Spout, SpoutPortUser):
         return self.context.clock.now() >= self._ask_at
 
     def _ask(self, txid: int) -> Answer:
-        """Ask the source for another batch. Raise SpoutExhausted where it has none, and nothing is open."""
+        """Ask the source for another batch. Raises SpoutExhausted if it is exhausted and no batch is open."""
         answer, self._answer = self._answer, None
         if answer is None:
             answer = self._adapter.next_batch(txid, self._batches.newest_metadata, self._batches.positions)
@@ -145,7 +145,7 @@ class Coordinator(Spout, SpoutPortUser):
         return answer
 
     async def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        """Keep the answer until the spout is polled: a drain may have begun."""
+        """Keep the answer until the next poll, since a drain may have begun."""
         try:
             self._answer = await answer
         finally:
@@ -153,15 +153,15 @@ class Coordinator(Spout, SpoutPortUser):
         self.context.wake()
 
     def _ask_later(self) -> None:
-        """The source has nothing, or hardly anything: ask it again after the interval."""
+        """Ask the source again after the interval, since it has no tuples now."""
         interval = self.context.config.batch_interval_ms / 1000
         self._ask_at = self.context.clock.now() + interval
         asyncio.get_running_loop().call_later(interval, self.context.wake)
 
-    # What is told of those that are open
+    # Events of open batches
 
     def _take_reply(self, message_id: object, task: int, output: BatchOutput) -> None:
-        """An emitter has emitted its share."""
+        """Handle the reply of an emitter, which has emitted its output."""
         assert isinstance(message_id, TreeId)
         transaction = self._live_machine.open_transactions.get(message_id.attempt.txid)
         if transaction is not None and transaction.attempt == message_id.attempt:
@@ -170,7 +170,7 @@ class Coordinator(Spout, SpoutPortUser):
                 self._process(self._live_machine.open_transactions[txid], is_replay=True)
 
     def ack(self, message_id: object) -> None:
-        """One of the two trees of an attempt is acked."""
+        """Handle the ack of a tree of an attempt."""
         assert isinstance(message_id, TreeId)
         attempt, tree = message_id
         if tree == "processing" and self._lives(attempt, Phase.PROCESSING):
@@ -184,7 +184,7 @@ class Coordinator(Spout, SpoutPortUser):
         return transaction is not None and transaction.attempt == attempt and transaction.phase is phase
 
     def fail(self, message_id: object) -> None:
-        """One of the two trees of an attempt failed, or timed out: it and every later one are tried again (TX-3)."""
+        """Replay a failed batch and all later ones (TX-3)."""
         assert isinstance(message_id, TreeId)
         instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
         if not instructions:
@@ -213,7 +213,7 @@ class Coordinator(Spout, SpoutPortUser):
         return failure.describe().rstrip(".")
 
     def _replay_later(self, instructions: list[Instruction]) -> None:
-        """Send what has failed again and again after a pause; nothing behind it is begun before."""
+        """Replay repeatedly failed batches after a pause. No new batch begins before."""
         self._unsent.update(instruction.transaction.txid for instruction in instructions)
         self._behind -= self._unsent
         pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
@@ -222,7 +222,7 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_timer = self.context.create_task(self._replay_after(max(pause, FIRST_PAUSE_SECS)))
 
     async def _replay_after(self, pause: float) -> None:
-        """A task of this instance, not a timer of the loop: when the instance dies, it sends nothing more."""
+        """Replay after a pause. An aio_task of this instance, not a timer: it ends with the instance."""
         await asyncio.sleep(pause)
         unsent, self._unsent, self._replay_timer = self._unsent, set(), None
         self._do(
@@ -230,7 +230,7 @@ class Coordinator(Spout, SpoutPortUser):
         )
         self.context.wake()
 
-    # What is done about it
+    # Instructions
 
     def _do(self, instructions: Iterable[Instruction]) -> None:
         for instruction in instructions:
@@ -246,13 +246,10 @@ class Coordinator(Spout, SpoutPortUser):
         self._open_batches.set(len(self._live_machine.open_transactions))
 
     def _process(self, transaction: Transaction, *, is_replay: bool) -> None:
-        """Send a batch to be emitted.
-
-        The emitters know themselves where the one before ended, unless one has died since, or another one has had the partition; then
-        it is sent when they have told.
-        """
+        """Request a batch from the emitters."""
         txid, attempt = transaction.txid, transaction.attempt
         request = self._batches.emit_request(attempt)
+        # An emitter knows the end of its own previous batch. For a fresh emitter, or one with other partitions, wait for the replies.
         waits = request.awaited.keys() - request.replay_metadata.keys() and (is_replay or self._batches.changes_partitions(txid))
         if waits or any(earlier < txid for earlier in self._behind):
             self._behind.add(txid)
@@ -266,7 +263,7 @@ class Coordinator(Spout, SpoutPortUser):
         self.port.emit_control(tuple(values), tree, stream, timeout_secs=self.context.config.batch_timeout_secs)
 
     async def _save(self, attempt: TransactionAttempt) -> None:
-        """Make durable what defines a batch, and that the one before it is committed; then its commit phase begins."""
+        """Store the definition of a batch and the commit of the previous one, then begin the commit phase."""
         record = self._batches.record_to_save(attempt.txid)
         await self._state.save(record, self.context.clock.wall())
         self._saved = record.committed
@@ -284,7 +281,7 @@ class Coordinator(Spout, SpoutPortUser):
             self._forget()
 
     def _forget(self) -> None:
-        """Ask for partitions that never come again. The commit is noted before, and what the user's method raises leaves it so."""
+        """Ask the source for partitions that never come again. An error of the user's method does not undo the commit."""
         try:
             given = self._adapter.forgotten()
             if inspect.isawaitable(given):
@@ -309,10 +306,10 @@ class Coordinator(Spout, SpoutPortUser):
         self.port.report(error, "the batch is committed all the same; forgotten() is asked again behind the next one")
 
     async def close(self) -> None:
-        """Write how far it has come, so that the next run has nothing to replay."""
+        """Store the newest commit, so that the next run has nothing to replay."""
         if self._replay_timer is not None:
             self._replay_timer.cancel()
-        async with AsyncExitStack() as ends:  # from the last to the first, whatever one of them raises
+        async with AsyncExitStack() as ends:  # in reverse order, even if one raises
             ends.push_async_callback(self._save_at_the_end)
             ends.push_async_callback(self._admission_gate.close)
             closed = self._adapter.wrapped.close()
