@@ -1,7 +1,7 @@
-"""Whole lines of a file, in bounded pieces.
+"""Whole lines of a file in bounded pieces, and their tuples.
 
-Read on the loop: a piece of 256 KiB that the system has in memory takes less than a turn of the loop may, and a thread would be waited for
-longer than that (engine.in_thread says why).
+Files are read on the event loop, not in a thread. A cached piece of 256 KiB takes less time than a switch to a thread and back
+(see engine.in_thread).
 """
 
 import codecs
@@ -17,34 +17,37 @@ from engine.transactional.files.file_identity import OpenFile
 PIECE_BYTES: Final = 256 * 1024
 _LEAST_BYTES: Final = 4 * 1024
 _USUAL_LINE_BYTES: Final = 128
-"""A guess: the first piece of a batch whose lines are counted need not be larger."""
+"""Guessed length of a line, for the size of the first piece of a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much a batch may have of one file, and how long a line may be."""
+    """Limits of a batch for one file, and of a line."""
 
     lines: int
     bytes: int
-    """Of whole lines; a line that is longer is a batch of its own."""
+    """Bytes of whole lines. A longer line is a batch of its own."""
     line_bytes: int
-    """PIECE_BYTES at least."""
+    """At least PIECE_BYTES."""
 
 
 class Piece(NamedTuple):
-    """Whole lines, and where they stand."""
+    """Whole lines and their offset."""
 
     offset: int
     data: bytes
 
     @property
     def end(self) -> int:
-        """The offset behind them."""
+        """The offset after them."""
         return self.offset + len(self.data)
 
 
 def new_lines(file: OpenFile, start: int, limits: Limits, *, to_the_end: bool) -> Iterator[Piece]:
-    """Yield the next lines of a file, as many as a batch may have; one that has no end yet only `to_the_end`. Raises FatalError."""
+    """Yield the next lines of a file, up to the limits of a batch.
+
+    A last line without a line end is included only with `to_the_end`. Raises FatalError.
+    """
     offset, lines, room = start, limits.lines, limits.bytes
     count = min(max(lines * _USUAL_LINE_BYTES, _LEAST_BYTES), PIECE_BYTES)
     while lines and room and offset < file.size:
@@ -75,7 +78,10 @@ def same_lines(file: OpenFile, start: int, end: int) -> Iterator[Piece]:
 
 
 def end_of_last_line(file: OpenFile, start: int, longest: int) -> int:
-    """Return the offset behind the last complete line that begins at `start` or behind it; the end of the file where it is too long."""
+    """Return the offset after the last complete line from `start` on.
+
+    If a line is longer than `longest`, return the end of the file.
+    """
     end = file.size
     while end > start:
         begin = max(start, end - PIECE_BYTES)
@@ -83,13 +89,13 @@ def end_of_last_line(file: OpenFile, start: int, longest: int) -> int:
         if found:
             return begin + found
         if file.size - begin > longest:
-            return file.size  # reading it will tell
+            return file.size  # reading the line raises the error
         end = begin
     return start
 
 
 def _one_line(file: OpenFile, offset: int, data: bytes, end: int, longest: int) -> bytes:
-    """Return the line that begins with data, up to its end or that of what may be read. Raises FatalError where it is too long."""
+    """Return the line that begins with data, up to its line end or to `end`. Raises FatalError if it is too long."""
     pieces, length = [data], len(data)
     while offset + length < end and not pieces[-1].endswith(b"\n"):
         more = _read(file, offset + length, min(PIECE_BYTES, end - offset - length))
@@ -117,18 +123,18 @@ def _read(file: OpenFile, offset: int, count: int) -> bytes:
 
 FIELDS: Final = ("line", "file", "offset")
 _WHOLE: Final = ("utf-8", "ascii", "iso8859-1")
-"""Encodings in which a piece of several lines can be decoded at once, since no faulty line reaches into the next."""
+"""Encodings that decode several lines at once, since a fault never reaches into the next line."""
 
 
 class LineFormat:
-    """What a tuple has of a line, and how its bytes become text.
+    """Fields of the tuple of a line, and the decoding of its bytes.
 
     >>> LineFormat(("line", "offset"), "utf-8", "strict").rows(b"to\\nbe\\n", 7, "hamlet.txt")
     [('to', 7), ('be', 10)]
     """
 
     def __init__(self, fields: Sequence[str], encoding: str | None, errors: str) -> None:
-        """Take names of FIELDS, and an encoding with its handling of errors; without one lines are bytes. Raises UsageError."""
+        """fields: names out of FIELDS. encoding: None for bytes. errors: as in `bytes.decode`. Raises UsageError."""
         self.fields = tuple([fields] if isinstance(fields, str) else fields)
         if not self.fields or len(set(self.fields)) != len(self.fields) or not set(self.fields) <= set(FIELDS):
             raise UsageError(f"the fields of a line are {fields!r}", hint=f"Take one or more of {', '.join(map(repr, FIELDS))}, each once.")
@@ -138,7 +144,7 @@ class LineFormat:
             _check_errors(errors)
 
     def rows(self, data: bytes, offset: int, name: str) -> list[tuple[Any, ...]]:
-        """Return a tuple for each line of whole lines that stand at an offset of a file; raise FatalError for what is no text."""
+        """Return a tuple for each line of `data`, which stands at an offset of a file. Raises FatalError if decoding fails."""
         lines = data.split(b"\n")
         if not lines[-1]:
             lines.pop()
