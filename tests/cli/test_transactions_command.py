@@ -13,7 +13,7 @@ from engine.state import provider_of
 from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput, Record
 from engine.transactional.transactional_state import TransactionalState
 from tests.checkpoint.stored_states import write_words
-from tests.transactional.play import OpenBatches, Partitions, Store, run_batches, summing
+from tests.transactional.play import Batches, Partitions, Store, run_batches, summing
 from tests.transactional.test_restarts import FIVE, dies_after
 
 pytestmark = pytest.mark.guarantee("TX-9")
@@ -51,7 +51,7 @@ async def save(url: str, topology: str, *records: Record, partitioned: bool = Tr
 
 
 def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
-    run_batches(summing(OpenBatches(FIVE), Store()), config={"state_provider": url})
+    run_batches(summing(Batches(FIVE), Store()), config={"state_provider": url})
     headline, row, *metadata = table(printed(capsys, url)[0])
     assert headline == ["topology", "runs", "committed", "in doubt", "epoch", "partitions", "written"]
     assert [cell.strip() for cell in row[:6]] == ["summing", "no process", "5", "–", "1", "–"]

@@ -97,10 +97,10 @@ def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: di
         processed(batches, 1, again, 2)
 
     opaque = opened(replays_differ=True)
-    opaque.begin(1, ["a"])
+    opaque.begin_batch(1, ["a"])
     processed(opaque, 1, {"a": PartitionOutput(10, 5, 1)})
     processed(opaque, 1, again, 2)
-    assert opaque.record(1).next_output == again
+    assert opaque.record_to_save(1).next_output == again
 
 
 @pytest.mark.guarantee("TX-7")
@@ -161,9 +161,9 @@ def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_
 
 @pytest.mark.guarantee("TX-9")
 def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
-    assert not opened(record=Record(4, [], {})).begin_stored(5)
-    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored(6)
-    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored(5)
+    assert not opened(record=Record(4, [], {})).begin_stored_batch(5)
+    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
+    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
 
 
 @pytest.mark.guarantee("TX-7")

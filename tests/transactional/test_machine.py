@@ -116,11 +116,11 @@ def test_nothing_that_is_told_of_an_old_attempt_has_an_effect(event: Event) -> N
 @pytest.mark.guarantee("TX-1")
 def test_attempt_ids_of_a_later_coordinator_are_greater_than_all_of_an_earlier() -> None:
     first, second = (Machine(committed=0, last_attempt_id=first_attempt_id(epoch)) for epoch in (1, 2))
-    old = first.begin().transaction
+    old = first.begin_transaction().transaction
     for _ in range(1000):
         first.apply_event(old.attempt, Event.FAILED)
 
-    new = second.begin().transaction.attempt
+    new = second.begin_transaction().transaction.attempt
     assert (new.txid, new.epoch, new.number) == (1, 2, 1)
     assert new > old.attempt
     assert old.attempt.number == 1001

@@ -53,7 +53,7 @@ class _FileSpout:
         """where: a folder, a file, or a pattern such as "logs/app-*.log". fields: out of line, file and offset.
 
         With `stop_at_end` the run is complete when all files are read, and a last line without a line end counts. Otherwise the spout
-        follows the files. With `encoding=None` lines are bytes. `errors` is as in `bytes.decode`. A line has no line end, "\\n" or "\\r\\n".
+        follows the files. With `encoding=None` lines are bytes. `errors` is as in `bytes.decode`. Lines come without "\\n" or "\\r\\n".
         """
         what = type(self).__name__
         given: object = where
