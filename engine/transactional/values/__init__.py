@@ -1,4 +1,4 @@
-"""Stored values that count each transaction once (TX-8): where they are kept, and the committer that reduces a batch into them."""
+"""Maps of values that count each transaction once, and the committer that reduces batches into them (TX-8)."""
 
 from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.reduce import ReduceInto, ReducingCommitter

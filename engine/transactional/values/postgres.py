@@ -1,7 +1,7 @@
 """Values in PostgreSQL: a table for each map, `key` as text and `value` as jsonb.
 
-A batch is one statement, which locks the map's fence, compares it, and writes: however long this process is stopped, it holds no lock.
-Whoever raises the fence waits for statements that are under way, and they are without effect after it.
+A batch is one statement, which locks the map's fence, compares it, and writes. So a stopped process holds no lock.
+Raising the fence waits for running statements. Later statements of older attempts have no effect.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -15,7 +15,7 @@ from engine.transactional.values.store import Changes, Found, Raw, ValueStore, i
 
 ROWS_PER_READ: Final = 5000
 _LOCK: Final = 0x73746F726D
-"""An advisory lock, of who makes tables."""
+"""Advisory lock for creating tables."""
 _TABLES: Final = f"""
 SELECT pg_advisory_xact_lock({_LOCK});
 CREATE TABLE IF NOT EXISTS stormcell_maps (map text PRIMARY KEY, kind text NOT NULL, topology text NOT NULL, component text NOT NULL,
@@ -35,7 +35,7 @@ _SHARE: Final = """
 SELECT 1 FROM stormcell_maps WHERE map = $1 AND component = $4 AND (txid, attempt) = ($2, $3) AND (txid, attempt) = ($5, $6) FOR SHARE
 """
 _LIST: Final = "(string_to_array({text}, E'\\x1f'))[2:]"
-"""What `_text` has put together."""
+"""Splits a text that `_text` has joined."""
 _NULLS: Final = "(string_to_array({text}, E'\\x1f', ''))[2:]"
 _PUT: Final = f"""
     INSERT INTO "{{table}}" AS stored (key, value, txid) SELECT key, value::jsonb, $2

@@ -1,4 +1,4 @@
-"""One connection to a PostgreSQL server, made again where it broke: every call with a time limit and its errors in words."""
+"""A connection to a PostgreSQL server: reconnects, limits the time of each call, translates errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -21,12 +21,12 @@ SET lock_timeout = '10s';
 SET idle_in_transaction_session_timeout = '10s';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
-"""A process that is stopped in a transaction holds its locks for so long, and no longer. What is acknowledged is on disk."""
+"""The timeouts bound the locks of a process that is stopped in a transaction. Acknowledged writes are on disk."""
 _FAILURES: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class PostgresLink:
-    """A connection that does one thing at a time. A call is sent once: who calls decides whether it may be repeated."""
+    """A connection for one call at a time. A call is sent once, since only the caller knows whether it may be repeated."""
 
     def __init__(self, url: str, connect_secs: float = CONNECT_SECS, call_secs: float = CALL_SECS) -> None:
         self._url = url
@@ -75,7 +75,7 @@ class PostgresLink:
 
     @asynccontextmanager
     async def _translate_errors(self, secs: float) -> AsyncIterator[None]:
-        """Say errors in words. After one that is not the server's own answer, the next call has a new connection."""
+        """Translate errors. After an error that is no answer of the server, the next call makes a new connection."""
         try:
             yield
         except StateError:
@@ -85,7 +85,7 @@ class PostgresLink:
                 self._drop()
             raise translated_error(error, self._where, secs) from error
         except BaseException:
-            self._drop()  # cancelled: what was sent may still be done, which the fence is for
+            self._drop()  # cancelled: the statement may still take effect, and the fence protects against that
             raise
 
     def _drop(self) -> None:
@@ -95,7 +95,7 @@ class PostgresLink:
 
 
 def where_of(url: str) -> str:
-    """Name the server of a URL, without what is secret."""
+    """Return the server of a URL for messages, without secrets."""
     try:
         parts = urlsplit(url)
         port = parts.port or 5432
