@@ -17,7 +17,7 @@ from bench.state.stores import VALUE_STORES, store_url
 from engine.config import Config
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, values_at
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.stored_value import ValueKind
 
 SIZES = (1_000, 10_000, 50_000)
 KINDS: tuple[ValueKind, ...] = ("transactional", "opaque")

@@ -12,7 +12,7 @@ from engine.clock import Clock
 from engine.errors import StateError
 from engine.names import did_you_mean
 from engine.state import StateInventory
-from engine.transactional.batches import WHOLE, Record
+from engine.transactional.open_batches import UNPARTITIONED, Record
 from engine.transactional.transactional_state import ENTRY, LEDGER, StoredRecord, read_record
 
 COLUMNS: Final = ("topology", "runs", "committed", "in doubt", "epoch", "partitions", "written")
@@ -67,7 +67,7 @@ class StoredTransactions(NamedTuple):
     @property
     def in_doubt(self) -> int | None:
         """The txid whose commit phase had begun."""
-        return None if self.record.next_shares is None else self.record.committed + 1
+        return None if self.record.next_output is None else self.record.committed + 1
 
 
 async def show_transactions(inventory: StateInventory, topology: str | None, *, as_json: bool) -> None:
@@ -123,14 +123,14 @@ def _age(found: StoredTransactions) -> float | None:
 
 
 def _partitions(found: StoredTransactions) -> list[Any]:
-    shares = found.record.next_shares or {}
-    named = {**found.record.positions, **{partition: None for partition in shares if partition != WHOLE}}
+    shares = found.record.next_output or {}
+    named = {**found.record.positions, **{partition: None for partition in shares if partition != UNPARTITIONED}}
     return sorted(named, key=lambda name: (isinstance(name, str), name))
 
 
 def _positions(found: StoredTransactions) -> str:
     """Return the metadata of the committed txid and of the txid in doubt, clipped for a table."""
-    record, shares = found.record, found.record.next_shares or {}
+    record, shares = found.record, found.record.next_output or {}
     if not found.stored.partitioned:
         rows = [("txid", "metadata"), (count_text(record.committed), text_form(record.metadata, METADATA_WIDTH))]
         if found.in_doubt is not None:
@@ -150,9 +150,9 @@ def _fields(found: StoredTransactions) -> dict[str, Any]:
     """Return all fields for JSON. Partitions are a list, since their names may be numbers."""
     record, written_at = found.record, found.stored.written_at
     in_doubt = None
-    if record.next_shares is not None:
+    if record.next_output is not None:
         shares = [
-            {"partition": name, "metadata": json_form(share.metadata), "tuples": share.tuples} for name, share in record.next_shares.items()
+            {"partition": name, "metadata": json_form(share.metadata), "tuples": share.tuples} for name, share in record.next_output.items()
         ]
         in_doubt = {"txid": found.in_doubt, "metadata": json_form(record.next_metadata), "shares": shares}
     return {

@@ -1,4 +1,4 @@
-"""Who may hold new batches back: what a component brings for the coordinator to ask (SP-6)."""
+"""Backpressure of components on new batches: the coordinator asks them before it begins a batch (SP-6)."""
 
 import asyncio
 import logging
@@ -13,42 +13,42 @@ SHORTEST_PAUSE_SECS: Final = 0.05
 
 
 class Admitted(NamedTuple):
-    """Up to which txid there may be batches, and why no further."""
+    """The newest txid that may begin, and the reason for the limit."""
 
     txid: int | None
-    """None: any."""
+    """None: no limit."""
     why: str = ""
     """One sentence without a full stop, such as "consumer 'per-minute' is 16 batches behind"."""
 
 
 class OpenAdmission(Protocol):
-    """An admission as the coordinator has it."""
+    """An opened admission, as the coordinator asks it."""
 
     async def admitted(self, txid: int) -> Admitted:
-        """Say how far batches may go, now that this txid is to begin. It only grows. Never blocks the loop.
+        """Return the newest txid that may begin. Called when `txid` is to begin and is beyond the last answer.
 
-        Asked again only for a txid beyond the last answer. StateUnavailable is taken for "no further, for now".
+        The answers never decrease. Must not block the loop. StateUnavailable means: no further for now, ask again later.
         """
 
     async def close(self) -> None:
-        """Give it back; called once, when the coordinator ends."""
+        """Release resources. Called once, when the coordinator ends."""
 
 
 class Admission(Protocol):
-    """What a component has as `admission`, on its class or its instances: it says which new batches may begin.
+    """The attribute `admission` of a component, on its class or its instances: limits which new batches may begin.
 
-    Replays, batches that were begun before a restart, and the commit phase are never held back.
+    Replays, batches begun before a restart, and the commit phase are never held back.
     """
 
     async def open(self, context: TaskContext, component_id: str) -> OpenAdmission:
-        """Open it for the coordinator, whose context this is; `component_id` brings it."""
+        """Open it for the coordinator. context: of the coordinator. component_id: of the component with this attribute."""
 
 
-class Gate:
-    """All admissions of a topology: a batch begins where each of them lets it."""
+class AdmissionGate:
+    """All admissions of a topology. A batch begins if all of them permit it."""
 
     def __init__(self, admissions: Mapping[str, Admission], context: TaskContext) -> None:
-        """Take them by component."""
+        """admissions: by component id. context: of the coordinator."""
         self._admissions = admissions
         self._context = context
         self._opened: dict[str, OpenAdmission] = {}
@@ -57,7 +57,7 @@ class Gate:
         self._ask_at = 0.0
 
     async def open(self) -> None:
-        """Open all of them."""
+        """Open all admissions."""
         if not self._admissions:
             return
         self._gauge = self._context.gauge("transactions_held_back")
@@ -66,8 +66,11 @@ class Gate:
             self._opened[component_id] = await admission.open(self._context, component_id)
             self._answers[component_id] = Admitted(0)
 
-    def admits(self, txid: int) -> bool:
-        """Tell whether a txid may begin; else ask, beside the loop, and wake the coordinator when it is worth asking again."""
+    def may_begin(self, txid: int) -> bool:
+        """Return whether a txid may begin by the answers so far.
+
+        If not, ask again in a background task, and wake the coordinator after that.
+        """
         if all(_lets(answer, txid) for answer in self._answers.values()):
             return True
         if not self._is_asking and self._context.clock.now() >= self._ask_at:
@@ -98,7 +101,7 @@ class Gate:
             return Admitted(self._answers[component_id].txid, f"{component_id!r} cannot say whether it may: {error.message}")
 
     def _tell(self, txid: int, reasons: list[str]) -> None:
-        """Say once that batches are held back, and once that they go on."""
+        """Log once when batches are held back, and once when they go on."""
         if bool(reasons) == self._holds_back:
             return
         self._holds_back = bool(reasons)
@@ -110,7 +113,7 @@ class Gate:
             LOGGER.warning("%r goes on with batch %d.", name, txid)
 
     async def close(self) -> None:
-        """Close all of them; raise the first error at the end."""
+        """Close all admissions, then raise the first error."""
         errors: list[Exception] = []
         while self._opened:
             _, opened = self._opened.popitem()

@@ -1,13 +1,15 @@
-"""Which try of which transaction: the first field of every tuple of a batch (TX-1)."""
+"""The attempt: the first field of every tuple of a batch (TX-1)."""
 
 from typing import Final, NamedTuple
 
 EPOCH_SIZE: Final = 2**32
-"""An attempt id is the epoch of the coordinator that made it, times this, and a number that grows."""
+"""attempt_id = epoch * EPOCH_SIZE + number, with the epoch of the coordinator that made the attempt."""
 
 
 class TransactionAttempt(NamedTuple):
-    """One try of the batch `txid`: 1, 2, 3, … An attempt id never comes twice, and a later try has a greater one, restarts included.
+    """One try of the batch `txid`.
+
+    Txids are 1, 2, 3, … An attempt id is never used twice. A later attempt has a greater id, also after a restart.
 
     >>> attempt = TransactionAttempt(7, 2 * 2**32 + 5)
     >>> attempt.epoch, attempt.number, str(attempt)
@@ -19,12 +21,12 @@ class TransactionAttempt(NamedTuple):
 
     @property
     def epoch(self) -> int:
-        """How many coordinators have been opened for this topology, this one included."""
+        """Number of coordinators opened for this topology, including the one that made this attempt."""
         return self.attempt_id // EPOCH_SIZE
 
     @property
     def number(self) -> int:
-        """Which attempt of its coordinator it is: 1, 2, 3, …"""
+        """Number of the attempt within its epoch: 1, 2, 3, …"""
         return self.attempt_id % EPOCH_SIZE
 
     def __str__(self) -> str:
@@ -32,5 +34,5 @@ class TransactionAttempt(NamedTuple):
 
 
 def first_attempt_id(epoch: int) -> int:
-    """Return the attempt id before the first of an epoch; the first is one more."""
+    """Return the id below all attempts of an epoch. The first attempt has the next id."""
     return epoch * EPOCH_SIZE

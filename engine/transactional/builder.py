@@ -14,10 +14,10 @@ from engine.topology.factory import FactoryFault
 from engine.topology.stream import Streams
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
-from engine.transactional.host import ATTEMPT_FIELD
-from engine.transactional.kinds import emitter_of, replays_differ
-from engine.transactional.running import Prepares, coordinator_id
+from engine.transactional.batch_runner import ATTEMPT_FIELD
+from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
+from engine.transactional.transactional_run import Prepares, coordinator_id
 
 SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
 
@@ -105,7 +105,7 @@ class _SpoutFactory:
 
     def create(self) -> Any:
         """Return a new emitter."""
-        return emitter_of(self.spout)
+        return new_emitter(self.spout)
 
 
 def _with_attempt(where: str, spec: ComponentSpec) -> tuple[Streams, list[str]]:

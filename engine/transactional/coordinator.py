@@ -1,4 +1,4 @@
-"""The coordinator of a transactional topology: a spout with one task, the shell of the machine (TX-2 to TX-4)."""
+"""The coordinator of a transactional topology: a spout with one task, which carries out the machine's instructions (TX-2 to TX-4)."""
 
 import asyncio
 import inspect
@@ -12,35 +12,35 @@ from engine.errors import TIMEOUT, Failure, FatalError
 from engine.names import BATCH_STREAM, COMMIT_STREAM
 from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
-from engine.transactional.admission import Admission, Gate
+from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
-from engine.transactional.awaits import let_go
-from engine.transactional.batches import Batches, Order, Shares
-from engine.transactional.host import call_timeout
-from engine.transactional.kinds import Answer, Outcome, has_partitions, replays_differ, source_of
-from engine.transactional.machine import Event, Machine, Phase, Step, Transaction
+from engine.transactional.batch_runner import call_timeout
+from engine.transactional.machine import Event, Instruction, Machine, Phase, Transaction
+from engine.transactional.maybe_await import discard_awaitables
+from engine.transactional.open_batches import BatchOutput, EmitRequest, OpenBatches
+from engine.transactional.spout_adapters import Answer, NoBatch, coordinator_adapter, has_partitions, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
 
-BATCH_FIELDS: Final = Fields(*Order._fields)
+BATCH_FIELDS: Final = Fields(*EmitRequest._fields)
 COMMIT_FIELDS: Final = Fields("attempt")
 FIRST_PAUSE_SECS: Final = 0.1
 LONGEST_PAUSE_SECS: Final = 5.0
-"""Before batches that fail again and again are tried again; the first time it is at once."""
+"""Pauses before the replay of batches that fail repeatedly. The first replay is immediate."""
 LOGGER: Final = logging.getLogger("engine.transactional")
 
 
-class TreeOf(NamedTuple):
-    """The message id of a tree of an attempt."""
+class TreeId(NamedTuple):
+    """Message id of a tree of an attempt."""
 
     attempt: TransactionAttempt
     tree: Literal["processing", "commit"]
 
 
 class Coordinator(Spout, SpoutPortUser):
-    """Begins batches while it is polled, and drives those that are open by the verdicts on their trees.
+    """Begins batches when it is polled, and advances open ones by the acks and failures of their trees.
 
-    Paused or drained it is not polled: it finishes what is open, and begins nothing new (RUN-2, RUN-3).
+    While paused or drained it is not polled, so open batches finish, and no new one begins (RUN-2, RUN-3).
     """
 
     output_fields: OutputFields = MappingProxyType({BATCH_STREAM: BATCH_FIELDS, COMMIT_STREAM: COMMIT_FIELDS})
@@ -48,9 +48,9 @@ class Coordinator(Spout, SpoutPortUser):
     def __init__(
         self, spout: AnySpout, state: TransactionalState, admissions: Mapping[str, Admission], *, emitters: int, most_open: int
     ) -> None:
-        """Take whose batches these are, where is kept what must not be forgotten, and who may hold new ones back.
+        """spout: source of the batches. state: durable store of their metadata. admissions: backpressure, by component id.
 
-        `emitters`: how many tasks emit; `most_open`: how many batches may be open.
+        emitters: number of emitter tasks. most_open: largest number of open batches.
         """
         self._spout = spout
         self._state = state
@@ -63,26 +63,26 @@ class Coordinator(Spout, SpoutPortUser):
         epoch, record = await self._state.claim()
         self._machine = Machine(committed=record.committed, last_attempt_id=first_attempt_id(epoch))
         differ, partitioned = replays_differ(self._spout), has_partitions(self._spout)
-        self._batches = Batches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
-        self._source = source_of(self._spout)
-        self._source.part.context = self.context
+        self._batches = OpenBatches(record, emitters=self._emitters, replays_differ=differ, partitioned=partitioned)
+        self._adapter = coordinator_adapter(self._spout)
+        self._adapter.wrapped.context = self.context
         self._saved = record.committed
         self._answer: Answer | None = None
         self._is_asking = self._is_exhausted = False
         self._ask_at = 0.0
         self._failures = 0
         self._unsent: set[int] = set()
-        """Failed, and waiting for the end of a pause."""
+        """Failed txids that wait for the end of a pause."""
         self._behind: set[int] = set()
-        """Waiting until it is known where the batch before ended."""
+        """Txids that wait until emitters have told the end of the previous batch."""
         self._replay_timer: asyncio.Task[None] | None = None
         self._forgetting: asyncio.Task[None] | None = None
         self._began: dict[int, float] = {}
         self._open_metrics()
-        self._gate = Gate(self._admissions, self.context)
+        self._admission_gate = AdmissionGate(self._admissions, self.context)
         self.port.on_reply(self._take_reply)
-        await self._gate.open()
-        opened = self._source.part.open()
+        await self._admission_gate.open()
+        opened = self._adapter.wrapped.open()
         if opened is not None:
             await opened
 
@@ -96,56 +96,56 @@ class Coordinator(Spout, SpoutPortUser):
 
     @property
     def is_busy(self) -> bool:
-        """True while a batch is open, though none of its trees may be."""
-        return self._machine is not None and bool(self._machine.open)
+        """True while a batch is open, even if it has no open tree."""
+        return self._machine is not None and bool(self._machine.open_transactions)
 
     @property
     def progress(self) -> int:
-        """Return the newest committed txid: an instance that dies before its next commit got nothing done."""
+        """The newest committed txid. An instance that dies before its next commit made no progress."""
         return 0 if self._machine is None else self._machine.committed
 
     # Beginning batches
 
     def next_tuple(self) -> None:
-        """Begin as many batches as there may be, and the source has."""
+        """Begin batches up to `most_open`, while the source has some."""
         while self._may_begin():
-            txid = self._opened.committed + len(self._opened.open) + 1
-            if not self._batches.begin_stored(txid):
+            txid = self._live_machine.committed + len(self._live_machine.open_transactions) + 1
+            if not self._batches.begin_stored_batch(txid):
                 answer = self._ask(txid)
-                if answer is Outcome.NOT_READY or answer is Outcome.EXHAUSTED:
+                if answer is NoBatch.NOT_READY or answer is NoBatch.EXHAUSTED:
                     return
-                if not self._gate.admits(txid):
+                if not self._admission_gate.may_begin(txid):
                     self._answer = answer
                     return
-                self._batches.begin(txid, answer)
+                self._batches.begin_batch(txid, answer)
             self._began[txid] = self.context.clock.now()
-            self._process(self._opened.begin().transaction, is_replay=False)
+            self._process(self._live_machine.begin_transaction().transaction, is_replay=False)
 
     def _may_begin(self) -> bool:
-        is_open = len(self._opened.open)
+        is_open = len(self._live_machine.open_transactions)
         if is_open >= self._most_open or self._is_asking or self._unsent or self._behind or (is_open and self._is_exhausted):
             return False
         return self.context.clock.now() >= self._ask_at
 
     def _ask(self, txid: int) -> Answer:
-        """Ask the source for another batch. Raise SpoutExhausted where it has none, and nothing is open."""
+        """Ask the source for another batch. Raises SpoutExhausted if it is exhausted and no batch is open."""
         answer, self._answer = self._answer, None
         if answer is None:
-            answer = self._source.next_batch(txid, self._batches.newest_metadata, self._batches.positions)
+            answer = self._adapter.next_batch(txid, self._batches.newest_metadata, self._batches.positions)
         if inspect.isawaitable(answer):
             self._is_asking = True
-            waiting, asked = self.context.create_task(self._wait_for(answer)), self._source.asked
-            waiting.add_done_callback(lambda _: let_go(*asked))
-            return Outcome.NOT_READY
-        self._is_exhausted = answer is Outcome.EXHAUSTED
-        if answer is Outcome.NOT_READY:
+            waiting, asked = self.context.create_task(self._wait_for(answer)), self._adapter.asked
+            waiting.add_done_callback(lambda _: discard_awaitables(*asked))
+            return NoBatch.NOT_READY
+        self._is_exhausted = answer is NoBatch.EXHAUSTED
+        if answer is NoBatch.NOT_READY:
             self._ask_later()
-        elif self._is_exhausted and not self._opened.open:
+        elif self._is_exhausted and not self._live_machine.open_transactions:
             raise SpoutExhausted
         return answer
 
     async def _wait_for(self, answer: Awaitable[Answer]) -> None:
-        """Keep the answer until the spout is polled: a drain may have begun."""
+        """Keep the answer until the next poll, since a drain may have begun."""
         try:
             self._answer = await answer
         finally:
@@ -153,56 +153,56 @@ class Coordinator(Spout, SpoutPortUser):
         self.context.wake()
 
     def _ask_later(self) -> None:
-        """The source has nothing, or hardly anything: ask it again after the interval."""
+        """Ask the source again after the interval, since it has no tuples now."""
         interval = self.context.config.batch_interval_ms / 1000
         self._ask_at = self.context.clock.now() + interval
         asyncio.get_running_loop().call_later(interval, self.context.wake)
 
-    # What is told of those that are open
+    # Events of open batches
 
-    def _take_reply(self, message_id: object, task: int, shares: Shares) -> None:
-        """An emitter has emitted its share."""
-        assert isinstance(message_id, TreeOf)
-        transaction = self._opened.open.get(message_id.attempt.txid)
+    def _take_reply(self, message_id: object, task: int, output: BatchOutput) -> None:
+        """Handle the reply of an emitter, which has emitted its output."""
+        assert isinstance(message_id, TreeId)
+        transaction = self._live_machine.open_transactions.get(message_id.attempt.txid)
         if transaction is not None and transaction.attempt == message_id.attempt:
-            self._batches.take(transaction.txid, task, shares)
+            self._batches.note_output(transaction.txid, task, output)
             for txid in sorted(self._behind):
-                self._process(self._opened.open[txid], is_replay=True)
+                self._process(self._live_machine.open_transactions[txid], is_replay=True)
 
     def ack(self, message_id: object) -> None:
-        """One of the two trees of an attempt is acked."""
-        assert isinstance(message_id, TreeOf)
+        """Handle the ack of a tree of an attempt."""
+        assert isinstance(message_id, TreeId)
         attempt, tree = message_id
         if tree == "processing" and self._lives(attempt, Phase.PROCESSING):
-            self._batches.settle(attempt.txid)
+            self._batches.define_batch(attempt.txid)
             if self._batches.is_empty(attempt.txid):
                 self._ask_later()
-        self._do(self._opened.on(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
+        self._do(self._live_machine.apply_event(attempt, Event.PROCESSED if tree == "processing" else Event.COMMITTED))
 
     def _lives(self, attempt: TransactionAttempt, phase: Phase) -> bool:
-        transaction = self._opened.open.get(attempt.txid)
+        transaction = self._live_machine.open_transactions.get(attempt.txid)
         return transaction is not None and transaction.attempt == attempt and transaction.phase is phase
 
     def fail(self, message_id: object) -> None:
-        """One of the two trees of an attempt failed, or timed out: it and every later one are tried again (TX-3)."""
-        assert isinstance(message_id, TreeOf)
-        steps = self._opened.on(message_id.attempt, Event.FAILED)
-        if not steps:
+        """Replay a failed batch and all later ones (TX-3)."""
+        assert isinstance(message_id, TreeId)
+        instructions = self._live_machine.apply_event(message_id.attempt, Event.FAILED)
+        if not instructions:
             return
         self._failures += 1
         self._failed_batches.add()
-        self._tell_of(message_id, steps)
+        self._log_failure(message_id, instructions)
         if self._failures == 1 and not self._unsent:
-            self._do(steps)
+            self._do(instructions)
         else:
-            self._replay_later(steps)
+            self._replay_later(instructions)
 
-    def _tell_of(self, failed: TreeOf, steps: list[Step]) -> None:
-        failures = self._opened.open[failed.attempt.txid].failures
+    def _log_failure(self, failed: TreeId, instructions: list[Instruction]) -> None:
+        failures = self._live_machine.open_transactions[failed.attempt.txid].failures
         if failures & (failures - 1):  # the first, the second, the fourth, ...
             return
         why = "" if self.context.failure is None else f": {self._why(self.context.failure)}"
-        later = f", and with it the {len(steps) - 1} behind it" if len(steps) > 1 else ""
+        later = f", and with it the {len(instructions) - 1} behind it" if len(instructions) > 1 else ""
         times = "" if failures == 1 else f", {failures} times now,"
         LOGGER.warning("batch %s of %r failed%s in the %s phase%s. It is tried again%s.", failed.attempt, self.context.topology_name, times,
                        "processing" if failed.tree == "processing" else "commit", why, later)  # fmt: skip
@@ -212,9 +212,9 @@ class Coordinator(Spout, SpoutPortUser):
             return f"no task has got any further with it for {self.context.config.batch_timeout_secs:g} s (batch_timeout_secs)"
         return failure.describe().rstrip(".")
 
-    def _replay_later(self, steps: list[Step]) -> None:
-        """Send what has failed again and again after a pause; nothing behind it is begun before."""
-        self._unsent.update(step.transaction.txid for step in steps)
+    def _replay_later(self, instructions: list[Instruction]) -> None:
+        """Replay repeatedly failed batches after a pause. No new batch begins before."""
+        self._unsent.update(instruction.transaction.txid for instruction in instructions)
         self._behind -= self._unsent
         pause = min(FIRST_PAUSE_SECS * 2 ** min(self._failures - 2, 16), LONGEST_PAUSE_SECS)
         if self._replay_timer is not None:
@@ -222,56 +222,55 @@ class Coordinator(Spout, SpoutPortUser):
         self._replay_timer = self.context.create_task(self._replay_after(max(pause, FIRST_PAUSE_SECS)))
 
     async def _replay_after(self, pause: float) -> None:
-        """A task of this instance, not a timer of the loop: when the instance dies, it sends nothing more."""
+        """Replay after a pause. An aio_task of this instance, not a timer: it ends with the instance."""
         await asyncio.sleep(pause)
         unsent, self._unsent, self._replay_timer = self._unsent, set(), None
-        self._do(Step("process", transaction) for txid, transaction in self._opened.open.items() if txid in unsent)
+        self._do(
+            Instruction("process", transaction) for txid, transaction in self._live_machine.open_transactions.items() if txid in unsent
+        )
         self.context.wake()
 
-    # What is done about it
+    # Instructions
 
-    def _do(self, steps: Iterable[Step]) -> None:
-        for step in steps:
-            transaction = step.transaction
-            if step.kind == "process":
+    def _do(self, instructions: Iterable[Instruction]) -> None:
+        for instruction in instructions:
+            transaction = instruction.transaction
+            if instruction.kind == "process":
                 self._process(transaction, is_replay=True)
-            elif step.kind == "save":
+            elif instruction.kind == "save":
                 self.context.create_task(self._save(transaction.attempt))
-            elif step.kind == "commit":
-                self._send((transaction.attempt,), TreeOf(transaction.attempt, "commit"), COMMIT_STREAM)
+            elif instruction.kind == "commit":
+                self._send((transaction.attempt,), TreeId(transaction.attempt, "commit"), COMMIT_STREAM)
             else:
                 self._note_committed(transaction.txid)
-        self._open_batches.set(len(self._opened.open))
+        self._open_batches.set(len(self._live_machine.open_transactions))
 
     def _process(self, transaction: Transaction, *, is_replay: bool) -> None:
-        """Send a batch to be emitted.
-
-        The emitters know themselves where the one before ended, unless one has died since, or another one has had the partition; then
-        it is sent when they have told.
-        """
+        """Request a batch from the emitters."""
         txid, attempt = transaction.txid, transaction.attempt
-        order = self._batches.order(attempt)
-        waits = order.awaited.keys() - order.shares.keys() and (is_replay or self._batches.goes_elsewhere(txid))
+        request = self._batches.emit_request(attempt)
+        # An emitter knows the end of its own previous batch. For a fresh emitter, or one with other partitions, wait for the replies.
+        waits = request.awaited.keys() - request.replay_metadata.keys() and (is_replay or self._batches.changes_partitions(txid))
         if waits or any(earlier < txid for earlier in self._behind):
             self._behind.add(txid)
             return
         if txid in self._behind:
             self._behind.discard(txid)
             self.context.wake()
-        self._send(order, TreeOf(attempt, "processing"), BATCH_STREAM)
+        self._send(request, TreeId(attempt, "processing"), BATCH_STREAM)
 
-    def _send(self, values: tuple[object, ...], tree: TreeOf, stream: str) -> None:
+    def _send(self, values: tuple[object, ...], tree: TreeId, stream: str) -> None:
         self.port.emit_control(tuple(values), tree, stream, timeout_secs=self.context.config.batch_timeout_secs)
 
     async def _save(self, attempt: TransactionAttempt) -> None:
-        """Make durable what defines a batch, and that the one before it is committed; then its commit phase begins."""
-        record = self._batches.record(attempt.txid)
+        """Store the definition of a batch and the commit of the previous one, then begin the commit phase."""
+        record = self._batches.record_to_save(attempt.txid)
         await self._state.save(record, self.context.clock.wall())
         self._saved = record.committed
-        self._do(self._opened.on(attempt, Event.SAVED))
+        self._do(self._live_machine.apply_event(attempt, Event.SAVED))
 
     def _note_committed(self, txid: int) -> None:
-        self._batches.commit(txid)
+        self._batches.note_commit(txid)
         self._failures = 0
         self._committed_batches.add()
         self._newest.set(txid)
@@ -282,50 +281,50 @@ class Coordinator(Spout, SpoutPortUser):
             self._forget()
 
     def _forget(self) -> None:
-        """Ask for partitions that never come again. The commit is noted before, and what the user's method raises leaves it so."""
+        """Ask the source for partitions that never come again. An error of the user's method does not undo the commit."""
         try:
-            given = self._source.forgotten()
+            given = self._adapter.forgotten()
             if inspect.isawaitable(given):
                 self._forgetting = self.context.create_task(self._forget_later(given))
             else:
-                self._batches.forget(self._source.checked_forgotten(given))
+                self._batches.forget_positions(self._adapter.checked_forgotten(given))
         except FatalError:
             raise
         except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the user's own: nothing was awaited
-            self._tell_of_forgotten(error)
+            self._report_forgotten(error)
 
     async def _forget_later(self, given: Awaitable[object]) -> None:
         try:
             async with call_timeout(self.context.config, "forgotten()"):
-                self._batches.forget(self._source.checked_forgotten(await given))
+                self._batches.forget_positions(self._adapter.checked_forgotten(await given))
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
-            self._tell_of_forgotten(error)
+            self._report_forgotten(error)
 
-    def _tell_of_forgotten(self, error: BaseException) -> None:
+    def _report_forgotten(self, error: BaseException) -> None:
         self.port.report(error, "the batch is committed all the same; forgotten() is asked again behind the next one")
 
     async def close(self) -> None:
-        """Write how far it has come, so that the next run has nothing to replay."""
+        """Store the newest commit, so that the next run has nothing to replay."""
         if self._replay_timer is not None:
             self._replay_timer.cancel()
-        async with AsyncExitStack() as ends:  # from the last to the first, whatever one of them raises
+        async with AsyncExitStack() as ends:  # in reverse order, even if one raises
             ends.push_async_callback(self._save_at_the_end)
-            ends.push_async_callback(self._gate.close)
-            closed = self._source.part.close()
+            ends.push_async_callback(self._admission_gate.close)
+            closed = self._adapter.wrapped.close()
             if closed is not None:
                 await closed
 
     async def _save_at_the_end(self) -> None:
-        if self._opened.committed <= self._saved:
+        if self._live_machine.committed <= self._saved:
             return
         try:
             await self._state.save(self._batches.committed_record, self.context.clock.wall())
         except FatalError as error:
-            LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._opened.committed)
+            LOGGER.warning("%s. Nothing is lost: the next run tries batch %d again.", error.message, self._live_machine.committed)
 
     @property
-    def _opened(self) -> Machine:
+    def _live_machine(self) -> Machine:
         assert self._machine is not None
         return self._machine

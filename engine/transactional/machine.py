@@ -1,4 +1,7 @@
-"""The machine of transactions, as a table (TX-2, TX-3): no clock, no store, no tuples; the coordinator is its shell."""
+"""State machine of the transactions, as a table (TX-2, TX-3).
+
+It knows no clock, no store and no tuples. The coordinator tells it events, and carries out its instructions.
+"""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,7 +12,7 @@ from engine.transactional.attempt import TransactionAttempt
 
 
 class Phase(Enum):
-    """How far a transaction is."""
+    """Phases of a transaction."""
 
     PROCESSING = "processing"
     PROCESSED = "processed"
@@ -17,18 +20,20 @@ class Phase(Enum):
     COMMITTING = "committing"
     COMMITTED = "committed"
 
-    __hash__ = object.__hash__  # each step of each batch looks into the tables below, and Enum's own is a call of Python
+    __hash__ = object.__hash__  # for speed: Enum.__hash__ is a Python function, and each event looks into the tables below
+
 
 class Event(Enum):
-    """What may happen to a transaction."""
+    """Events of a transaction."""
 
     PROCESSED = "its processing tree is acked"
     TURN = "every earlier one is committed"
-    SAVED = "what defines it is durable"
+    SAVED = "its definition is durable"
     COMMITTED = "its commit tree is acked"
     FAILED = "one of its trees failed, or an earlier transaction did"
 
     __hash__ = object.__hash__  # as for Phase
+
 
 TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.PROCESSING, Event.PROCESSED): Phase.PROCESSED,
@@ -40,94 +45,94 @@ TABLE: Final[Mapping[tuple[Phase, Event], Phase]] = {
     (Phase.COMMITTING, Event.COMMITTED): Phase.COMMITTED,
     (Phase.COMMITTING, Event.FAILED): Phase.PROCESSING,
 }
-"""The whole machine, for one transaction. What is not in it is ignored: a verdict that comes late, on an attempt that is no more."""
+"""All transitions of one transaction. Any other event is ignored: it is a late verdict on an old attempt."""
 
-StepKind: TypeAlias = Literal["process", "save", "commit", "committed"]
-STEPS: Final[Mapping[Phase, StepKind]] = {
+InstructionKind: TypeAlias = Literal["process", "save", "commit", "committed"]
+INSTRUCTIONS: Final[Mapping[Phase, InstructionKind]] = {
     Phase.PROCESSING: "process",
     Phase.SAVING: "save",
     Phase.COMMITTING: "commit",
     Phase.COMMITTED: "committed",
 }
-"""What the shell does when a transaction enters a phase: send its batch, write what defines it, send its commit, forget it."""
+"""Instruction on entering a phase: send the batch, save its definition, send its commit, forget it."""
 
 
 @dataclass(slots=True)
 class Transaction:
-    """A txid that is not committed: its newest attempt, and how far that is."""
+    """A txid that is not committed: its newest attempt and its phase."""
 
     attempt: TransactionAttempt
     phase: Phase = Phase.PROCESSING
     failures: int = 0
-    """Attempts of it that have failed."""
+    """Number of its failed attempts."""
 
     @property
     def txid(self) -> int:
-        """Its transaction id."""
+        """Transaction id: 1, 2, 3, …"""
         return self.attempt.txid
 
 
-class Step(NamedTuple):
-    """What the shell is to do, in order."""
+class Instruction(NamedTuple):
+    """One thing for the coordinator to do. Instructions are carried out in order."""
 
-    kind: StepKind
+    kind: InstructionKind
     transaction: Transaction
 
 
 class Machine:
-    """The transactions that are open: txids in a row, the oldest first.
+    """The open transactions: consecutive txids, the oldest first.
 
     >>> machine = Machine(committed=0, last_attempt_id=0)
-    >>> first = machine.begin()
-    >>> [step.kind for step in machine.on(first.transaction.attempt, Event.PROCESSED)]
+    >>> first = machine.begin_transaction()
+    >>> [instruction.kind for instruction in machine.apply_event(first.transaction.attempt, Event.PROCESSED)]
     ['save']
     """
 
     def __init__(self, *, committed: int, last_attempt_id: int) -> None:
-        """Take the newest txid that is committed, and the attempt id below all that this machine will give."""
+        """committed: the newest committed txid. last_attempt_id: the new attempt ids are greater than this."""
         self.committed = committed
         self._last_attempt_id = last_attempt_id
-        self.open: Final[dict[int, Transaction]] = {}
-        """By txid, ascending without a gap from `committed` + 1 on."""
+        self.open_transactions: Final[dict[int, Transaction]] = {}
+        """By txid, ascending from `committed` + 1 without a gap."""
 
-    def begin(self) -> Step:
+    def begin_transaction(self) -> Instruction:
         """Open the next txid."""
-        txid = self.committed + len(self.open) + 1
-        transaction = self.open[txid] = Transaction(self._new_attempt(txid))
-        return Step("process", transaction)
+        txid = self.committed + len(self.open_transactions) + 1
+        transaction = self.open_transactions[txid] = Transaction(self._new_attempt(txid))
+        return Instruction("process", transaction)
 
-    def on(self, attempt: TransactionAttempt, event: Event) -> list[Step]:
-        """Take in an event of an attempt; one of an attempt that is no more says nothing."""
-        transaction = self.open.get(attempt.txid)
+    def apply_event(self, attempt: TransactionAttempt, event: Event) -> list[Instruction]:
+        """Apply an event of an attempt, and return the instructions that follow. Events of old attempts are ignored."""
+        transaction = self.open_transactions.get(attempt.txid)
         if transaction is None or transaction.attempt != attempt or (transaction.phase, event) not in TABLE:
             return []
         if event is Event.FAILED:
             return self._fail_from(transaction)
-        steps = self._enter(transaction, event)
+        instructions = self._enter(transaction, event)
         if transaction.phase is Phase.COMMITTED:
-            del self.open[transaction.txid]
+            del self.open_transactions[transaction.txid]
             self.committed = transaction.txid
-        return [*steps, *self._give_turn()]
+        return [*instructions, *self._give_turn()]
 
-    def _enter(self, transaction: Transaction, event: Event) -> list[Step]:
+    def _enter(self, transaction: Transaction, event: Event) -> list[Instruction]:
         transaction.phase = TABLE[transaction.phase, event]
-        kind = STEPS.get(transaction.phase)
-        return [] if kind is None else [Step(kind, transaction)]
+        kind = INSTRUCTIONS.get(transaction.phase)
+        return [] if kind is None else [Instruction(kind, transaction)]
 
-    def _give_turn(self) -> list[Step]:
-        """Let the oldest begin its commit phase, if it is processed (TX-2)."""
-        oldest = next(iter(self.open.values()), None)
+    def _give_turn(self) -> list[Instruction]:
+        """Begin the commit phase of the oldest transaction, if it is processed (TX-2)."""
+        oldest = next(iter(self.open_transactions.values()), None)
         return self._enter(oldest, Event.TURN) if oldest is not None and oldest.phase is Phase.PROCESSED else []
 
-    def _fail_from(self, failed: Transaction) -> list[Step]:
-        """Give a new attempt to a transaction and to every later one, in order (TX-3)."""
+    def _fail_from(self, failed: Transaction) -> list[Instruction]:
+        """Begin new attempts of a failed transaction and of all later ones, in order (TX-3)."""
         failed.failures += 1
-        steps = []
-        for transaction in self.open.values():
+        instructions = []
+        for transaction in self.open_transactions.values():
             if transaction.txid >= failed.txid:
                 transaction.attempt = self._new_attempt(transaction.txid)
-                steps += self._enter(transaction, Event.FAILED)
-        return steps
+                instructions += self._enter(transaction, Event.FAILED)
+        return instructions
 
     def _new_attempt(self, txid: int) -> TransactionAttempt:
         self._last_attempt_id += 1

@@ -1,4 +1,4 @@
-"""Sources of batches in memory: for tests, examples and benchmarks (TX-10)."""
+"""Transactional spouts that read from memory, for tests, examples and benchmarks (TX-10)."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
@@ -20,14 +20,14 @@ from engine.transactional.spouts import (
 Rows: TypeAlias = Sequence[Values]
 """The tuples of one partition, in order."""
 Range: TypeAlias = list[int]
-"""Metadata: the first row of a batch, and the one behind its last."""
+"""Metadata: the index of the first row of a batch, and the index after the last."""
 
 
 class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
-    """Emits rows that are in memory, from each partition up to `take` in a batch; the run is complete when all are emitted.
+    """Emits rows from memory, up to `take` of each partition in a batch. The run is complete when all are committed.
 
-    `data` maps the names of partitions to lists of tuples; or it is a list of such lists, named 0, 1, 2, …; or a list of tuples, which is
-    the one partition 0. It must not change, but for rows that are appended.
+    `data` is a dict from partition names to lists of tuples, a list of such lists (partitions 0, 1, 2, …), or a list of tuples
+    (partition 0). It must not change, except that rows may be appended.
 
     >>> MemoryTransactionalSpout([("to",), ("be",)], "word", take=1000).data
     {0: [('to',), ('be',)]}
@@ -46,10 +46,10 @@ class MemoryTransactionalSpout(PartitionedTransactionalSpout[Range]):
 
 
 class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
-    """The same, except that a replay emits what there is then: rows may be changed behind what is committed, and a partition taken out
-    of `data`, a dict, and put back.
+    """Opaque spout of rows in memory: a replay emits the rows that are there at that time.
 
-    The run is complete when all rows of all partitions that it began with are committed.
+    Uncommitted rows may be changed, and a partition may be taken out of the dict `data` and put back. The run is complete when all rows
+    of the partitions at its start are committed.
     """
 
     def __init__(self, data: dict[Partition, Rows], fields: OutputFields, take: int) -> None:
@@ -69,13 +69,13 @@ class MemoryOpaqueSpout(OpaquePartitionedTransactionalSpout[int | None]):
 
 
 class _PlanningCoordinator(PartitionedCoordinator):
-    """Knows where each batch ends when it is begun: they are emitted to the last row, and none is begun behind it."""
+    """Plans the end of each batch when it begins, so that no batch begins after the last row."""
 
     def __init__(self, data: Mapping[Partition, Rows], take: int) -> None:
         self._data = data
         self._take = take
         self._begun: dict[Partition, int] | None = None
-        """By partition, the row behind the last one of the newest batch."""
+        """By partition: the index after the last row of the newest batch."""
 
     def is_ready(self) -> bool:
         if self._begun is None:
@@ -116,7 +116,7 @@ class _Emitter(PartitionedEmitter[Range]):
 
 
 class _LookingCoordinator(PartitionedCoordinator):
-    """Begins batches until the newest of each partition ended with its last row: what is under way may yet come out otherwise."""
+    """Begins batches until the newest ends with the last row of each partition. Open batches may still change."""
 
     def __init__(self, data: Mapping[Partition, Rows]) -> None:
         self._data = data
@@ -159,7 +159,7 @@ def _checked_take(take: object, what: str) -> int:
 
 
 def _partitions_of(data: object, fields: OutputFields, what: str) -> dict[Partition, Rows]:
-    """Return the rows by partition; raise UsageError for what is none."""
+    """Return the rows by partition. Raises UsageError for wrong data."""
     declared = declare_streams(fields).get(DEFAULT_STREAM)
     if declared is None:
         raise UsageError(f"{what}: its fields are {fields!r}, without a stream {DEFAULT_STREAM!r}", hint='Name them: Fields("word").')

@@ -1,4 +1,4 @@
-"""What a task's batch bolts share: opened once, closed when the task ends."""
+"""Resources of a task: opened once for all its batch bolts, closed when the task ends."""
 
 import asyncio
 from typing import Any
@@ -15,14 +15,12 @@ class OpenResources:
         self._opened: dict[Any, asyncio.Task[Any]] = {}
 
     async def opened(self, resource: Any) -> Any:
-        """Return what `resource.open` gave; the calls that come while it is being opened wait for it.
-
-        It is opened in a task of its own: an attempt that is superseded meanwhile, and cancelled, takes nothing from those behind it.
-        """
+        """Return the result of `resource.open`. Calls during the opening wait for it."""
         opening = self._opened.get(resource)
         if opening is None:
             opening = self._opened[resource] = asyncio.get_running_loop().create_task(self._open(resource))
             opening.add_done_callback(_retrieve)
+        # An aio_task of its own, shielded: if the attempt that asked first is cancelled, later attempts still get the resource.
         return await asyncio.shield(opening)
 
     async def _open(self, resource: Any) -> Any:
@@ -33,7 +31,7 @@ class OpenResources:
             raise
 
     async def close(self) -> None:
-        """Close all of them, the newest first; raise the first error at the end."""
+        """Close all resources, the newest first, then raise the first error."""
         errors: list[Exception] = []
         while self._opened:
             _, opening = self._opened.popitem()
@@ -51,6 +49,6 @@ class OpenResources:
 
 
 def _retrieve(opening: "asyncio.Task[Any]") -> None:
-    """Nobody may wait for it any more: asyncio is not to complain of what it raised."""
+    """Retrieve the exception, since asyncio logs one that nobody retrieves."""
     if not opening.cancelled():
         opening.exception()

@@ -1,13 +1,13 @@
-"""The three kinds of sources of batches (TX-7): what a user writes, each as a coordinator, once, and an emitter for each task.
+"""The three kinds of transactional spouts (TX-7). Each makes one coordinator, and one emitter for each task.
 
-| kind | a replay of a txid | its metadata |
+| kind | replay of a txid | metadata |
 |---|---|---|
-| `TransactionalSpout` | gives the same tuples | one value, of the coordinator |
-| `PartitionedTransactionalSpout` | gives the same tuples | one value for each partition, of its emitter |
-| `OpaquePartitionedTransactionalSpout` | may give others, and starts where the batch before it ended | the same |
+| `TransactionalSpout` | the same tuples | one value, from the coordinator |
+| `PartitionedTransactionalSpout` | the same tuples | one value for each partition, from its emitter |
+| `OpaquePartitionedTransactionalSpout` | maybe other tuples, after those of the previous batch | the same |
 
-Metadata is None, bool, int, float, str, bytes, a list or a dict of these; it is kept by the engine, durably before anything of its txid
-is committed. What is handed back of it is a copy, which may be changed. All methods may be `def` or `async def`.
+Metadata is None, bool, int, float, str, bytes, or lists and dicts of these. The engine stores it before the commit phase of its txid.
+User methods get copies, which they may change. All methods may be `def` or `async def`.
 """
 
 from abc import ABC, abstractmethod
@@ -19,71 +19,71 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 
 M = TypeVar("M")
-"""A spout's metadata."""
+"""The type of a spout's metadata."""
 Partition: TypeAlias = int | str
 """The name of a partition."""
 Positions: TypeAlias = Mapping[Partition, Any]
-"""By partition, the metadata of the newest batch that emitted of it."""
+"""By partition: the metadata of the newest batch with this partition."""
 
 
 class _Part(ABC):
-    """What coordinators and emitters have in common."""
+    """Base of coordinators and emitters."""
 
     context: TaskContext
     """Set before `open`."""
 
     def open(self) -> Awaitable[None] | None:
-        """Get ready; called first."""
+        """Open files and connections. Called first."""
         return None
 
     def close(self) -> Awaitable[None] | None:
-        """Give back what `open` took; called last."""
+        """Close what `open` opened. Called last."""
         return None
 
 
 class _Emitter(_Part):
-    """What emitters have in common."""
+    """Base of emitters."""
 
     def commit(self, attempt: TransactionAttempt) -> Awaitable[None] | None:
-        """Take part in the commit phase of this attempt; called only where it is overridden."""
+        """Take part in the commit phase of this attempt. Called only if it is overridden."""
         return None
 
     def cleanup_before(self, txid: int) -> Awaitable[None] | None:
-        """Forget what was kept for earlier txids: they are committed. If it raises, the error is reported, and the batch goes on."""
+        """Drop data of earlier txids, which are committed. If it raises, the error is reported, and the batch goes on."""
         return None
 
 
 class SpoutCoordinator(_Part, Generic[M]):
-    """Decides what a batch is. One for the whole topology."""
+    """Defines the batches. One for the whole topology."""
 
     previous: M | None = None
-    """Before each call: the metadata of the newest txid, None before the first."""
+    """Set before each call: the metadata of the newest txid, None before the first."""
 
     @abstractmethod
     def is_ready(self) -> bool | Awaitable[bool]:
-        """Tell whether there is another batch; asked again after `batch_interval_ms` where there is none.
+        """Return whether there is another batch. If not, it is called again after `batch_interval_ms`.
 
-        Raise SpoutExhausted where there will be none: what is open commits, then the run is complete.
+        Raise SpoutExhausted if there will never be one. The open batches commit, then the run is complete.
         """
 
     @abstractmethod
     def initialize_transaction(self, txid: int, previous: M | None) -> M | Awaitable[M]:
-        """Return the metadata of a new txid, given that of the one before it (None for the first); not called for a replay."""
+        """Return the metadata of a new txid. previous: that of the txid before, None for the first. Not called for a replay."""
 
 
 class SpoutEmitter(_Emitter, Generic[M]):
-    """Emits a task's share of each batch: `context.task_index` of `context.tasks`."""
+    """Emits one task's tuples of each batch. The task is `context.task_index` of `context.tasks`."""
 
     @abstractmethod
     def emit_batch(self, attempt: TransactionAttempt, metadata: M, collector: BatchCollector) -> Awaitable[None] | None:
-        """Emit this task's tuples of the batch: for the same txid the same, for ever."""
+        """Emit this task's tuples of the batch. The same txid must always give the same tuples."""
 
 
 class TransactionalSpout(ABC, Generic[M]):
-    """A source that emits the same tuples for the same txid, whatever happens: the description of it, which any number of tasks share."""
+    """Description of a source that always emits the same tuples for the same txid."""
 
     output_fields: OutputFields = None
-    """Without the attempt, which is put in front."""
+    """Fields without the attempt, which the engine puts in front."""
 
     @abstractmethod
     def coordinator(self) -> SpoutCoordinator[M]:
@@ -95,48 +95,51 @@ class TransactionalSpout(ABC, Generic[M]):
 
 
 class PartitionedCoordinator(_Part):
-    """Knows the partitions. One for the whole topology."""
+    """Lists the partitions of each batch. One for the whole topology."""
 
     positions: Positions
-    """Before each call: what is known of where the newest batches ended. Those under way may not have told yet."""
+    """Set before each call: the metadata of the newest batches. Emitters of open batches may not have replied yet."""
 
     @abstractmethod
     def is_ready(self) -> bool | Awaitable[bool]:
-        """Tell whether there is another batch, as `SpoutCoordinator.is_ready`; after an empty one it is asked `batch_interval_ms` later."""
+        """Return whether there is another batch, like `SpoutCoordinator.is_ready`.
+
+        After a batch without tuples it is called `batch_interval_ms` later.
+        """
 
     @abstractmethod
     def partitions(self) -> Sequence[Partition] | Awaitable[Sequence[Partition]]:
-        """Return the partitions of the next batch. Partition number i, as they stand here, is emitted by the task i modulo tasks."""
+        """Return the partitions of the next batch. Task `i % context.tasks` emits the partition with index i in this list."""
 
     def forgotten(self) -> Collection[Partition] | Awaitable[Collection[Partition]]:
-        """Return partitions that never come again: where they ended is kept no longer, unless an open batch has them.
+        """Return partitions that never come again. Their positions are dropped, except those of open batches.
 
-        Asked behind each commit. If it raises, the error is reported, and the positions stay until it is asked again.
+        Called after each commit. If it raises, the error is reported, and the positions stay until the next call.
         """
         return ()
 
 
 class PartitionedEmitter(_Emitter, Generic[M]):
-    """Emits batches of the partitions that fall to its task."""
+    """Emits the partitions that are assigned to its task."""
 
     @abstractmethod
     def emit_partition_batch_new(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: M | None
     ) -> M | Awaitable[M]:
-        """Emit a new batch behind that of `previous` (None: from the beginning); return its metadata, by which it can be emitted again."""
+        """Emit the batch that follows `previous` (None: the first), and return its metadata, by which it can be emitted again."""
 
     @abstractmethod
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, metadata: M
     ) -> Awaitable[None] | None:
-        """Emit the very tuples of this metadata again. Raise FatalError where the source has them no more."""
+        """Emit the tuples of this metadata again. Raise FatalError if the source no longer has them."""
 
 
 class PartitionedTransactionalSpout(ABC, Generic[M]):
-    """A source of partitions that emits the same tuples for the same txid: one batch takes a piece of each partition."""
+    """A partitioned source that always emits the same tuples for the same txid. A batch has a piece of each partition."""
 
     output_fields: OutputFields = None
-    """Without the attempt, which is put in front."""
+    """Fields without the attempt, which the engine puts in front."""
 
     @abstractmethod
     def coordinator(self) -> PartitionedCoordinator:
@@ -154,17 +157,17 @@ class OpaqueEmitter(_Emitter, Generic[M]):
     def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: M | None
     ) -> M | Awaitable[M]:
-        """Emit a batch that starts where that of `previous` ended (None: from the beginning); return where this one ended.
+        """Emit the batch that starts at the end of `previous` (None: the first), and return the metadata of its end.
 
-        A partition that is away emits nothing and returns `previous`.
+        For a partition that is unavailable, emit nothing and return `previous`.
         """
 
 
 class OpaquePartitionedTransactionalSpout(ABC, Generic[M]):
-    """A source of partitions whose replays may differ, such as one that can lose a broker; exactly once with opaque values (TX-8)."""
+    """A partitioned source whose replays may differ. It gives exactly once with opaque values (TX-8)."""
 
     output_fields: OutputFields = None
-    """Without the attempt, which is put in front."""
+    """Fields without the attempt, which the engine puts in front."""
 
     @abstractmethod
     def coordinator(self) -> PartitionedCoordinator:

@@ -1,4 +1,4 @@
-"""What is durable of a topology's transactions (TX-9): one entry of one ledger, in the run's state provider."""
+"""Durable state of a topology's transactions (TX-9): one entry of one ledger in the state provider."""
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, cast
 from engine.errors import FatalError, StateError, StateFenced
 from engine.state import Patience, StateProvider, take
 from engine.state.codec import MessagePack, Unencodable
-from engine.transactional.batches import Record, Share
+from engine.transactional.open_batches import PartitionOutput, Record
 from engine.transactional.spouts import Partition
 
 LEDGER: Final = "transactions"
@@ -20,9 +20,9 @@ class TransactionalState:
     def __init__(
         self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float, standby: bool = False
     ) -> None:
-        """Take where it is kept, and whether the spout has partitions: what another kind of spout has left cannot be continued.
+        """provider: the store. partitioned: whether the spout has partitions, which must not change between runs.
 
-        `standby`: wait before while another process runs the topology.
+        standby: wait in `open` while another process runs the topology.
         """
         self._topology_name = topology_name
         self._provider = provider
@@ -32,18 +32,21 @@ class TransactionalState:
         self._is_open = False
 
     async def open(self) -> None:
-        """Reach the store, and take this topology's part of it; raise StateError where another process has it, or stand by meanwhile."""
+        """Open the store for this topology. If another process has it, stand by or raise StateError."""
         await take(self._provider, self._topology_name, standby=self._standby)
         self._is_open = True
 
     async def close(self) -> None:
-        """Let go of it; without effect the second time."""
+        """Close the store. A second call has no effect."""
         if self._is_open:
             self._is_open = False
             await self._provider.close()
 
     async def claim(self) -> tuple[int, Record]:
-        """Return a new epoch, whose owner alone can save from now on, and what is durable. Raise FatalError where that cannot be read."""
+        """Return a new epoch and the stored record. Only the owner of the newest epoch can save.
+
+        Raises FatalError if the record cannot be read.
+        """
         ledger = self._provider.ledger(LEDGER)
         try:
             epoch = await self._patience.with_(ledger.claim)
@@ -76,7 +79,7 @@ class TransactionalState:
 
 
 class StoredRecord(NamedTuple):
-    """What the entry of a ledger says."""
+    """The decoded entry of a ledger."""
 
     record: Record
     partitioned: bool
@@ -87,7 +90,7 @@ class StoredRecord(NamedTuple):
 
 def entries_of(record: Record, *, partitioned: bool, written_at: float | None = None) -> dict[str, object]:
     """Return the entries of the ledger that say a record."""
-    following = None if record.next_shares is None else [record.next_metadata, {p: list(share) for p, share in record.next_shares.items()}]
+    following = None if record.next_output is None else [record.next_metadata, {p: list(share) for p, share in record.next_output.items()}]
     return {ENTRY: [FORMAT, partitioned, record.committed, record.metadata, dict(record.positions), following, written_at]}
 
 
@@ -112,7 +115,7 @@ def read_record(entry: object, topology_name: str) -> StoredRecord:
         if written != FORMAT:
             raise ValueError(f"format {written}")
         partitioned, committed, metadata, positions, following, written_at = fields
-        shares = None if following is None else {partition: Share(*share) for partition, share in following[1].items()}
+        shares = None if following is None else {partition: PartitionOutput(*share) for partition, share in following[1].items()}
         if type(committed) is not int or type(positions) is not dict or not isinstance(written_at, int | float | None):
             raise ValueError("its parts are of other types")
         record = Record(committed, metadata, positions, None if following is None else following[0], shares)
@@ -140,7 +143,7 @@ def checked_metadata(metadata: object, what: str) -> Any:
 
 
 def copied_metadata(metadata: Any) -> Any:
-    """Return kept metadata as it is handed to the user, who may change what it is given and return it: what is kept stays as it is."""
+    """Return a copy of metadata for the user, who may change it."""
     return metadata if type(metadata) in _CONSTANT else _CODEC.decode(_CODEC.encode(metadata))
 
 

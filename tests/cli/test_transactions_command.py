@@ -10,7 +10,7 @@ import pytest
 from engine.cli.main import run_command_line
 from engine.errors import ComponentError
 from engine.state import provider_of
-from engine.transactional.batches import WHOLE, Record, Share
+from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput, Record
 from engine.transactional.transactional_state import TransactionalState
 from tests.checkpoint.stored_states import write_words
 from tests.transactional.play import Batches, Partitions, Store, run_batches, summing
@@ -94,7 +94,7 @@ def test_while_it_runs(url: str, capsys: Captured) -> None:
         await state.open()
         try:
             await state.claim()
-            await state.save(Record(7, {"at": 1}, {}, {"at": 2}, {WHOLE: Share(None, 5, None)}), 0.0)
+            await state.save(Record(7, {"at": 1}, {}, {"at": 2}, {UNPARTITIONED: PartitionOutput(None, 5, None)}), 0.0)
             return await asyncio.to_thread(lambda: printed(capsys, url)[0])
         finally:
             await state.close()

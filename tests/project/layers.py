@@ -54,7 +54,7 @@ DECIDING = (
     "engine.checkpoint.machine",
     "engine.checkpoint.alignment",
     "engine.transactional.machine",
-    "engine.transactional.batches",
+    "engine.transactional.open_batches",
     "engine.transactional.values.fence",
     "engine.flow.controller",
     "engine.flow.spout_window",

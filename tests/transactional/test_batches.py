@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import EngineBug, FatalError
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batches import WHOLE, Batches, Record, Share
+from engine.transactional.open_batches import UNPARTITIONED, OpenBatches, PartitionOutput, Record
 from engine.transactional.transactional_state import entries_of, record_of
 
 
@@ -15,58 +15,58 @@ def attempt(txid: int, attempt_id: int = 1) -> TransactionAttempt:
     return TransactionAttempt(txid, attempt_id)
 
 
-def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> Batches:
-    return Batches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
+def opened(*, emitters: int = 1, replays_differ: bool = False, record: Record | None = None, partitioned: bool = True) -> OpenBatches:
+    return OpenBatches(record or Record(), emitters=emitters, replays_differ=replays_differ, partitioned=partitioned)
 
 
-def processed(batches: Batches, txid: int, shares: dict[int | str, Share], attempt_id: int = 1) -> None:
+def processed(batches: OpenBatches, txid: int, shares: dict[int | str, PartitionOutput], attempt_id: int = 1) -> None:
     """One emitter emits these of a txid, and it is processed."""
-    batches.order(attempt(txid, attempt_id))
-    batches.take(txid, 1, shares)
-    batches.settle(txid)
+    batches.emit_request(attempt(txid, attempt_id))
+    batches.note_output(txid, 1, shares)
+    batches.define_batch(txid)
 
 
 @pytest.mark.guarantee("TX-7")
 def test_a_batch_begins_where_the_one_before_ended_which_is_known_when_all_emitters_have_told() -> None:
     batches = opened(emitters=2)
     for txid in (1, 2):
-        batches.begin(txid, ["a", "b"])
-    assert batches.order(attempt(1)).positions == {}
-    batches.take(1, 7, {"a": Share(10, 5, 1)})
-    order = batches.order(attempt(2))
-    assert (order.positions, order.awaited) == ({"a": 10}, {"b": attempt(1)})
-    batches.take(1, 8, {"b": Share(20, 5, 1)})
+        batches.begin_batch(txid, ["a", "b"])
+    assert batches.emit_request(attempt(1)).positions == {}
+    batches.note_output(1, 7, {"a": PartitionOutput(10, 5, 1)})
+    request = batches.emit_request(attempt(2))
+    assert (request.positions, request.awaited) == ({"a": 10}, {"b": attempt(1)})
+    batches.note_output(1, 8, {"b": PartitionOutput(20, 5, 1)})
 
-    order = batches.order(attempt(2))
+    request = batches.emit_request(attempt(2))
 
-    assert (order.positions, order.awaited, order.committed, order.metadata) == ({"a": 10, "b": 20}, {}, 0, ["a", "b"])
+    assert (request.positions, request.awaited, request.committed, request.metadata) == ({"a": 10, "b": 20}, {}, 0, ["a", "b"])
 
 
 @pytest.mark.guarantee("TX-7")
 def test_an_attempt_that_is_begun_anew_has_told_nothing() -> None:
     batches = opened(replays_differ=True)
     for txid in (1, 2):
-        batches.begin(txid, ["a"])
-    processed(batches, 1, {"a": Share(10, 5, 1)})
-    assert batches.order(attempt(2)).positions == {"a": 10}
+        batches.begin_batch(txid, ["a"])
+    processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
+    assert batches.emit_request(attempt(2)).positions == {"a": 10}
 
-    batches.order(attempt(1, 2))
+    batches.emit_request(attempt(1, 2))
 
-    assert (batches.order(attempt(2, 3)).positions, batches.order(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
+    assert (batches.emit_request(attempt(2, 3)).positions, batches.emit_request(attempt(2, 4)).awaited) == ({}, {"a": attempt(1, 2)})
     assert batches.positions == {"a": 10}, "the source is told what is known"
 
 
 @pytest.mark.guarantee("TX-7")
 def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_it_ended() -> None:
     batches = opened()
-    for txid, shares in ((1, {"a": Share(10, 1, 1), "b": Share(5, 1, 1)}), (2, {"b": Share(6, 1, 1)})):
-        batches.begin(txid, list(shares))
+    for txid, shares in ((1, {"a": PartitionOutput(10, 1, 1), "b": PartitionOutput(5, 1, 1)}), (2, {"b": PartitionOutput(6, 1, 1)})):
+        batches.begin_batch(txid, list(shares))
         processed(batches, txid, dict(shares))
-    batches.commit(1)
-    batches.begin(3, ["a", "b"])
+    batches.note_commit(1)
+    batches.begin_batch(3, ["a", "b"])
 
-    assert batches.order(attempt(3)).positions == {"a": 10, "b": 6}
-    batches.commit(2)
+    assert batches.emit_request(attempt(3)).positions == {"a": 10, "b": 6}
+    batches.note_commit(2)
     assert batches.committed_record == Record(2, ["b"], {"a": 10, "b": 6})
 
 
@@ -74,68 +74,68 @@ def test_a_partition_that_a_batch_leaves_out_goes_on_where_the_newest_that_had_i
 @pytest.mark.parametrize("replays_differ", [False, True])
 def test_a_replay_is_told_by_which_metadata_it_was_emitted_unless_it_may_differ(replays_differ: bool) -> None:
     batches = opened(replays_differ=replays_differ)
-    batches.begin(1, ["a"])
-    processed(batches, 1, {"a": Share(10, 5, 1)})
+    batches.begin_batch(1, ["a"])
+    processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
 
-    assert batches.order(attempt(1, 2)).shares == ({} if replays_differ else {"a": 10})
+    assert batches.emit_request(attempt(1, 2)).replay_metadata == ({} if replays_differ else {"a": 10})
 
 
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize(
     ("again", "words"),
     [
-        ({"a": Share(10, 4, 1)}, "5 tuples the first time, now 4"),
-        ({"a": Share(10, 5, 2)}, "5 tuples the first time, now 5, others"),
-        ({"b": Share(10, 5, 1)}, "5 tuples the first time, now no such partition"),
+        ({"a": PartitionOutput(10, 4, 1)}, "5 tuples the first time, now 4"),
+        ({"a": PartitionOutput(10, 5, 2)}, "5 tuples the first time, now 5, others"),
+        ({"b": PartitionOutput(10, 5, 1)}, "5 tuples the first time, now no such partition"),
     ],
 )
-def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: dict[int | str, Share], words: str) -> None:
+def test_a_replay_that_differs_ends_the_run_unless_the_spout_is_opaque(again: dict[int | str, PartitionOutput], words: str) -> None:
     batches = opened()
-    batches.begin(1, ["a"])
-    processed(batches, 1, {"a": Share(10, 5, 1)})
+    batches.begin_batch(1, ["a"])
+    processed(batches, 1, {"a": PartitionOutput(10, 5, 1)})
     with pytest.raises(FatalError, match=words):
         processed(batches, 1, again, 2)
 
     opaque = opened(replays_differ=True)
-    opaque.begin(1, ["a"])
-    processed(opaque, 1, {"a": Share(10, 5, 1)})
+    opaque.begin_batch(1, ["a"])
+    processed(opaque, 1, {"a": PartitionOutput(10, 5, 1)})
     processed(opaque, 1, again, 2)
-    assert opaque.record(1).next_shares == again
+    assert opaque.record_to_save(1).next_output == again
 
 
 @pytest.mark.guarantee("TX-7")
 def test_a_digest_that_is_not_to_be_had_is_not_compared_and_counts_are() -> None:
     batches = opened(partitioned=False)
-    batches.begin(1, None)
-    processed(batches, 1, {WHOLE: Share(None, 5, None)})
-    processed(batches, 1, {WHOLE: Share(None, 5, 3)}, 2)
+    batches.begin_batch(1, None)
+    processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, None)})
+    processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 5, 3)}, 2)
     with pytest.raises(FatalError, match="txid 1 was emitted again"):
-        processed(batches, 1, {WHOLE: Share(None, 6, None)}, 3)
+        processed(batches, 1, {UNPARTITIONED: PartitionOutput(None, 6, None)}, 3)
 
 
 @pytest.mark.guarantee("TX-7")
 def test_what_several_tasks_emit_of_one_batch_is_one_share_whoever_emits_which() -> None:
     batches = opened(emitters=2, partitioned=False)
-    batches.begin(1, 9)
+    batches.begin_batch(1, 9)
     for attempt_id, told in enumerate([((1, 3, 10), (2, 4, 2**64 - 1)), ((2, 7, 9), (1, 0, 0))], 1):
-        batches.order(attempt(1, attempt_id))
+        batches.emit_request(attempt(1, attempt_id))
         for task, tuples, digest in told:
-            batches.take(1, task, {WHOLE: Share(None, tuples, digest)})
-        batches.settle(1)
+            batches.note_output(1, task, {UNPARTITIONED: PartitionOutput(None, tuples, digest)})
+        batches.define_batch(1)
 
-    assert batches.record(1).next_shares == {WHOLE: Share(None, 7, 9)}
-    batches.commit(1)
+    assert batches.record_to_save(1).next_output == {UNPARTITIONED: PartitionOutput(None, 7, 9)}
+    batches.note_commit(1)
     assert batches.committed_record == Record(1, 9, {})
 
 
 def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_left_out() -> None:
     batches = opened(emitters=2)
-    batches.begin(1, ["a"])
-    batches.take(1, 1, {"a": Share(1, 1, 1)})
-    with pytest.raises(EngineBug, match="not all have emitted"):
-        batches.settle(1)
+    batches.begin_batch(1, ["a"])
+    batches.note_output(1, 1, {"a": PartitionOutput(1, 1, 1)})
+    with pytest.raises(EngineBug, match="before all its emitters have replied"):
+        batches.define_batch(1)
     with pytest.raises(EngineBug, match="left out"):
-        batches.begin(3, ["a"])
+        batches.begin_batch(3, ["a"])
 
 
 @pytest.mark.guarantee("TX-9")
@@ -143,33 +143,33 @@ def test_a_batch_is_not_processed_before_all_emitters_have_told_and_no_txid_is_l
 def test_the_next_run_begins_with_the_txid_whose_commit_phase_had_begun(replays_differ: bool) -> None:
     batches = opened(replays_differ=replays_differ)
     for txid in (1, 2):
-        batches.begin(txid, ["a"])
-        processed(batches, txid, {"a": Share([txid], txid, 2**64 - txid)})
-    batches.commit(1)
-    record = batches.record(2)
+        batches.begin_batch(txid, ["a"])
+        processed(batches, txid, {"a": PartitionOutput([txid], txid, 2**64 - txid)})
+    batches.note_commit(1)
+    record = batches.record_to_save(2)
 
     read = record_of(entries_of(record, partitioned=True), "t", partitioned=True)
 
     assert read == record
     again = opened(replays_differ=replays_differ, record=read)
-    assert again.begin_stored(2)
-    order = again.order(attempt(2, 9))
-    assert (order.metadata, order.committed, order.positions) == (["a"], 1, {"a": [1]})
-    assert order.shares == ({} if replays_differ else {"a": [2]})
-    assert not again.begin_stored(3)
+    assert again.begin_stored_batch(2)
+    request = again.emit_request(attempt(2, 9))
+    assert (request.metadata, request.committed, request.positions) == (["a"], 1, {"a": [1]})
+    assert request.replay_metadata == ({} if replays_differ else {"a": [2]})
+    assert not again.begin_stored_batch(3)
 
 
 @pytest.mark.guarantee("TX-9")
 def test_a_txid_that_was_not_in_its_commit_phase_is_defined_anew() -> None:
-    assert not opened(record=Record(4, [], {})).begin_stored(5)
-    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored(6)
-    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored(5)
+    assert not opened(record=Record(4, [], {})).begin_stored_batch(5)
+    assert not opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(6)
+    assert opened(record=Record(4, [], {}, ["a"], {})).begin_stored_batch(5)
 
 
 @pytest.mark.guarantee("TX-7")
 def test_where_a_batch_of_an_opaque_spout_ended_before_a_restart_is_not_known() -> None:
-    batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": Share(20, 5, 1)}))
-    batches.begin_stored(2)
+    batches = opened(replays_differ=True, record=Record(1, ["a"], {"a": 10}, ["a"], {"a": PartitionOutput(20, 5, 1)}))
+    batches.begin_stored_batch(2)
     assert batches.positions == {"a": 10}
 
 
@@ -177,13 +177,13 @@ def test_where_a_batch_of_an_opaque_spout_ended_before_a_restart_is_not_known() 
 def test_a_partition_that_is_forgotten_is_kept_while_an_open_batch_has_it() -> None:
     batches = opened()
     for txid in (1, 2):
-        batches.begin(txid, ["a"])
-        processed(batches, txid, {"a": Share(10 * txid, 5, 1)})
-    batches.commit(1)
-    batches.forget(["a"])
+        batches.begin_batch(txid, ["a"])
+        processed(batches, txid, {"a": PartitionOutput(10 * txid, 5, 1)})
+    batches.note_commit(1)
+    batches.forget_positions(["a"])
     assert batches.committed_record.positions == {"a": 10}
-    batches.commit(2)
-    batches.forget(["a"])
+    batches.note_commit(2)
+    batches.forget_positions(["a"])
     assert batches.committed_record.positions == {}
 
 
@@ -207,33 +207,33 @@ def test_along_any_way_positions_are_those_of_a_list_of_all_batches(seed: int) -
     for number in range(400):
         if len(lists) - committed < most_open and draws.random() < 0.4:
             lists.append(draws.sample("abc", draws.randint(0, 3)))
-            batches.begin(len(lists), lists[-1])
+            batches.begin_batch(len(lists), lists[-1])
             live.append(attempt(len(lists), number))
-            batches.order(live[-1])
+            batches.emit_request(live[-1])
             ended.append({})
             told.append(False)
         if len(lists) == committed:
             continue
         txid = draws.randint(committed + 1, len(lists))
         live[txid - 1], told[txid - 1] = attempt(txid, 1000 + number), False
-        order = batches.order(live[txid - 1])
-        places = {partition: before(txid, partition) for partition in order.metadata}
+        request = batches.emit_request(live[txid - 1])
+        places = {partition: before(txid, partition) for partition in request.metadata}
         known = {partition: place for partition, place in places.items() if place is not None}
-        assert order.positions == {partition: ended[place][partition] for partition, place in known.items() if told[place]}
-        assert order.awaited == {partition: live[place] for partition, place in known.items() if not told[place]}
-        if order.awaited or draws.random() < 0.2:
+        assert request.positions == {partition: ended[place][partition] for partition, place in known.items() if told[place]}
+        assert request.awaited == {partition: live[place] for partition, place in known.items() if not told[place]}
+        if request.awaited or draws.random() < 0.2:
             continue
         earlier = ended[txid - 1]
-        assert order.shares == ({} if replays_differ else earlier)
-        emitted = earlier if earlier and not replays_differ else {partition: [txid, number] for partition in order.metadata}
-        batches.take(txid, 1, {partition: Share(end, 1, 1) for partition, end in emitted.items()})
-        batches.settle(txid)
+        assert request.replay_metadata == ({} if replays_differ else earlier)
+        emitted = earlier if earlier and not replays_differ else {partition: [txid, number] for partition in request.metadata}
+        batches.note_output(txid, 1, {partition: PartitionOutput(end, 1, 1) for partition, end in emitted.items()})
+        batches.define_batch(txid)
         ended[txid - 1], told[txid - 1] = emitted, True
         if told[committed] and draws.random() < 0.5:
-            record = batches.record(committed + 1)
-            assert {p: share.metadata for p, share in (record.next_shares or {}).items()} == ended[committed]
+            record = batches.record_to_save(committed + 1)
+            assert {p: share.metadata for p, share in (record.next_output or {}).items()} == ended[committed]
             committed += 1
-            batches.commit(committed)
+            batches.note_commit(committed)
             ends = {partition: end for each in ended[:committed] for partition, end in each.items()}
             assert dict(batches.committed_record.positions) == ends
     assert committed

@@ -24,7 +24,7 @@ from engine.transactional import (
     committed_lines,
 )
 from engine.transactional.files import committer
-from engine.transactional.files.output_names import OutputName, counting, name_of, superseded
+from engine.transactional.files.output_files import OutputName, counting, name_of, superseded
 
 pytestmark = pytest.mark.guarantee("TX-8", "TX-10")
 

@@ -8,8 +8,7 @@ import pytest
 
 from engine import FatalError, UsageError
 from engine.transactional.files.file_identity import OpenFile, open_file
-from engine.transactional.files.line_format import LineFormat
-from engine.transactional.files.line_reader import PIECE_BYTES, Limits, Piece, end_of_last_line, new_lines, same_lines
+from engine.transactional.files.lines import PIECE_BYTES, Limits, LineFormat, Piece, end_of_last_line, new_lines, same_lines
 
 pytestmark = pytest.mark.guarantee("TX-10")
 

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id
-from engine.transactional.machine import TABLE, Event, Machine, Phase, Step
+from engine.transactional.machine import TABLE, Event, Instruction, Machine, Phase
 
 WAYS: Final = {
     Phase.PROCESSING: (),
@@ -27,17 +27,17 @@ AFTER: Final = {
 """What an event of the oldest of two does; any other does nothing."""
 
 
-def told(steps: list[Step]) -> list[str]:
-    return [f"{step.kind} {step.transaction.txid}" for step in steps]
+def told(instructions: list[Instruction]) -> list[str]:
+    return [f"{instruction.kind} {instruction.transaction.txid}" for instruction in instructions]
 
 
 def two_open(phase: Phase) -> Machine:
     """Txid 1 in a phase, and txid 2 behind it in processing."""
     machine = Machine(committed=0, last_attempt_id=0)
-    oldest = machine.begin().transaction
-    machine.begin()
+    oldest = machine.begin_transaction().transaction
+    machine.begin_transaction()
     for event in WAYS[phase]:
-        machine.on(oldest.attempt, event)
+        machine.apply_event(oldest.attempt, event)
     assert oldest.phase is phase
     return machine
 
@@ -46,15 +46,15 @@ def two_open(phase: Phase) -> Machine:
 @pytest.mark.parametrize(("phase", "event"), list(product(WAYS, Event)), ids=lambda each: each.name)
 def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_nothing(phase: Phase, event: Event) -> None:
     machine = two_open(phase)
-    oldest, behind = machine.open.values()
+    oldest, behind = machine.open_transactions.values()
     before = (oldest.attempt, behind.attempt)
 
-    steps = machine.on(oldest.attempt, event)
+    instructions = machine.apply_event(oldest.attempt, event)
 
     after, expected = AFTER.get((phase, event), (phase, []))
-    assert (oldest.phase, told(steps)) == (after, expected)
+    assert (oldest.phase, told(instructions)) == (after, expected)
     assert machine.committed == (1 if after is Phase.COMMITTED else 0)
-    assert (1 in machine.open) == (after is not Phase.COMMITTED)
+    assert (1 in machine.open_transactions) == (after is not Phase.COMMITTED)
     replayed = event is Event.FAILED
     assert ((oldest.attempt, behind.attempt) != before) is replayed
 
@@ -63,38 +63,38 @@ def test_every_event_in_every_phase_of_the_oldest_does_what_the_table_says_or_no
 @pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
 def test_one_that_is_processed_waits_for_those_before_it_and_nothing_else_moves_it_but_a_failure(event: Event) -> None:
     machine = two_open(Phase.PROCESSING)
-    waiting = machine.open[2]
-    machine.on(waiting.attempt, Event.PROCESSED)
+    waiting = machine.open_transactions[2]
+    machine.apply_event(waiting.attempt, Event.PROCESSED)
     assert waiting.phase is Phase.PROCESSED
     if event is Event.TURN:  # the machine's own; nobody else gives it
         return
 
-    steps = machine.on(waiting.attempt, event)
+    instructions = machine.apply_event(waiting.attempt, event)
 
-    assert told(steps) == (["process 2"] if event is Event.FAILED else [])
+    assert told(instructions) == (["process 2"] if event is Event.FAILED else [])
     assert waiting.phase is (Phase.PROCESSING if event is Event.FAILED else Phase.PROCESSED)
 
 
 @pytest.mark.guarantee("TX-2")
 def test_the_next_begins_its_commit_phase_when_the_one_before_is_committed_and_not_sooner() -> None:
     machine = two_open(Phase.COMMITTING)
-    oldest, behind = machine.open.values()
-    assert told(machine.on(behind.attempt, Event.PROCESSED)) == []
+    oldest, behind = machine.open_transactions.values()
+    assert told(machine.apply_event(behind.attempt, Event.PROCESSED)) == []
 
-    assert told(machine.on(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
+    assert told(machine.apply_event(oldest.attempt, Event.COMMITTED)) == ["committed 1", "save 2"]
     assert behind.phase is Phase.SAVING
 
 
 @pytest.mark.guarantee("TX-3")
 def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_order() -> None:
     machine = Machine(committed=6, last_attempt_id=first_attempt_id(2))
-    transactions = [machine.begin().transaction for _ in range(4)]
+    transactions = [machine.begin_transaction().transaction for _ in range(4)]
     before = [transaction.attempt for transaction in transactions]
-    machine.on(transactions[3].attempt, Event.PROCESSED)
+    machine.apply_event(transactions[3].attempt, Event.PROCESSED)
 
-    steps = machine.on(transactions[1].attempt, Event.FAILED)
+    instructions = machine.apply_event(transactions[1].attempt, Event.FAILED)
 
-    assert told(steps) == ["process 8", "process 9", "process 10"]
+    assert told(instructions) == ["process 8", "process 9", "process 10"]
     after = [transaction.attempt for transaction in transactions]
     assert after == [before[0], *(TransactionAttempt(txid, first_attempt_id(2) + number) for txid, number in ((8, 5), (9, 6), (10, 7)))]
     assert [transaction.failures for transaction in transactions] == [0, 1, 0, 0]
@@ -105,26 +105,25 @@ def test_a_failure_leaves_the_earlier_alone_and_gives_the_later_new_attempts_in_
 @pytest.mark.parametrize("event", list(Event), ids=lambda each: each.name)
 def test_nothing_that_is_told_of_an_old_attempt_has_an_effect(event: Event) -> None:
     machine = two_open(Phase.SAVING)
-    old = machine.open[1].attempt
-    machine.on(old, Event.FAILED)
+    old = machine.open_transactions[1].attempt
+    machine.apply_event(old, Event.FAILED)
 
-    assert machine.on(old, event) == []
-    assert machine.on(TransactionAttempt(99, 1), event) == []
-    assert [transaction.phase for transaction in machine.open.values()] == [Phase.PROCESSING] * 2
+    assert machine.apply_event(old, event) == []
+    assert machine.apply_event(TransactionAttempt(99, 1), event) == []
+    assert [transaction.phase for transaction in machine.open_transactions.values()] == [Phase.PROCESSING] * 2
 
 
 @pytest.mark.guarantee("TX-1")
 def test_attempt_ids_of_a_later_coordinator_are_greater_than_all_of_an_earlier() -> None:
     first, second = (Machine(committed=0, last_attempt_id=first_attempt_id(epoch)) for epoch in (1, 2))
-    old = first.begin().transaction
+    old = first.begin_transaction().transaction
     for _ in range(1000):
-        first.on(old.attempt, Event.FAILED)
+        first.apply_event(old.attempt, Event.FAILED)
 
-    new = second.begin().transaction.attempt
+    new = second.begin_transaction().transaction.attempt
     assert (new.txid, new.epoch, new.number) == (1, 2, 1)
     assert new > old.attempt
     assert old.attempt.number == 1001
-
 
 
 def test_every_phase_of_the_table_can_be_reached_and_all_but_the_last_left() -> None:
@@ -167,20 +166,20 @@ class FlagModel:
         if event is Event.FAILED:
             self.open[place:] = [Flags(self.new_id()) for _ in self.open[place:]]
             return [f"process {txid + number}" for number in range(len(self.open) - place)]
-        flags, steps = self.open[place], []
+        flags, instructions = self.open[place], []
         if event is Event.PROCESSED:
             flags.processed = True
         elif event is Event.SAVED and flags.saving and not flags.saved:
             flags.saved = True
-            steps.append(f"commit {txid}")
+            instructions.append(f"commit {txid}")
         elif event is Event.COMMITTED and flags.saved:
             self.open.pop(0)
             self.committed = txid
-            steps.append(f"committed {txid}")
+            instructions.append(f"committed {txid}")
         if self.open and self.open[0].processed and not self.open[0].saving:
             self.open[0].saving = True
-            steps.append(f"save {self.committed + 1}")
-        return steps
+            instructions.append(f"save {self.committed + 1}")
+        return instructions
 
 
 @pytest.mark.guarantee("TX-2", "TX-3")
@@ -192,21 +191,21 @@ def test_along_any_way_it_decides_as_a_model_of_flags(seed: int) -> None:
     most_open, troubles = draws.randint(1, 8), draws.choice([0.0, 0.05, 0.3])
     order: list[int] = []
     for _ in range(1500):
-        if len(machine.open) < most_open and (not machine.open or draws.random() < 0.3):
-            steps, expected = [machine.begin()], model.begin()
+        if len(machine.open_transactions) < most_open and (not machine.open_transactions or draws.random() < 0.3):
+            instructions, expected = [machine.begin_transaction()], model.begin()
         else:
-            live = [transaction.attempt for transaction in machine.open.values()]
+            live = [transaction.attempt for transaction in machine.open_transactions.values()]
             attempt = draws.choice(told_of if draws.random() < 0.1 else live)
             event = Event.FAILED if draws.random() < troubles else draws.choice([Event.PROCESSED, Event.SAVED, Event.COMMITTED])
-            steps, expected = machine.on(attempt, event), model.on(*attempt, event)
-        assert told(steps) == expected
-        told_of += [step.transaction.attempt for step in steps if step.kind == "process"]
-        order += [step.transaction.txid for step in steps if step.kind == "committed"]
+            instructions, expected = machine.apply_event(attempt, event), model.on(*attempt, event)
+        assert told(instructions) == expected
+        told_of += [instruction.transaction.attempt for instruction in instructions if instruction.kind == "process"]
+        order += [instruction.transaction.txid for instruction in instructions if instruction.kind == "committed"]
         assert machine.committed == model.committed
-        assert [tuple(each.attempt) for each in machine.open.values()] == [
+        assert [tuple(each.attempt) for each in machine.open_transactions.values()] == [
             (model.committed + 1 + place, flags.attempt_id) for place, flags in enumerate(model.open)
         ]
-        in_commit = [each.txid for each in machine.open.values() if each.phase in (Phase.SAVING, Phase.COMMITTING)]
+        in_commit = [each.txid for each in machine.open_transactions.values() if each.phase in (Phase.SAVING, Phase.COMMITTING)]
         assert in_commit in ([], [machine.committed + 1])
     assert order == list(range(1, len(order) + 1))
     assert order

@@ -11,10 +11,9 @@ from engine import BasicBolt, Run, Tuple
 from engine.testing import DropTuple
 from engine.transactional import BatchCollector, FailedBatch, PartitionedEmitter, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.attempt import first_attempt_id
-from engine.transactional.batches import Batches as OpenBatches
-from engine.transactional.batches import Order, Record, Share
-from engine.transactional.kinds import PartitionedShare
-from engine.transactional.running import coordinator_id
+from engine.transactional.open_batches import EmitRequest, OpenBatches, PartitionOutput, Record
+from engine.transactional.spout_adapters import PartitionedEmitterAdapter
+from engine.transactional.transactional_run import coordinator_id
 from tests.transactional.play import (
     Batches,
     Partitions,
@@ -73,20 +72,20 @@ class Told(PartitionedEmitter[list[int]]):
         return metadata
 
 
-def order(txid: int, epoch: int, number: int, positions: dict[int | str, Any]) -> Order:
-    return Order(TransactionAttempt(txid, first_attempt_id(epoch) + number), ["a"], 0, positions, {}, {})
+def request_of(txid: int, epoch: int, number: int, positions: dict[int | str, Any]) -> EmitRequest:
+    return EmitRequest(TransactionAttempt(txid, first_attempt_id(epoch) + number), ["a"], 0, positions, {}, {})
 
 
 @pytest.mark.guarantee("TX-7")
 def test_what_was_emitted_for_an_earlier_coordinator_and_not_saved_is_emitted_anew() -> None:
     part = Told()
-    share, collector = PartitionedShare(part), SimpleNamespace(take_digest=lambda: (0, None))
+    adapter, collector = PartitionedEmitterAdapter(part), SimpleNamespace(take_digest=lambda: (0, None))
 
-    async def emit(orders: Sequence[Order]) -> None:
-        for each in orders:
-            await share.emit(each, collector)  # type: ignore[arg-type]
+    async def emit(requests: Sequence[EmitRequest]) -> None:
+        for each in requests:
+            await adapter.emit(each, collector)  # type: ignore[arg-type]
 
-    asyncio.run(emit([order(2, 1, 1, {"a": [0, 1]}), order(2, 1, 2, {"a": [0, 1]}), order(2, 2, 1, {"a": [0, 4]})]))
+    asyncio.run(emit([request_of(2, 1, 1, {"a": [0, 1]}), request_of(2, 1, 2, {"a": [0, 1]}), request_of(2, 2, 1, {"a": [0, 4]})]))
 
     assert part.emitted == [[1, 3], [1, 3], [4, 6]]
 
@@ -95,13 +94,13 @@ def test_what_was_emitted_for_an_earlier_coordinator_and_not_saved_is_emitted_an
 @pytest.mark.parametrize("replays_differ", [False, True])
 def test_a_partition_that_was_told_of_stays_as_it_was_though_its_attempt_failed_before_it_was_processed(replays_differ: bool) -> None:
     batches = OpenBatches(Record(), emitters=2, replays_differ=replays_differ, partitioned=True)
-    batches.begin(1, ["a", "b"])
-    batches.order(TransactionAttempt(1, 1))
-    batches.take(1, 7, {"a": Share([0, 3], 3, 1)})
+    batches.begin_batch(1, ["a", "b"])
+    batches.emit_request(TransactionAttempt(1, 1))
+    batches.note_output(1, 7, {"a": PartitionOutput([0, 3], 3, 1)})
 
-    again = batches.order(TransactionAttempt(1, 2))
+    again = batches.emit_request(TransactionAttempt(1, 2))
 
-    assert again.shares == ({} if replays_differ else {"a": [0, 3]})
+    assert again.replay_metadata == ({} if replays_differ else {"a": [0, 3]})
 
 
 class Slowly(PartitionsEmitter):

@@ -9,7 +9,7 @@ import pytest
 from engine import Config, Run
 from engine.errors import ComponentError, StateError, TopologyError
 from engine.transactional import FailedBatch
-from engine.transactional.batches import Record
+from engine.transactional.open_batches import Record
 from engine.transactional.transactional_state import TransactionalState, entries_of, record_of
 from tests.transactional.play import Batches, OpaquePartitions, Partitions, Store, Stores, Sums, run_batches, summing
 
@@ -147,9 +147,15 @@ def test_a_transactional_replay_that_differs_ends_the_run() -> None:
 
 @pytest.mark.guarantee("TX-9")
 def test_the_record_survives_its_writing() -> None:
-    from engine.transactional.batches import WHOLE, Share
+    from engine.transactional.open_batches import UNPARTITIONED, PartitionOutput
 
-    record = Record(6, {"x": 1}, {"a": [1, 2], 3: None}, None, {"a": Share([2, 4], 2, 2**64 - 1), WHOLE: Share(None, 0, None)})
+    record = Record(
+        6,
+        {"x": 1},
+        {"a": [1, 2], 3: None},
+        None,
+        {"a": PartitionOutput([2, 4], 2, 2**64 - 1), UNPARTITIONED: PartitionOutput(None, 0, None)},
+    )
     assert record_of(entries_of(record, partitioned=True), "t", partitioned=True) == record
     assert record_of({}, "t", partitioned=True) == Record()
     with pytest.raises(StateError, match="spout with partitions"):

@@ -132,8 +132,6 @@ class RefusesAsync(RefusesAlone):
         return self.check(tup)
 
 
-
-
 class Unreadable(FailedBatch):
     def __str__(self) -> str:
         raise RuntimeError("no text")

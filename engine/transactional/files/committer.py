@@ -1,4 +1,4 @@
-"""`FileCommitter`: the output of each batch as files that are there as a whole, or not (TX-8, TX-10)."""
+"""`FileCommitter`: writes the output of each batch to files that appear complete or not at all (TX-8, TX-10)."""
 
 import errno
 import json
@@ -14,7 +14,7 @@ from engine.names import POOL_NAME
 from engine.topology import TaskContext, Tuple, takes
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
-from engine.transactional.files.output_names import OWNER, OutputName, name_of, superseded
+from engine.transactional.files.output_files import OWNER, OutputName, name_of, superseded
 
 _NO_LINKS: Final = frozenset({errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS})
 _LATER_START: Final = "this process has been taken over, or the state of its coordinator was set back"
@@ -32,18 +32,18 @@ def as_text(tup: Tuple) -> str:
 
 @dataclass(frozen=True)
 class FileCommitter:
-    """For `set_bolt`: writes what comes of each batch to files of a folder, one for each task and txid, in the commit phase.
+    """Bolt factory: writes one file for each task and txid into a folder, in the commit phase.
 
-    `format` makes of a tuple a line (str, written in UTF-8 with an end), or bytes, which are written as they are. A file is written under
-    a hidden name, forced to the disk, and renamed; its name says txid, attempt and task. Of a txid only the highest attempt counts, so a
-    replay replaces, and an opaque spout will do; `committed_files` and `committed_lines` read what counts.
+    `format` returns a line for a tuple: str, written in UTF-8 with a line end, or bytes, written unchanged. A file is written under a
+    hidden name, forced to the disk, and renamed. Its name has txid, attempt and task. Only the highest attempt of a txid counts, so a
+    replay replaces the output, and opaque spouts are supported. `committed_files` and `committed_lines` read the files that count.
 
     >>> FileCommitter("out", suffix=".jsonl").folder
     'out'
     """
 
     folder: str | os.PathLike[str]
-    """Made where it is not there. One component of one topology writes to it."""
+    """Created if missing. Only one component of one topology may write to it."""
     format: Callable[[Tuple], str | bytes] = as_json
     suffix: str = ".jsonl"
 
@@ -63,7 +63,7 @@ class FileCommitter:
 
 
 class FileWriter(Committer):
-    """One attempt at one task."""
+    """One attempt of a task."""
 
     needs_transactional_spout = False
 
@@ -91,12 +91,12 @@ class FileWriter(Committer):
 
 @dataclass(frozen=True)
 class OutputFolder:
-    """Where a task writes, as a resource."""
+    """The output folder, as a resource of a task."""
 
     path: str
 
     async def open(self, context: TaskContext) -> "OpenFolder":
-        """Make it, and see that nobody else writes there."""
+        """Create the folder, and claim it for this component."""
         folder = OpenFolder(self.path, context)
         try:
             await folder.claim()
@@ -107,7 +107,7 @@ class OutputFolder:
 
 
 class OpenFolder:
-    """A folder that one task writes to, in a thread."""
+    """An output folder of one task, which writes in a thread."""
 
     def __init__(self, path: str, context: TaskContext) -> None:
         self._path = path
@@ -117,15 +117,15 @@ class OpenFolder:
         self._last: OutputName | None = None
 
     async def claim(self) -> None:
-        """Make the folder, and note who writes to it; raise FatalError where somebody else does."""
+        """Create the folder, and claim it for this component. Raises FatalError if another one has it."""
         await in_thread(self._pool, self._claim)
 
     async def write(self, attempt: TransactionAttempt, name: OutputName, lines: list[bytes]) -> None:
-        """Have a file be there, whole, or raise StateUnavailable. What it supersedes is removed."""
+        """Write a complete file, and remove superseded ones. Raises StateUnavailable if the disk fails."""
         await in_thread(self._pool, lambda: self._write(attempt, name, lines))
 
     async def close(self) -> None:
-        """Let go of the thread; what it is writing, it writes."""
+        """End the thread after its current write."""
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     # In the thread
@@ -174,18 +174,18 @@ class OpenFolder:
         return [name for text in os.listdir(self._path) if (name := name_of(text)) is not None]
 
     def _refuse_later(self, attempt: TransactionAttempt) -> None:
-        """Raise FatalError where a later txid or attempt has been written: by who has taken over, or before the state was lost."""
+        """Raise FatalError if the folder has a later txid or attempt: another process runs, or the state was lost."""
         written = max((TransactionAttempt(*name[:2]) for name, is_draft in self._names() if not is_draft), default=attempt)
         if written > attempt:
             raise FatalError(
                 f"the folder {self._path!r} has the output of batch {written}, and this is batch {attempt}: "
                 f"{_LATER_START if written.epoch > attempt.epoch else 'what the coordinator has stored does not reach so far'}",
-                hint="Where another process runs the topology, nothing is lost: that one goes on. Where none does, give the coordinator "
-                "its newest state back (state_provider), or begin with an empty folder.",
+                hint="If another process runs the topology, nothing is lost: that one goes on. If none does, restore the coordinator's "
+                "newest state (state_provider), or begin with an empty folder.",
             )
 
     def _remove_superseded(self, attempt: TransactionAttempt, name: OutputName) -> None:
-        """Remove what counts no more: the first time all that there is, then what this task itself has left."""
+        """Remove superseded files: of all tasks the first time, then only those of this task."""
         if self._last is None:
             for text in superseded(self._names(), attempt):
                 _remove(os.path.join(self._path, text))
@@ -202,7 +202,10 @@ def _write_durably(path: str, lines: list[bytes]) -> None:
 
 
 def _name_once(draft: str, path: str) -> None:
-    """Give a draft its name, unless another process was faster since it was looked; where no links are made, the last one has it."""
+    """Give a draft its name unless another process was faster.
+
+    On a file system without hard links the last process wins.
+    """
     try:
         os.link(draft, path)
     except OSError as error:
@@ -215,7 +218,7 @@ def _name_once(draft: str, path: str) -> None:
 
 
 def _sync_folder(path: str) -> None:
-    """Make names durable."""
+    """Make file names durable."""
     descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(descriptor)

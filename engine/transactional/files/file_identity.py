@@ -1,6 +1,6 @@
-"""Which file it is, whatever it is called now: its inode, and a digest of its head (TX-7).
+"""Identity of a file, independent of its name: its inode, and a digest of its head (TX-7).
 
-A file that is renamed keeps both. An inode that is given to another file after a deletion comes with another head, or is too short.
+A renamed file keeps both. If the system reuses an inode for another file, its head differs, or it is too short.
 """
 
 import os
@@ -12,30 +12,30 @@ from typing import Final, NamedTuple
 from engine.errors import FatalError
 
 HEAD_BYTES: Final = 1024
-"""Of what has been read of a file, its first bytes are looked at again: so many at most."""
+"""Largest head of a file, in bytes, that is compared to recognize it."""
 
 
 class Position(NamedTuple):
-    """The metadata of a batch of one file: which bytes of which file it is."""
+    """Metadata of one file in a batch: the file, and the range of its bytes."""
 
     inode: int
     name: str
-    """What the file was called when it was found first."""
+    """Path of the file when it was found first."""
     path: str
-    """What it was called last. Below the folder, as `name` is."""
+    """Newest path of the file. Relative to the folder, like `name`."""
     start: int
     end: int
-    """The offset behind the last byte."""
+    """The offset after the last byte."""
     head_bytes: int
     head: bytes
-    """The digest of its first `head_bytes` bytes, all of them before `end`."""
+    """Digest of the first `head_bytes` bytes. `head_bytes` <= `end`."""
 
 
 class OpenFile:
-    """A regular file that is open for reading, by offset. To be closed, or used in a `with`."""
+    """A regular file, open for reading by offset. Close it, or use it in a `with`."""
 
     def __init__(self, descriptor: int, path: str) -> None:
-        """Take a file descriptor, and what the file is called below its folder; raises OSError."""
+        """descriptor: an open file. path: relative to the folder. Raises OSError."""
         status = os.fstat(descriptor)
         self._descriptor = descriptor
         self.path = path
@@ -43,7 +43,7 @@ class OpenFile:
         self.size = status.st_size
 
     def read(self, offset: int, count: int) -> bytes:
-        """Return up to so many bytes; fewer only at the end of the file. Raises OSError."""
+        """Return `count` bytes, fewer only at the end of the file. Raises OSError."""
         data = os.pread(self._descriptor, count, offset)
         while len(data) < count:
             more = os.pread(self._descriptor, count - len(data), offset + len(data))
@@ -53,11 +53,11 @@ class OpenFile:
         return data
 
     def head(self, count: int) -> bytes:
-        """Return the digest of its first bytes."""
+        """Return the digest of the first `count` bytes."""
         return blake2b(self.read(0, count), digest_size=8).digest()
 
     def fault(self, position: Position) -> str | None:
-        """Return why this is not the file of a position, with all that it had then; None where it is."""
+        """Return the reason why this is not the file of a position, None if it is."""
         if self.size < position.end:
             return f"it has {self.size:,} bytes, and had {position.end:,} at least"
         if position.head_bytes and self.head(position.head_bytes) != position.head:
@@ -76,7 +76,7 @@ class OpenFile:
 
 
 def open_file(folder: str, path: str) -> OpenFile | None:
-    """Open a regular file; None where there is none of this name. Raises OSError."""
+    """Open a regular file. Return None if there is none of this name. Raises OSError."""
     try:
         descriptor = os.open(os.path.join(folder, path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
@@ -95,7 +95,7 @@ def open_file(folder: str, path: str) -> OpenFile | None:
 
 
 def position_of(file: OpenFile, previous: Position | None, start: int, end: int) -> Position:
-    """Return the metadata of a batch, behind that of the batch before it in this file."""
+    """Return the metadata of a batch. previous: of the previous batch of this file."""
     head_bytes = min(HEAD_BYTES, end)
     known = previous is not None and previous.head_bytes == head_bytes
     head = previous.head if known and previous is not None else file.head(head_bytes)

@@ -1,4 +1,4 @@
-"""The files of a folder, or those that a pattern names."""
+"""The input files: those of a folder or of a pattern."""
 
 import asyncio
 import glob
@@ -11,15 +11,15 @@ from typing import Final
 from engine.errors import FatalError
 
 FILES_PER_TURN: Final = 100
-"""How many are looked at before others get their turn: some 0.5 ms."""
+"""Files between two turns of the event loop, about 0.5 ms."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A file as it was found."""
+    """A file and its status at the last look."""
 
     path: str
-    """Below the folder."""
+    """Relative to the folder."""
     inode: int
     device: int
     size: int
@@ -28,7 +28,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class Folder:
-    """Where files are looked for: a folder, and a pattern of the paths below it.
+    """A folder, and a pattern of file paths below it.
 
     >>> Folder.of("logs/app-*.log")
     Folder(path='logs', pattern='app-*.log')
@@ -41,7 +41,7 @@ class Folder:
 
     @classmethod
     def of(cls, where: str) -> "Folder":
-        """Take a file; or a folder, of whose own files those count that are not hidden; or a pattern as `glob` knows it, with `**`."""
+        """where: a file, a folder (its files that are not hidden), or a `glob` pattern, also with `**`."""
         if os.path.isfile(where):
             return cls(os.path.dirname(where) or os.curdir, glob.escape(os.path.basename(where)))
         if not glob.has_magic(where):
@@ -51,11 +51,11 @@ class Folder:
         return cls(os.sep.join(parts[:plain]) or (os.sep if where.startswith(os.sep) else os.curdir), os.sep.join(parts[plain:]))
 
     def exists(self) -> bool:
-        """Tell whether the folder itself is there."""
+        """Return whether the folder exists."""
         return os.path.isdir(self.path)
 
     async def look(self) -> dict[int, Found]:
-        """Return the files that are there, by inode; of several names of one file, the first."""
+        """Return the files by inode. If a file has several names, the first one counts."""
         files: dict[int, Found] = {}
         for number, found in enumerate(self._found(), 1):
             other = files.get(found.inode)
@@ -75,6 +75,6 @@ class Folder:
             try:
                 status = os.stat(os.path.join(self.path, path))
             except FileNotFoundError:
-                continue  # gone since it was listed, or a link to nothing
+                continue  # removed since the listing, or a dangling link
             if stat.S_ISREG(status.st_mode):
                 yield Found(path, status.st_ino, status.st_dev, status.st_size, status.st_mtime_ns)

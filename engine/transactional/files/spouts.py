@@ -6,11 +6,10 @@ from typing import ClassVar, Final, TypedDict, Unpack
 
 from engine.errors import UsageError
 from engine.topology import Fields, OutputFields
-from engine.transactional.files.coordinating import FileCoordinator, Reading
-from engine.transactional.files.emitting import Emission, FileEmitter, FileOpaqueEmitter, Metadata
+from engine.transactional.files.file_coordinator import FileCoordinator, Reading
+from engine.transactional.files.file_emitters import Emission, FileEmitter, FileOpaqueEmitter, Metadata
 from engine.transactional.files.folder import Folder
-from engine.transactional.files.line_format import LineFormat
-from engine.transactional.files.line_reader import PIECE_BYTES, Limits
+from engine.transactional.files.lines import PIECE_BYTES, Limits, LineFormat
 from engine.transactional.spouts import (
     OpaqueEmitter,
     OpaquePartitionedTransactionalSpout,
@@ -21,22 +20,22 @@ from engine.transactional.spouts import (
 
 
 class FileLimits(TypedDict, total=False):
-    """How much is read at once."""
+    """Limits of reading."""
 
     batch_lines: int
-    """Of each file in a batch: 1,000."""
+    """Lines of each file in a batch: 1,000."""
     batch_bytes: int
-    """Likewise: 1 MiB; a line that is longer is a batch of its own."""
+    """Bytes of each file in a batch: 1 MiB. A longer line is a batch of its own."""
     files_at_once: int
-    """How many files a batch has at most: 16."""
+    """Largest number of files in a batch: 16."""
     max_line_bytes: int
     """A longer line ends the run with an error: 1 MiB."""
     forget_after_secs: float
-    """When it is forgotten how far a file was read that is not there any more: a day."""
+    """Seconds after which the position of a missing file is dropped: one day."""
 
 
 class _FileSpout:
-    """What both have in common: all but what becomes of a file that is away, or was changed."""
+    """Base of both spouts. They differ in their handling of missing and changed files."""
 
     output_fields: OutputFields = None
     replays_differ: ClassVar[bool] = False
@@ -51,10 +50,10 @@ class _FileSpout:
         errors: str = "strict",
         **limits: Unpack[FileLimits],
     ) -> None:
-        """Take a folder, a file, or a pattern such as "logs/app-*.log" or "logs/**/*.log"; the fields of a tuple, of line, file and offset.
+        """where: a folder, a file, or a pattern such as "logs/app-*.log". fields: out of line, file and offset.
 
-        With `stop_at_end` the run is complete when all files are read, and a last line without an end is a line; else files are followed.
-        With `encoding=None` lines are bytes; `errors` as in `bytes.decode`. The line is without its end, "\\n" or "\\r\\n".
+        With `stop_at_end` the run is complete when all files are read, and a last line without a line end counts. Otherwise the spout
+        follows the files. With `encoding=None` lines are bytes. `errors` is as in `bytes.decode`. Lines come without "\\n" or "\\r\\n".
         """
         what = type(self).__name__
         given: object = where
@@ -74,10 +73,10 @@ class _FileSpout:
 
 
 class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata | None]):
-    """Emits the lines of files, and for the same txid the same lines: for files that stay until they are committed, and only grow.
+    """Emits the lines of files, always the same lines for the same txid. Files must only grow, and stay until they are committed.
 
-    Each file is a partition. It is known by its inode and a digest of its head, so that it may be renamed (rotated) at any time, and new
-    ones come. One that was truncated or replaced under its name ends the run with an error: what it had can be read by nobody.
+    Each file is a partition. The spout recognizes it by its inode and a digest of its head, so files may be renamed (rotated) at any time,
+    and new ones may come. If a file is truncated or replaced under its name, the run ends with an error.
     """
 
     def emitter(self) -> PartitionedEmitter[Metadata | None]:
@@ -85,9 +84,9 @@ class FileTransactionalSpout(_FileSpout, PartitionedTransactionalSpout[Metadata 
 
 
 class FileOpaqueSpout(_FileSpout, OpaquePartitionedTransactionalSpout[Metadata | None]):
-    """Emits the lines of files that may vanish, and come back, at any time; a replay emits what is there then. For opaque values (TX-8).
+    """Emits the lines of files that may be missing for a while. A replay emits the lines that are there then. For opaque values (TX-8).
 
-    A file that is away is read on when it is back. One that was truncated or replaced is a new file.
+    Reading of a missing file continues when it is back. A truncated or replaced file is a new file.
     """
 
     replays_differ: ClassVar[bool] = True
@@ -101,7 +100,7 @@ _LEAST: Final = FileLimits(batch_lines=1, batch_bytes=1, files_at_once=1, max_li
 
 
 def _checked(what: str, given: FileLimits) -> FileLimits:
-    """Return all limits; raise UsageError for one that is none."""
+    """Return all limits. Raises UsageError for a wrong one."""
     usual, least = dict(_USUAL), dict(_LEAST)
     for name, value in given.items():
         if name not in usual:

@@ -1,9 +1,9 @@
-"""Stored values that count each transaction once (TX-8): where they are kept, and the committer that reduces a batch into them."""
+"""Maps of values that count each transaction once, and the committer that reduces batches into them (TX-8)."""
 
-from engine.transactional.values.opened import OpenValues, ValuesReader
-from engine.transactional.values.places import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValueMap, values_at
+from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.reduce import ReduceInto, ReducingCommitter
-from engine.transactional.values.values import OpaqueValue, TransactionalValue, ValueKind, ValuesMismatch
+from engine.transactional.values.stored_value import OpaqueValue, TransactionalValue, ValueKind, ValuesMismatch
+from engine.transactional.values.value_maps import MemoryValues, PostgresValues, RedisValues, SqliteValues, ValueMap, values_at
 
 __all__ = [
     "MemoryValues",

@@ -1,4 +1,4 @@
-"""Which attempt may write to a map: its fence, the newest attempt that has (docs/decisions/0004, "Fencing")."""
+"""The fence of a map: the newest attempt that wrote. It decides who may write (docs/decisions/0004, "Fencing")."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -8,27 +8,27 @@ from typing import Any, Final
 from engine.errors import StateDamaged, UsageError
 from engine.topology.values import shorten
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.values import ValueKind, ValuesMismatch, older_transaction, overtaken
+from engine.transactional.values.stored_value import ValueKind, ValuesMismatch, older_transaction, overtaken
 
 RESTORE: Final = "Restore the database from a copy, or give the map a new name and begin anew."
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a store keeps of a map beside its values."""
+    """Owner and newest attempt of a map, stored beside its values."""
 
     kind: ValueKind
     topology: str
     component: str = ""
-    """Who wrote in the newest attempt."""
+    """The component that wrote in the newest attempt."""
     attempt: TransactionAttempt = field(default_factory=lambda: TransactionAttempt(0, 0))
-    """The newest that wrote; (0, 0): none yet."""
+    """The newest attempt that wrote. (0, 0): none yet."""
     is_undoing: bool = False
-    """Values of an older attempt of the same txid are still being put back."""
+    """True while values of an older attempt of the same txid are being restored."""
 
 
 def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: Any) -> Fence:
-    """Return the fence that a row of these columns is; raise StateDamaged for what can be none."""
+    """Return the fence of a row with these columns. Raises StateDamaged if they cannot be a fence."""
     numbers_fit = type(txid) is type(attempt_id) is int and min(txid, attempt_id) >= 0
     if not numbers_fit or not all(type(text) is str for text in (kind, topology, component)):
         written = f"kind {kind!r}, topology {topology!r}, component {component!r}, txid {txid!r}, attempt {attempt_id!r}"
@@ -38,7 +38,7 @@ def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: An
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who wants to write."""
+    """A task that wants to write."""
 
     where: str
     """Names the map in errors."""
@@ -48,20 +48,23 @@ class Writer:
     task_index: int
 
 
-class Step(Enum):
-    """What an attempt has to do next."""
+class WriteStep(Enum):
+    """The next step of an attempt that writes to a map."""
 
     CREATE = "create"
-    """The map is not there."""
+    """Create the map, which does not exist."""
     UNDO = "undo"
-    """First put back what an older attempt of this txid wrote."""
+    """First restore the values that an older attempt of this txid replaced."""
     WRITE = "write"
 
 
-def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> Step:
-    """Decide by the fence that was read. Raises StateFenced where a later attempt has written, ValuesMismatch for what never fits."""
+def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) -> WriteStep:
+    """Decide by the fence that was read.
+
+    Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed.
+    """
     if fence is None:
-        return Step.CREATE
+        return WriteStep.CREATE
     _check_owner(writer, fence)
     stored = fence.attempt
     if attempt.txid < stored.txid:
@@ -79,12 +82,12 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
             hint="Was the map restored from an older copy? Restore the newest. A committer calls update() for each batch, empty ones too.",
         )
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
-        return Step.UNDO
-    return Step.WRITE
+        return WriteStep.UNDO
+    return WriteStep.WRITE
 
 
 def may_write(fence: Fence | None, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:
-    """Tell whether the fence is as it was seen, or raised to this attempt by another task of the same component."""
+    """Return whether the fence is unchanged, or raised to this attempt by another task of the component."""
     return fence is not None and (fence == seen or (fence.attempt == attempt and fence.component == writer.component))
 
 
@@ -101,7 +104,7 @@ def _check_owner(writer: Writer, fence: Fence) -> None:
 
 
 def damaged_rows(where: str, attempt: TransactionAttempt, txids: Sequence[Any], keys: Sequence[object]) -> StateDamaged | None:
-    """Return the error for the first key whose txid can be none of a map that has come to this attempt; None where all can."""
+    """Return the error for the first key with an impossible txid, None if all are possible."""
     if not txids or (set(map(type, txids)) == {int} and min(txids) >= 0 and max(txids) <= attempt.txid):
         return None
     for txid, key in zip(txids, keys, strict=True):
@@ -112,7 +115,7 @@ def damaged_rows(where: str, attempt: TransactionAttempt, txids: Sequence[Any], 
 
 
 def vanished(where: str) -> ValuesMismatch:
-    """Return the error for a map that this run has written, and that is gone."""
+    """Return the error for a map that this run has written and that no longer exists."""
     return ValuesMismatch(f"{where} was there, and is gone", hint="Was it removed, or the server restarted without its data? Restore it.")
 
 

@@ -1,4 +1,4 @@
-"""Values in memory: of one description, as long as that lives. For tests and first runs."""
+"""Values in memory. They live as long as their MemoryValues. For tests and first runs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, may_write
-from engine.transactional.values.forms import PlainForm
+from engine.transactional.values.row_codecs import MemoryCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order
 
 
 class StoredRow(NamedTuple):
-    """What is stored of one key."""
+    """The stored row of one key."""
 
     txid: int
     value: Raw
@@ -20,21 +20,21 @@ class StoredRow(NamedTuple):
 
 
 class MemoryTable:
-    """What is stored."""
+    """The content of a map."""
 
     def __init__(self) -> None:
         self.fence: Fence | None = None
         self.rows: dict[Raw, StoredRow] = {}
         self.written: set[Raw] = set()
-        """Keys that the newest attempt has written."""
+        """Keys written by the newest attempt."""
 
 
 class MemoryStore(ValueStore):
-    """One table, for each task that has it open."""
+    """A map in memory, opened by a task."""
 
     def __init__(self, table: MemoryTable) -> None:
         self._table = table
-        self.form = PlainForm()
+        self.row_codec = MemoryCodec()
 
     async def fence(self) -> Fence | None:
         return self._table.fence

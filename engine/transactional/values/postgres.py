@@ -1,7 +1,7 @@
 """Values in PostgreSQL: a table for each map, `key` as text and `value` as jsonb.
 
-A batch is one statement, which locks the map's fence, compares it, and writes: however long this process is stopped, it holds no lock.
-Whoever raises the fence waits for statements that are under way, and they are without effect after it.
+A batch is one statement, which locks the map's fence, compares it, and writes. So a stopped process holds no lock.
+Raising the fence waits for running statements. Later statements of older attempts have no effect.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -9,13 +9,13 @@ from typing import Any, Final
 
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.forms import SEPARATOR, TextForm
 from engine.transactional.values.postgres_link import PostgresLink
+from engine.transactional.values.row_codecs import SEPARATOR, TextCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_READ: Final = 5000
 _LOCK: Final = 0x73746F726D
-"""An advisory lock, of who makes tables."""
+"""Advisory lock for creating tables."""
 _TABLES: Final = f"""
 SELECT pg_advisory_xact_lock({_LOCK});
 CREATE TABLE IF NOT EXISTS stormcell_maps (map text PRIMARY KEY, kind text NOT NULL, topology text NOT NULL, component text NOT NULL,
@@ -35,7 +35,7 @@ _SHARE: Final = """
 SELECT 1 FROM stormcell_maps WHERE map = $1 AND component = $4 AND (txid, attempt) = ($2, $3) AND (txid, attempt) = ($5, $6) FOR SHARE
 """
 _LIST: Final = "(string_to_array({text}, E'\\x1f'))[2:]"
-"""What `_text` has put together."""
+"""Splits a text that `_text` has joined."""
 _NULLS: Final = "(string_to_array({text}, E'\\x1f', ''))[2:]"
 _PUT: Final = f"""
     INSERT INTO "{{table}}" AS stored (key, value, txid) SELECT key, value::jsonb, $2
@@ -72,7 +72,7 @@ class PostgresStore(ValueStore):
         self._link = link
         self._name = name
         self._is_there = False
-        self.form = TextForm()
+        self.row_codec = TextCodec()
 
     async def open(self, *, make: bool) -> None:
         """Connect, and make our own tables where they are not there."""

@@ -1,32 +1,32 @@
-"""One connection to a PostgreSQL server, made again where it broke: every call with a time limit and its errors in words."""
+"""A connection to a PostgreSQL server: reconnects, limits the time of each call, translates errors."""
 
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
 import asyncpg
 
-from engine.errors import StateError
-from engine.transactional.values.postgres_errors import meaning
+from engine.errors import StateError, StateUnavailable
 
 CONNECT_SECS: Final = 10.0
 CALL_SECS: Final = 60.0
 """Of one statement, which may write 100,000 rows."""
 EXAMPLE: Final = "It looks like postgresql://user:password@host:5432/database; what is special in a password is %-encoded."
+AGAIN: Final = "It passes: start again when it is over."
 _SESSION: Final = """
 SET default_transaction_isolation = 'read committed';
 SET lock_timeout = '10s';
 SET idle_in_transaction_session_timeout = '10s';
 SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'
 """
-"""A process that is stopped in a transaction holds its locks for so long, and no longer. What is acknowledged is on disk."""
+"""The timeouts bound the locks of a process that is stopped in a transaction. Acknowledged writes are on disk."""
 _FAILURES: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
 
 
 class PostgresLink:
-    """A connection that does one thing at a time. A call is sent once: who calls decides whether it may be repeated."""
+    """A connection for one call at a time. A call is sent once, since only the caller knows whether it may be repeated."""
 
     def __init__(self, url: str, connect_secs: float = CONNECT_SECS, call_secs: float = CALL_SECS) -> None:
         self._url = url
@@ -37,7 +37,7 @@ class PostgresLink:
 
     async def open(self) -> None:
         """Connect; raise StateError or StateUnavailable."""
-        async with self._lock, self._told(self._connect_secs):
+        async with self._lock, self._translate_errors(self._connect_secs):
             await self._connected()
 
     async def close(self) -> None:
@@ -47,14 +47,14 @@ class PostgresLink:
 
     async def fetch(self, statement: str, *args: object) -> list[Any]:
         """Return the rows that one statement gives."""
-        async with self._lock, self._told(self._call_secs):
+        async with self._lock, self._translate_errors(self._call_secs):
             found: list[Any] = await (await self._connected()).fetch(statement, *args)
             return found
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Any]:
         """Run several statements as one transaction."""
-        async with self._lock, self._told(self._call_secs):
+        async with self._lock, self._translate_errors(self._call_secs):
             connection = await self._connected()
             async with connection.transaction():
                 yield connection
@@ -74,8 +74,8 @@ class PostgresLink:
         return self._connection
 
     @asynccontextmanager
-    async def _told(self, secs: float) -> AsyncIterator[None]:
-        """Say errors in words. After one that is not the server's own answer, the next call has a new connection."""
+    async def _translate_errors(self, secs: float) -> AsyncIterator[None]:
+        """Translate errors. After an error that is no answer of the server, the next call makes a new connection."""
         try:
             yield
         except StateError:
@@ -83,9 +83,9 @@ class PostgresLink:
         except _FAILURES as error:
             if not isinstance(error, asyncpg.PostgresError) or isinstance(error, asyncpg.PostgresConnectionError):
                 self._drop()
-            raise meaning(error, self._where, secs) from error
+            raise translated_error(error, self._where, secs) from error
         except BaseException:
-            self._drop()  # cancelled: what was sent may still be done, which the fence is for
+            self._drop()  # cancelled: the statement may still take effect, and the fence protects against that
             raise
 
     def _drop(self) -> None:
@@ -95,7 +95,7 @@ class PostgresLink:
 
 
 def where_of(url: str) -> str:
-    """Name the server of a URL, without what is secret."""
+    """Return the server of a URL for messages, without secrets."""
     try:
         parts = urlsplit(url)
         port = parts.port or 5432
@@ -109,3 +109,59 @@ def where_of(url: str) -> str:
 def _without(error: Exception, url: str) -> str:
     password = urlsplit(url).password
     return str(error).replace(password, "…") if password else str(error)
+
+
+# Errors
+
+
+class _Meaning(NamedTuple):
+    kind: type[StateError]
+    text: str
+    hint: str
+
+
+_MEANINGS: Final = {
+    "28P01": _Meaning(StateError, "it refuses this password", "Look at the URL: postgresql://user:password@host:port/database, %-encoded."),
+    "28": _Meaning(StateError, "it refuses this user", "Look at the user in the URL, and at the server's pg_hba.conf."),
+    "3D000": _Meaning(StateError, "there is no such database", "Make it: createdb; or name another in the URL."),
+    "3F000": _Meaning(StateError, "there is no schema to make tables in", "Set the user's search_path."),
+    "42501": _Meaning(StateError, "its user may not do this", "GRANT CREATE, USAGE ON SCHEMA to that user, and let it own the tables."),
+    "42P01": _Meaning(StateError, "a table of this map is gone", "Was it dropped? Restore it, or give the map a new name."),
+    "42P07": _Meaning(StateError, "a table of this name is there, and none of ours", "Give the map another name, or drop that table."),
+    "42703": _Meaning(StateError, "a table of this map is none of ours", "Give the map another name."),
+    "54000": _Meaning(StateError, "a key is too long for its index", "Keys may be some 2,500 bytes long; take a digest of longer ones."),
+    "26000": _Meaning(StateError, "a pooler between loses prepared statements", "Use a session pool, or connect to the server itself."),
+    "53100": _Meaning(StateUnavailable, "its disk is full", "Make room."),
+    "53300": _Meaning(StateUnavailable, "it has too many clients", "Raise its max_connections."),
+    "55P03": _Meaning(StateUnavailable, "another process holds this map for long", AGAIN),
+    "25006": _Meaning(StateUnavailable, "it can only be read", "The URL must name the primary: ?target_session_attrs=primary."),
+    "25P03": _Meaning(StateUnavailable, "it ended a transaction that did nothing for too long", AGAIN),
+    "57014": _Meaning(StateUnavailable, "it cancelled a statement", "Is its statement_timeout too short?"),
+    "08": _Meaning(StateUnavailable, "the connection broke", AGAIN),
+    "40": _Meaning(StateUnavailable, "another transaction came between", AGAIN),
+    "53": _Meaning(StateUnavailable, "it lacks resources", "Look at its log."),
+    "57": _Meaning(StateUnavailable, "it is starting, or going down", AGAIN),
+    "58": _Meaning(StateUnavailable, "its disk failed it", "Look at its log and its disk."),
+}
+"""By SQLSTATE, or the first two characters of it."""
+
+
+def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:
+    """Return what to raise instead of an error; `where` names the server."""
+    code = getattr(error, "sqlstate", None) or ""
+    found = _MEANINGS.get(code) or _MEANINGS.get(code[:2])
+    if found is not None:
+        return found.kind(f"{where}: {found.text}: {_text_of(error)}", hint=found.hint)
+    if isinstance(error, asyncpg.PostgresError):
+        return StateError(f"{where}: {_text_of(error)}")
+    if isinstance(error, TimeoutError):
+        return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint="Does it run, can it be reached, is it busy?")
+    if isinstance(error, OSError):
+        return StateUnavailable(f"{where} cannot be reached: {_text_of(error)}", hint="Does it run, are host and port right?")
+    if isinstance(error, asyncpg.InterfaceError) and "connection" in str(error):
+        return StateUnavailable(f"{where}: the connection broke: {_text_of(error)}", hint=AGAIN)
+    return StateError(f"{where}: {_text_of(error)}")
+
+
+def _text_of(error: Exception) -> str:
+    return str(error).strip().rstrip(".") or type(error).__name__

@@ -1,8 +1,8 @@
-"""Values in Redis: one hash for each map, `{prefix/name}:values`, so that `HGET` reads a value: "12:57", its txid and itself, as JSON.
+"""Values in Redis: one hash for each map, `{prefix/name}:values`.
 
-Behind the value of an opaque map stand what it was before and the attempt, each on a line of its own. A batch is written by scripts of up
-to KEYS_PER_PART keys, each one atomic step that compares the fence; a larger one is whole for readers when its last part is there. A part
-notes its keys in the same step, and whoever replays the txid first puts back what the parts have written.
+`HGET` reads a cell such as "12:57": txid and value, as JSON. A cell of an opaque map also has the previous value and the attempt, each on
+a line of its own. Scripts write a batch in parts of up to KEYS_PER_PART keys. Each part is atomic, compares the fence, and notes its keys.
+A larger batch is complete for readers after its last part. A replay of the txid first restores the noted keys.
 """
 
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -17,14 +17,14 @@ from engine.state.redis.scripts import SCAN, Arg
 from engine.state.redis.topology import check_server
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.forms import TextForm
 from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
+from engine.transactional.values.row_codecs import TextCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, nothing
-from engine.transactional.values.values import ValuesMismatch
+from engine.transactional.values.stored_value import ValuesMismatch
 
 KEYS_PER_PART: Final = 5000
 CHARACTERS_PER_PART: Final = 1024 * 1024
-"""No script writes much more at once, but one value: nobody else is served meanwhile."""
+"""Largest part, unless one value is larger. Redis serves nobody else while a script runs."""
 FIELDS_PER_SCAN: Final = 1000
 
 
@@ -37,7 +37,7 @@ class RedisStore(ValueStore):
         self._fence, self._values = f"{root}:fence", f"{root}:values"
         self._journal, self._undo = f"{root}:journal", f"{root}:undo"
         self._codec = codec_named("msgpack")
-        self.form = TextForm()
+        self.row_codec = TextCodec()
 
     async def fence(self) -> Fence | None:
         return (await self.look([]))[0]
@@ -91,7 +91,7 @@ class RedisStore(ValueStore):
             return
         mine: list[Arg] = [str(seen.attempt.txid), str(attempt.attempt_id)]
         while await self._link.run(UNDO_PART, [self._fence, self._values, self._undo], mine):
-            pass  # a part at a time, so that others are served in between
+            pass  # in parts, so that Redis serves other clients between them
 
     async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
         names = [self._fence, self._values, self._journal, self._undo]
@@ -139,7 +139,7 @@ async def redis_store(url: str, name: str) -> RedisStore:
 
 
 def _columns(cells: Sequence[Any], fence: Fence) -> tuple[list[int], list[Raw], list[Raw]]:
-    """Txids, values and previous ones of cells; of a cell that is not there 0, None, None."""
+    """Return txids, values and previous values of cells. A missing cell gives 0, None, None."""
     if not all(cells):
         cells = [cell or _ABSENT[fence.kind] for cell in cells]
     if not cells:
@@ -166,7 +166,7 @@ def _opaque_cells(attempt: TransactionAttempt, changes: Changes) -> list[str]:
 
 
 def _parts(cells: Sequence[str]) -> Iterator[slice]:
-    """Slices of bounded size, at least one, which may be empty."""
+    """Yield slices of bounded size, at least one, which may be empty."""
     waiting = [slice(first, first + KEYS_PER_PART) for first in reversed(range(0, len(cells) or 1, KEYS_PER_PART))]
     while waiting:
         part = waiting.pop()

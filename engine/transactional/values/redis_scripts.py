@@ -1,7 +1,7 @@
-"""What looks at a map in Redis and changes it: Lua, each script one atomic step.
+"""Lua scripts that read and change a map in Redis. Each one is atomic.
 
-Many keys come and go as one MessagePack, since a thousand arguments cost the client ten times as much. Numbers of attempts are compared as
-text: they are beyond what a number of Lua holds.
+Keys and cells are passed as one MessagePack, since a thousand arguments cost the client ten times as much. Attempt ids are compared as
+text, since they exceed the exact range of Lua numbers.
 """
 
 from typing import Final
@@ -58,8 +58,8 @@ end
 return 1
 """)
 """KEYS: the fence, the journal, what is to be undone. ARGV: txid and attempt that were seen, our attempt, the component. From here on the
-older attempt writes nothing, and ours nothing before all is undone. If another task of our attempt was here before, the journal is left
-alone: what stands in it by now was written by our own attempt, and must not be undone."""
+older attempt cannot write, and ours cannot write before the undo is complete. If another task of our attempt ran this script before, the
+journal is left alone. It now has keys of our own attempt, which must not be undone."""
 
 UNDO_PART: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')

@@ -1,4 +1,4 @@
-"""The ready committers: reduce a batch to one partial result for each key, then combine those with what is stored (TX-10)."""
+"""Committers that reduce a batch to one partial result for each key, and combine it with the stored value (TX-10)."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
@@ -10,9 +10,9 @@ from engine.errors import FatalError, UsageError
 from engine.topology import TaskContext, Tuple, Values, takes
 from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
-from engine.transactional.values.opened import OpenValues
-from engine.transactional.values.places import ValueMap
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.open_values import OpenValues
+from engine.transactional.values.stored_value import ValueKind
+from engine.transactional.values.value_maps import ValueMap
 
 K = TypeVar("K")
 P = TypeVar("P")
@@ -20,13 +20,13 @@ V = TypeVar("V")
 
 KindChoice: TypeAlias = Literal["auto", "transactional", "opaque"]
 ALL: Final = "all"
-"""The key of what is reduced without one."""
+"""The key of a reduction without keys."""
 
 
 class ReducingCommitter(Committer, Generic[K, P, V]):
-    """Reduces each batch into a map: `fold` makes one partial result of the tuples of a key, `combine` puts it to what is stored.
+    """Reduces each batch into a map. `fold` reduces the tuples of a key, `combine` adds the result to the stored value.
 
-    With output fields, (key, new value) of each key of the batch are emitted once they are stored.
+    With output fields it emits (key, new value) for each key of the batch, after they are stored.
 
     >>> from engine.transactional.values import SqliteValues
     >>> class Longest(ReducingCommitter[str, str, str]):
@@ -39,16 +39,16 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
     """
 
     values: ValueMap
-    """Where the results are kept, the same for all batches of a task. No other committer writes there."""
+    """The map of the results, the same for all batches of a task. No other committer may write to it."""
     keyed_by: tuple[str, ...] | None = None
-    """The fields that the fields grouping in front of it groups by: its tasks have no key in common. None: it has one task only."""
+    """The fields of the fields grouping in front of this bolt, so that its tasks share no key. None: the bolt has one task."""
     kind: KindChoice = "auto"
-    """`auto`: opaque values behind a source whose replays may differ, else transactional ones. A map keeps one kind for ever."""
+    """`auto`: opaque values behind an opaque spout, else transactional ones. A map keeps its kind for ever."""
     partials: dict[K, P]
-    """What the batch comes to, by key."""
+    """Partial results of the batch, by key."""
 
     needs_transactional_spout: bool = False
-    """For `build()`: transactional values cannot be replaced."""
+    """Read by `build()`: transactional values cannot be replaced, so an opaque spout is refused."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -59,29 +59,29 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The fields that it reads of every tuple, as far as they are known: `build()` looks for them."""
+        """The known fields that it reads from every tuple. `build()` checks that the inputs have them."""
         return () if self.keyed_by is None or type(self).key is not ReducingCommitter.key else self.keyed_by
 
     @property
     def values_kind(self) -> ValueKind:
-        """Which kind of values it keeps behind the source that it has."""
+        """The kind of values behind the spout of this topology."""
         if self.kind == "auto":
             return "opaque" if self.replays_differ else "transactional"
         return self.kind
 
     def key(self, tup: Tuple) -> K:
-        """Return the key that a tuple counts for: the value of its one field of `keyed_by`, or a tuple of several; `"all"` without."""
+        """Return the key of a tuple: its value of `keyed_by`, a tuple for several fields, or `"all"`."""
         names = self.keyed_by
         if names is None:
             return ALL  # type: ignore[return-value]
         return tup[names[0]] if len(names) == 1 else tuple([tup[name] for name in names])  # type: ignore[return-value]
 
     def fold(self, partial: P | None, tup: Tuple) -> P:
-        """Return the partial result of a key with one more tuple of the batch; None: this is the first."""
+        """Add a tuple of the batch to the partial result of its key. partial: None for the first tuple."""
         raise NotImplementedError(f"{type(self).__name__}: override fold(partial, tup)")
 
     def combine(self, stored: V | None, partial: P) -> V:
-        """Return the new value of a key; None: nothing is stored."""
+        """Return the new value of a key. stored: None if there is no value."""
         raise NotImplementedError(f"{type(self).__name__}: override combine(stored, partial)")
 
     def execute(self, tup: Tuple) -> None:
@@ -100,13 +100,13 @@ class ReducingCommitter(Committer, Generic[K, P, V]):
             self.collector.emit_many(rows)
 
     def rows(self, new: dict[K, V]) -> Sequence[Values]:
-        """Return what is emitted of the new values: by default (key, value) of each."""
+        """Return the rows to emit for the new values: by default (key, value) of each."""
         return list(new.items())
 
 
 @dataclass(frozen=True)
 class _FirstMap:
-    """The map of a task's first batch, as its resource: whatever map comes later, it is the same resource."""
+    """The map of a task's first batch. All instances are equal, so that a later batch finds the first one."""
 
     values: ValueMap = field(compare=False)
 
@@ -114,15 +114,15 @@ class _FirstMap:
         return self
 
     async def close(self) -> None:
-        """The map itself is another resource."""
+        """Do nothing, since the map itself is another resource."""
 
 
 @dataclass(frozen=True)
 class ReduceInto:
-    """A ready ReducingCommitter, for `set_bolt`: values by key, with one function for the tuples of a batch and for what is stored.
+    """Bolt factory: a ReducingCommitter with one function for the tuples of a batch and for stored values.
 
-    `key`: the field or fields of the key, by which a fields grouping must stand in front of it; None: one value, under the key "all", by
-    one task. `value`: the field that is reduced; None: each tuple counts 1. `initial`: what stands for a key of which nothing is stored.
+    `key`: the field or fields of the key, which a fields grouping in front must use. None: one value under the key "all", in one task.
+    `value`: the field to reduce. None: each tuple counts 1. `initial`: start value of a key without a stored value.
 
     >>> from engine.transactional.values import SqliteValues
     >>> ReduceInto(SqliteValues("counts.db", "words"), key="word").create().keyed_by
@@ -132,7 +132,7 @@ class ReduceInto:
     values: ValueMap
     key: str | tuple[str, ...] | None = None
     reduce: Callable[[Any, Any], Any] | None = None
-    """Associative. None adds."""
+    """An associative function. None: addition."""
     value: str | None = None
     initial: Any = None
     output_fields: OutputFields = None

@@ -1,6 +1,6 @@
 """Values in a SQLite file of their own: a table for each map, which any SQLite program reads.
 
-All maps in one file share its writing thread, those of all tasks too: SQLite has one writer at a time.
+All maps in one file share its writing thread, for all tasks, since SQLite allows one writer at a time.
 """
 
 import asyncio
@@ -16,7 +16,7 @@ from engine.state import codec_named
 from engine.state.sqlite.file import Schema, SqliteFile, check_place
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer, fence_of, may_write
-from engine.transactional.values.forms import SqliteForm
+from engine.transactional.values.row_codecs import SqliteCodec
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
 
 ROWS_PER_STATEMENT: Final = 500
@@ -46,7 +46,7 @@ class SqliteStore(ValueStore):
         self._file = file
         self._name = name
         self._codec = codec_named("msgpack")
-        self.form = SqliteForm()
+        self.row_codec = SqliteCodec()
 
     async def fence(self) -> Fence | None:
         return await self._file.write_once(self._fence)
@@ -122,7 +122,7 @@ class SqliteStore(ValueStore):
         return await self._file.write(put)
 
     def _raise(self, connection: sqlite3.Connection, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:
-        """Raise the fence from what was seen; tell whether it is at this attempt now."""
+        """Raise the fence unless it changed. Return whether it is at this attempt now."""
         fence = self._fence(connection)
         if fence is None or not may_write(fence, seen, attempt, writer):
             return False
@@ -150,14 +150,14 @@ class SqliteStore(ValueStore):
 
 
 class SharedFile(SqliteFile):
-    """One file for all who use it on one loop: the first opens it, the last closes it."""
+    """A file shared by its users on one event loop. The first user opens it, the last one closes it."""
 
     _shared: ClassVar[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Path, "SharedFile"]]] = WeakKeyDictionary()
 
     def __init__(self, path: Path, place: dict[Path, "SharedFile"]) -> None:
         super().__init__(path, VALUES)
         self._place = place
-        """Where others find it while it is open."""
+        """The open files of this loop, by path."""
         self._lock = asyncio.Lock()
         self._users = 0
 
@@ -171,7 +171,7 @@ class SharedFile(SqliteFile):
         return place[real]
 
     async def take(self) -> bool:
-        """Use it, opened; False where its last user has just closed it. `release` gives it back."""
+        """Open the file if needed, and add a user. Return False if its last user has just closed it."""
         async with self._lock:
             if self not in self._place.values():
                 return False
@@ -185,7 +185,7 @@ class SharedFile(SqliteFile):
             return True
 
     async def release(self) -> None:
-        """Give it back."""
+        """Remove a user. The last one closes the file."""
         async with self._lock:
             self._users -= 1
             if not self._users:
@@ -201,7 +201,7 @@ async def sqlite_store(path: Path, name: str) -> SqliteStore:
     """Return the map of this name in a file, which is made where it is not there; raise StateError."""
     check_place(path, VALUES)
     while not await (file := SharedFile.of(path)).take():
-        pass  # the next one is another
+        pass  # the next call of `of` returns another file
     return SqliteStore(file, name)
 
 
@@ -218,7 +218,7 @@ def _selection(table: str, keys: int) -> str:
 
 @lru_cache
 def _insertion(table: str, rows: int, is_opaque: bool) -> str:
-    """?1 is the txid, ?2 the attempt. A row of this txid or a newer one stays, where its kind is transactional."""
+    """Return an INSERT. ?1 is the txid, ?2 the attempt. A transactional row of this or a newer txid stays."""
     columns = 3 if is_opaque else 2
     numbers = range(3, 3 + rows * columns, columns)
     if is_opaque:

@@ -1,4 +1,4 @@
-"""What a database has to do for a map of values: five calls on encoded rows. The rules are in `fence` and `OpenValues`, alike for all."""
+"""Interface of a database for maps of values: calls on encoded rows. `fence` and `OpenValues` have the rules."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
@@ -8,43 +8,43 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Fence, Writer
 
 Raw: TypeAlias = Any
-"""A key or a value as a database keeps it; None is no value."""
+"""A key or value as the database stores it. None: no value."""
 
 
-class Form(Protocol):
-    """How keys and values are written. Lists at once, since a batch has many."""
+class RowCodec(Protocol):
+    """Encodes keys and values. It works on lists, since a batch has many."""
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
-        """Return the stored form of each key, equal for equal keys; raise StateError, naming the key, for what is none."""
+        """Encode keys. Equal keys have equal codes. Raises StateError with the key if one cannot be encoded."""
 
     def key(self, raw: Raw) -> object:
-        """Return the key of a stored form."""
+        """Decode a key."""
 
     def values(self, values: Sequence[object], keys: Sequence[object]) -> list[Raw]:
-        """Return the stored form of each value, None for None; raise StateError, naming its key, for what cannot be stored."""
+        """Encode values, None as None. Raises StateError with the key if one cannot be encoded."""
 
     def read(self, raws: Sequence[Raw]) -> list[Any]:
-        """Return the value of each stored form; raise StateError where one cannot be read."""
+        """Decode values. Raises StateError if one cannot be decoded."""
 
 
 class Found(NamedTuple):
-    """What is stored of some keys: the fence, as of before, and three columns in the order of the keys."""
+    """Stored rows of some keys: the fence, read before them, and three columns in the order of the keys."""
 
     fence: Fence | None
     txids: list[int]
-    """Of which transaction the value is; 0 where nothing is stored."""
+    """The txid of each value, 0 if there is none."""
     values: list[Raw]
     previous: list[Raw]
-    """What the value was before its transaction (opaque values)."""
+    """Opaque values: the value before its transaction."""
 
 
 def nothing(fence: Fence | None, keys: Sequence[Raw]) -> Found:
-    """Return that nothing is stored."""
+    """Return the answer for keys without stored rows."""
     return Found(fence, [0] * len(keys), [None] * len(keys), [None] * len(keys))
 
 
 def in_order(fence: Fence | None, keys: Sequence[Raw], found: Sequence[Sequence[Any]]) -> Found:
-    """Return what is stored of keys, from four columns in any order: those keys that are there, txids, values, previous."""
+    """Sort stored rows by keys. found: four columns in any order: keys, txids, values, previous values."""
     place = dict(zip(found[0], range(len(found[0])), strict=True))
     if len(place) == len(keys):
         order = [place[key] for key in keys]
@@ -56,7 +56,7 @@ def in_order(fence: Fence | None, keys: Sequence[Raw], found: Sequence[Sequence[
 
 
 class Changes(NamedTuple):
-    """What one task writes in one attempt: three columns of the same length, each key once."""
+    """Rows that a task writes in an attempt: three columns of the same length, each key once."""
 
     keys: list[Raw]
     values: list[Raw]
@@ -64,44 +64,43 @@ class Changes(NamedTuple):
 
 
 class ValueStore(ABC):
-    """One map in one database. Raises StateUnavailable for what may pass (it is tried again), StateError for what will not.
+    """One map in one database. Raises StateUnavailable for errors that may pass (the call is retried), else StateError.
 
-    A call that was given up may still take effect, at any time until the fence is raised beyond its attempt, and then never.
+    An abandoned call may still take effect until the fence is raised beyond its attempt, and never after that.
     """
 
-    form: Form
+    row_codec: RowCodec
 
     @abstractmethod
     async def fence(self) -> Fence | None:
-        """Return the map's fence, None where there is no map."""
+        """Return the map's fence, None if there is no map."""
 
     @abstractmethod
     async def create(self, writer: Writer) -> None:
-        """Make the map, empty; harmless where another was faster."""
+        """Create an empty map, unless another task was faster."""
 
     @abstractmethod
     async def look(self, keys: Sequence[Raw]) -> Found:
-        """Return the fence, and what is stored of each key, as of then or later."""
+        """Return the fence, and the stored rows of keys, read at the same time or later."""
 
     @abstractmethod
     async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
-        """Raise the fence to this attempt of the same txid, and put back what older attempts of it have written.
+        """Raise the fence to this attempt, and restore the rows that older attempts of its txid have written.
 
-        A row that is put back has its `previous` as its value; it is gone where that is None. Without effect where the fence is no longer
-        as it was seen.
+        A restored row has its `previous` as its value, and is deleted if that is None. No effect if the fence is not `seen` any more.
         """
 
     @abstractmethod
     async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
-        """Raise the fence to this attempt, and write these rows under its txid, durably; no rows only raise it.
+        """Raise the fence to this attempt, and write rows under its txid, durably. Without rows only raise the fence.
 
-        False, with nothing written, unless the fence is as it was seen, or at this attempt already.
+        Return False and write nothing, unless the fence is still `seen`, or at this attempt already.
         """
 
     @abstractmethod
     def rows(self) -> AsyncIterator[list[tuple[Raw, Raw]]]:
-        """Yield key and value of all rows, in chunks; a change made meanwhile is seen or not."""
+        """Yield key and value of all rows, in chunks. Concurrent changes may be missing."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of the database."""
+        """Close the connection."""

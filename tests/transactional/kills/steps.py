@@ -24,17 +24,17 @@ def of_tree(name: str) -> Callable[..., bool]:
 
 def is_last(state: Any, record: Any, *rest: Any) -> bool:
     """The save at the end of a run."""
-    return record.next_shares is None
+    return record.next_output is None
 
 
 def is_no_last(state: Any, record: Any, *rest: Any) -> bool:
     """The save at the beginning of a commit phase."""
-    return record.next_shares is not None
+    return record.next_output is not None
 
 
-def hosted(component: str) -> Callable[..., bool]:
-    """What is hosted for this component."""
-    return lambda host, *rest: host._place.spec.component_id == component
+def run_for(component: str) -> Callable[..., bool]:
+    """Runs of the bolt of this component."""
+    return lambda runner, *rest: runner._wiring.spec.component_id == component
 
 
 def updates(component: str, task: int | None = None) -> Callable[..., bool]:
@@ -114,13 +114,13 @@ class TransactionStep(Step):
 
 _COORDINATOR: Final = "engine.transactional.coordinator:Coordinator"
 _STATE: Final = "engine.transactional.transactional_state:TransactionalState"
-_EMITTER: Final = "engine.transactional.emitter:EmitterHost"
-_COLLECTOR: Final = "engine.transactional.host:EmitterCollector"
-_HOST: Final = "engine.transactional.host:Host"
+_EMITTER: Final = "engine.transactional.emitter_runner:EmitterRunner"
+_COLLECTOR: Final = "engine.transactional.batch_runner:EmitterCollector"
+_RUNNER: Final = "engine.transactional.batch_runner:BatchRunner"
 _PORT: Final = "engine.executor.bolt_port:ExecutorBoltPort"
 _GROUP: Final = "engine.kafka.transactional.group_commits:GroupCommits"
 _BOLTS: Final = "tests.transactional.kills.counting"
-_UPDATE: Final = "engine.transactional.values.opened:OpenValues.update"
+_UPDATE: Final = "engine.transactional.values.open_values:OpenValues.update"
 _STORES: Final = {
     store: f"engine.transactional.values.{store}:{name}"
     for store, name in {"sqlite": "SqliteStore", "redis": "RedisStore", "postgres": "PostgresStore"}.items()
@@ -163,11 +163,11 @@ def _emitter_steps() -> Iterator[TransactionStep]:
 
 def _bolt_steps() -> Iterator[TransactionStep]:
     yield TransactionStep("split: first execute", f"{_BOLTS}:Split.execute", before)
-    yield TransactionStep("split: finished, not reported", f"{_HOST}.finished", before, hosted("split"))
+    yield TransactionStep("split: finished, not reported", f"{_RUNNER}.finished", before, run_for("split"))
     yield TransactionStep("partial: first execute", f"{_BOLTS}:Partial.execute", before)
     yield TransactionStep("partial: before finish_batch", f"{_BOLTS}:Partial.finish_batch", before)
-    yield TransactionStep("partial: finished, not reported", f"{_HOST}.finished", before, hosted("partial"))
-    yield TransactionStep("partial: reported", f"{_HOST}.finished", after, hosted("partial"))
+    yield TransactionStep("partial: finished, not reported", f"{_RUNNER}.finished", before, run_for("partial"))
+    yield TransactionStep("partial: reported", f"{_RUNNER}.finished", after, run_for("partial"))
 
 
 def _committer_steps() -> Iterator[TransactionStep]:
@@ -179,8 +179,8 @@ def _committer_steps() -> Iterator[TransactionStep]:
     done_before = when_done(("words", 0), ("words", 1), ("total", 0))
     yield TransactionStep("mirror: while words and total are done", _UPDATE, done_before, updates("mirror"))
     for component in ("words", "total", "mirror"):
-        yield TransactionStep(f"{component}: updated, not reported", f"{_HOST}.finished", before, hosted(component))
-        yield TransactionStep(f"{component}: reported", f"{_HOST}.finished", after, hosted(component))
+        yield TransactionStep(f"{component}: updated, not reported", f"{_RUNNER}.finished", before, run_for(component))
+        yield TransactionStep(f"{component}: reported", f"{_RUNNER}.finished", after, run_for(component))
 
 
 def _store_steps() -> Iterator[TransactionStep]:

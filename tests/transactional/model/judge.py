@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from engine import Run
-from engine.transactional.host import Host
+from engine.transactional.batch_runner import BatchRunner
 from tests.transactional.model.interpreter import Items, interpret
 from tests.transactional.model.kept import Files, ValueMap
 from tests.transactional.model.shape import Shape, item_of
@@ -52,16 +52,16 @@ def difference(have: Items, wanted: Items) -> str:
     return f"has {dict(have - wanted)} too much, and lacks {dict(wanted - have)}"
 
 
-def judge_hosts(run: Run, most_open: int) -> Iterator[str]:
-    """A run is complete: the hosts of its bolts hold on to nothing."""
+def judge_runners(run: Run, most_open: int) -> Iterator[str]:
+    """A run is complete: the runners of its bolts hold on to nothing."""
     for executor in run._assembled.bolts:
-        host = executor.component
-        if isinstance(host, Host):
+        runner = executor.component
+        if isinstance(runner, BatchRunner):
             name = f"{executor.place.component_id} (task {executor.place.task_id})"
-            if host._hosted or host.feed.parts:
-                yield f"at the end {name} keeps the attempts {sorted(host._hosted)}, and parts of {sorted(host.feed.parts)}"
-            if len(host._newest) > most_open:
-                yield f"at the end {name} remembers {len(host._newest)} txids"
-            for attribute in ("_runners", "_awaited", "_ending", "_finishing"):
-                if getattr(host, attribute, None):
-                    yield f"at the end {name} has {attribute}: {getattr(host, attribute)}"
+            if runner._open_attempts or runner.feed.parts:
+                yield f"at the end {name} keeps the attempts {sorted(runner._open_attempts)}, and parts of {sorted(runner.feed.parts)}"
+            if len(runner._newest) > most_open:
+                yield f"at the end {name} remembers {len(runner._newest)} txids"
+            for attribute in ("_aio_tasks", "_awaited", "_ending", "_finishing"):
+                if getattr(runner, attribute, None):
+                    yield f"at the end {name} has {attribute}: {getattr(runner, attribute)}"

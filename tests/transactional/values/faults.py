@@ -26,7 +26,7 @@ class FaultyStore(ValueStore):
         self._fault_of = fault_of
         self._late = late
         """What was sent by tasks that died, and has not arrived."""
-        self.form = below.form
+        self.row_codec = below.row_codec
 
     async def _do(self, name: str, call: Callable[[], Awaitable[T]]) -> T:
         fault = self._fault_of(name)

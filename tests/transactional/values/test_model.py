@@ -11,7 +11,7 @@ from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, RedisValues, ValueMap
 from engine.transactional.values import redis as redis_values
 from engine.transactional.values.store import ValueStore
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.stored_value import ValueKind
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 from tests.tiers import cases

@@ -1,4 +1,4 @@
-"""From a transactional topology as the user described it to the one that runs (docs/decisions/0004)."""
+"""Makes the topology that runs from the transactional topology that the user declared (docs/decisions/0004)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -14,23 +14,23 @@ from engine.state import provider_of
 from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
-from engine.transactional.basic_host import BasicHost
-from engine.transactional.batch_host import BatchHost
+from engine.transactional.basic_bolt_runner import BasicBoltRunner
+from engine.transactional.batch_bolt_runner import BatchBoltRunner
+from engine.transactional.batch_runner import REPORT_FIELDS, BoltWiring
 from engine.transactional.coordinator import BATCH_FIELDS, COMMIT_FIELDS, Coordinator
-from engine.transactional.emitter import EmitterHost
-from engine.transactional.host import REPORT_FIELDS, Place
-from engine.transactional.kinds import emitter_of, has_partitions, replays_differ, source_of
+from engine.transactional.emitter_runner import EmitterRunner
+from engine.transactional.spout_adapters import coordinator_adapter, has_partitions, new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout
 from engine.transactional.transactional_state import TransactionalState
 
 
 def coordinator_id(spout_id: str) -> str:
-    """Return the id of the coordinator of a transactional spout."""
+    """Return the component id of the coordinator of a spout."""
     return f"{spout_id}/coordinator"
 
 
 class TransactionalRun:
-    """What a run of a transactional topology needs: its state, and the topology with coordinator, emitters and hosts."""
+    """Preparation of one run: opens the state, and adds coordinator, emitter runners and batch runners."""
 
     def __init__(self, topology: Topology, config: Config, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
         self._topology = topology
@@ -44,12 +44,12 @@ class TransactionalRun:
         )
 
     async def open(self) -> Topology:
-        """Take the store; raise StateError where another process runs this topology."""
+        """Open the state, and return the topology that runs. Raises StateError if another process runs it."""
         await self._state.open()
         return self.running()
 
     async def close(self) -> None:
-        """Let go of the store."""
+        """Close the state."""
         await self._state.close()
 
     def running(self) -> Topology:
@@ -83,7 +83,7 @@ class TransactionalRun:
         return replace(
             spec,
             kind="bolt",
-            factory=_Factory(lambda: EmitterHost(self._spout, spec)),
+            factory=_Factory(lambda: EmitterRunner(self._spout, spec)),
             streams=self._with_reports(spec),
             subscriptions=tuple(_all(coordinator, BATCH_STREAM, COMMIT_STREAM if takes_part else None)),
             settings=ComponentSettings(on_error=spec.settings.on_error),
@@ -92,7 +92,7 @@ class TransactionalRun:
 
     def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
         sources = frozenset(subscription.source for subscription in spec.subscriptions)
-        place = Place(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
+        wiring = BoltWiring(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
         settings = spec.settings
         if settings.threads:
             settings = replace(settings, threads=0, concurrency=settings.threads)
@@ -101,7 +101,7 @@ class TransactionalRun:
             controls += _all(coordinator, COMMIT_STREAM)
         return replace(
             spec,
-            factory=_Factory(lambda: _host(place)),
+            factory=_Factory(lambda: _bolt_runner(wiring)),
             streams=self._with_reports(spec),
             subscriptions=(*spec.subscriptions, *controls),
             settings=settings,
@@ -114,17 +114,17 @@ class TransactionalRun:
 
 @dataclass(frozen=True, slots=True)
 class Prepares:
-    """What a transactional topology has as `prepares`: it makes the run's preparation."""
+    """`Topology.prepares` of a transactional topology: makes the preparation of each run."""
 
     spout: AnySpout
     admissions: Mapping[str, Admission]
-    """By component, who may hold new batches back."""
+    """Admissions by component id."""
 
     def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
         return TransactionalRun(topology, config, self.spout, self.admissions)
 
     def trial_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield what is wrong with the coordinator and an emitter, which each run makes at its start."""
+        """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""
         [source] = topology.spouts
         for part in _MAKERS:
             made, fault = _tried(source.component_id, self.spout, part)
@@ -135,13 +135,13 @@ class Prepares:
 
 
 _MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
-    "coordinator": lambda spout: source_of(spout).part,
-    "emitter": emitter_of,
+    "coordinator": lambda spout: coordinator_adapter(spout).wrapped,
+    "emitter": new_emitter,
 }
 
 
 def _tried(component_id: str, spout: AnySpout, part: str) -> tuple[Any, str | None]:
-    """Return what the user's spout makes, or what is wrong with it."""
+    """Return a part that the user's spout makes, or its fault."""
     where = f"spout {component_id!r}: "
     try:
         return _MAKERS[part](spout), None
@@ -163,8 +163,8 @@ class _Factory:
         return made
 
 
-def _host(place: Place) -> BasicHost | BatchHost:
-    return BasicHost(place) if not place.spec.is_batched else BatchHost(place)
+def _bolt_runner(wiring: BoltWiring) -> BasicBoltRunner | BatchBoltRunner:
+    return BasicBoltRunner(wiring) if not wiring.spec.is_batched else BatchBoltRunner(wiring)
 
 
 def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
@@ -172,5 +172,5 @@ def _all(source: str, *streams: str | None) -> Iterator[Subscription]:
 
 
 def _engines_own(method: Any) -> tuple[str, ...]:
-    """The name of a method that the user has not overridden; else nothing."""
+    """Return the name of a method unless the user has overridden it."""
     return (method.__name__,) if getattr(method, "__module__", None) == "engine.transactional.spouts" else ()

@@ -1,4 +1,4 @@
-"""Where values are kept: what a user says of a map, as a hashable description that tasks open and other programs read."""
+"""Descriptions of maps of values, by database. Tasks open them, and other programs read through them."""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
@@ -14,23 +14,23 @@ from engine.state.providers import sqlite_path
 from engine.topology import TaskContext
 from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
-from engine.transactional.values.opened import OpenValues, ValuesReader
+from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.store import ValueStore
-from engine.transactional.values.values import ValuesMismatch
+from engine.transactional.values.stored_value import ValuesMismatch
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0 or postgresql://user:password@host:5432/database"
 LONGEST_NAME: Final = 48
 
 
 class ValueMap(ABC):
-    """A map of values by name, in some database: a Resource, which `self.resources.opened` opens for a task."""
+    """A map of values in a database: a Resource, which `self.resources.opened` opens for a task."""
 
     name: str
 
     async def open(self, context: TaskContext) -> OpenValues[Any, Any]:
-        """Open it for a task: the engine calls it.
+        """Open the map for a task. The engine calls it.
 
-        Raises StateUnavailable at once where the database cannot be reached, ValuesMismatch where it refuses.
+        Raises StateUnavailable at once if the database cannot be reached, ValuesMismatch if it refuses.
         """
         try:
             store = await self.store(make=True)
@@ -42,7 +42,7 @@ class ValueMap(ABC):
 
     @asynccontextmanager
     async def reader(self) -> AsyncIterator[ValuesReader[Any, Any]]:
-        """Open it to read, in any program: `async with values.reader() as words: await words.get("storm")`."""
+        """Open the map to read, in any program: `async with values.reader() as words: await words.get("storm")`."""
         store = await self.store(make=False)
         try:
             yield ValuesReader(store)
@@ -51,7 +51,7 @@ class ValueMap(ABC):
 
     @abstractmethod
     async def store(self, *, make: bool) -> ValueStore:
-        """Return the map in its database, which is reached; `make`: it may be prepared for values."""
+        """Connect to the database. make: create missing files and tables."""
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -59,7 +59,7 @@ class ValueMap(ABC):
 
 @dataclass(frozen=True, eq=False)
 class MemoryValues(ValueMap):
-    """A map in memory: of this very description, for as long as that lives. For tests and first runs."""
+    """A map in memory, which lives as long as this object. For tests and first runs."""
 
     name: str = "values"
     _table: MemoryTable = field(default_factory=MemoryTable, repr=False)
@@ -76,7 +76,7 @@ class MemoryValues(ValueMap):
 
 @dataclass(frozen=True)
 class SqliteValues(ValueMap):
-    """A map in a SQLite file, which holds maps of values alone: a table of that name, with `key` and `value`."""
+    """A map in a SQLite file for maps of values: a table of that name, with `key` and `value`."""
 
     path: str | Path
     name: str
@@ -87,7 +87,7 @@ class SqliteValues(ValueMap):
             raise UsageError(f"{str(self.path)!r} is no path of a file", hint="Take a path without zeros.")
 
     async def store(self, *, make: bool) -> ValueStore:
-        from engine.transactional.values.sqlite import check_there, sqlite_store  # each loads what it needs when it is used
+        from engine.transactional.values.sqlite import check_there, sqlite_store  # imports the database client on first use
 
         path = Path(self.path)
         if not make:
@@ -100,7 +100,7 @@ class SqliteValues(ValueMap):
 
 @dataclass(frozen=True)
 class RedisValues(ValueMap):
-    """A map in Redis, by a URL as that of a state: the hash `{prefix/name}:values`, each field a key."""
+    """A map in Redis: the hash `{prefix/name}:values`, with a field for each key. The URL is like that of a state provider."""
 
     url: str = field(repr=False)
     name: str
@@ -121,7 +121,10 @@ class RedisValues(ValueMap):
 
 @dataclass(frozen=True)
 class PostgresValues(ValueMap):
-    """A map in PostgreSQL: a table of that name in the first schema of the user's search path, with `key` as text and `value` as jsonb."""
+    """A map in PostgreSQL: a table of that name, with `key` as text and `value` as jsonb.
+
+    It is in the first schema of the user's search path.
+    """
 
     url: str = field(repr=False)
     name: str
@@ -175,7 +178,7 @@ def check_name(name: object) -> None:
 
 
 def _shown(url: str) -> str:
-    """A URL without what is secret."""
+    """Return a URL without its secrets."""
     try:
         parts = urlsplit(url)
         host = f"{parts.hostname}{'' if parts.port is None else f':{parts.port}'}"

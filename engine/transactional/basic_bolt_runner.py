@@ -1,4 +1,4 @@
-"""The host of a BasicBolt: one instance for all attempts; each call's tuples belong to the batch of its input (TX-5, TX-6)."""
+"""Runner of a BasicBolt: one instance for all attempts. Emitted tuples belong to the batch of the input (TX-5, TX-6)."""
 
 import asyncio
 import contextvars
@@ -15,12 +15,12 @@ from engine.errors import UsageError
 from engine.kernel import BatchEmitter, BatchPart
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.topology import BasicBolt, Tuple, Values, call_kind
-from engine.transactional.host import Host, Hosted, Place, call_timeout
+from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 
 @dataclass(slots=True)
 class _Call:
-    """A call that waits, or runs in a thread; there what it emits is recorded."""
+    """An `async` call, or a call in a thread, whose emits are recorded for the loop's thread."""
 
     part: BatchPart
     recorded: list[tuple[Values, str, int | None]] | None = None
@@ -29,18 +29,18 @@ class _Call:
 _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
 
 
-class BasicHost(Host):
-    """Runs a user's BasicBolt. Nothing is left to finish when all has come."""
+class BasicBoltRunner(BatchRunner):
+    """Runs a user's BasicBolt, which has nothing to do at the end of a batch."""
 
-    def __init__(self, place: Place) -> None:
-        super().__init__(place)
-        self._bolt: BasicBolt = place.spec.factory.create()
-        self._threads = place.spec.settings.threads
+    def __init__(self, wiring: BoltWiring) -> None:
+        super().__init__(wiring)
+        self._bolt: BasicBolt = wiring.spec.factory.create()
+        self._threads = wiring.spec.settings.threads
         self._pool: futures.ThreadPoolExecutor | None = None
 
     @property
     def execute(self) -> Callable[[Any], Any]:
-        """What the task calls for every tuple: compiled, where no call waits."""
+        """The function that the task calls for every tuple. Compiled, unless calls are `async` or run in threads."""
         if not hasattr(self, "feed"):
             self.prepare_feed(emits_results=True)
         return self._execute_later if self._threads or call_kind(self._bolt.execute).is_async else self.feed.execute
@@ -50,7 +50,7 @@ class BasicHost(Host):
         bolt.context = self.context
         bolt.collector = _BasicCollector(self)
         if self._threads:
-            name = f"{POOL_NAME} {self._place.spec.component_id}"
+            name = f"{POOL_NAME} {self._wiring.spec.component_id}"
             self._pool = futures.ThreadPoolExecutor(self._threads, thread_name_prefix=name)
         result = bolt.prepare()
         if result is not None:
@@ -65,19 +65,19 @@ class BasicHost(Host):
         if result is not None:
             await result
 
-    def _begin_instance(self, hosted: Hosted) -> None:
-        hosted.part.execute_by(self._bolt.execute)
+    def _begin_instance(self, open_attempt: OpenAttempt) -> None:
+        open_attempt.part.execute_by(self._bolt.execute)
 
-    def _end_instance(self, hosted: Hosted) -> None:
+    def _end_instance(self, open_attempt: OpenAttempt) -> None:
         return None
 
-    def _finish(self, hosted: Hosted) -> None:
-        self.finished(hosted)
+    def _finish(self, open_attempt: OpenAttempt) -> None:
+        self.finished(open_attempt)
 
     # Calls
 
     def returned(self, part: BatchPart, tup: Tuple, result: object) -> None:
-        """Execute returned something that is neither values nor a generator."""
+        """Emit from a result of execute that is neither values nor a generator."""
         if not isinstance(result, Iterable) or isinstance(result, (str, bytes)):
             raise self._wrong_result(result)
         emitter = BatchEmitter(part)
@@ -85,7 +85,7 @@ class BasicHost(Host):
             emitter.emit(values)
 
     async def _execute_later(self, tup: Any) -> None:
-        """Await a call, of which several may be under way, as `concurrency` or `threads` says."""
+        """Await one call. Up to `concurrency` or `threads` calls run at once."""
         part = self.feed.receive(tup)
         if part is None:
             return
@@ -129,7 +129,7 @@ class BasicHost(Host):
             raise self._wrong_result(result)
 
     def _in_pool(self, call: _Call, tup: Tuple) -> None:
-        """On a thread: run execute to its end, recording what it emits."""
+        """Run execute in a thread, and record its emits."""
         result: Any = self._bolt.execute(tup)
         assert call.recorded is not None
         if isinstance(result, tuple):
@@ -149,19 +149,19 @@ class BasicHost(Host):
                 emitter.emit_direct(task, values, stream)
 
     def _wrong_result(self, result: object) -> UsageError:
-        where = f"bolt {self._place.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
+        where = f"bolt {self._wiring.spec.component_id!r}: execute() returned {result!r} ({type(result).__name__})"
         return UsageError(where, hint="A BasicBolt yields or returns tuples of values.")
 
     def emit_from(self, values: Values, stream: str, task: int | None) -> None:
-        """Emit for the call that is running."""
+        """Emit for the running call."""
         call = _CALL.get()
         if call is not None and call.recorded is not None:
             call.recorded.append((values, stream, task))
             return
         part = self.feed.calling if call is None else call.part
         if part is None:
-            where = f"bolt {self._place.spec.component_id!r} emitted outside execute()"
-            raise UsageError(where, hint="What a BasicBolt emits belongs to the batch of the input that it executes.")
+            where = f"bolt {self._wiring.spec.component_id!r} emitted outside execute()"
+            raise UsageError(where, hint="Emit in execute(): the tuples of a BasicBolt belong to the batch of its input.")
         emitter = BatchEmitter(part)
         if task is None:
             emitter.emit(values, stream)
@@ -169,21 +169,21 @@ class BasicHost(Host):
             emitter.emit_direct(task, values, stream)
 
     def report(self, error: BaseException) -> None:
-        """`collector.report_error`."""
+        """Report an error of the user's bolt."""
         self.collector.report_error(error)
 
 
 class _BasicCollector:
     """`self.collector` of a BasicBolt in a transactional topology."""
 
-    def __init__(self, host: BasicHost) -> None:
-        self._host = host
+    def __init__(self, runner: BasicBoltRunner) -> None:
+        self._runner = runner
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._host.emit_from(values, stream, None)
+        self._runner.emit_from(values, stream, None)
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        self._host.emit_from(values, stream, task)
+        self._runner.emit_from(values, stream, task)
 
     def report_error(self, error: BaseException) -> None:
-        self._host.report(error)
+        self._runner.report(error)

@@ -1,4 +1,4 @@
-"""Which files the next batch reads, and when there is one (TX-7)."""
+"""Chooses the files of the next batch (TX-7)."""
 
 import logging
 import os
@@ -11,18 +11,18 @@ from engine.errors import FatalError
 from engine.topology import SpoutExhausted
 from engine.transactional.files.file_identity import Position, open_file
 from engine.transactional.files.folder import Folder, Found
-from engine.transactional.files.line_reader import end_of_last_line
+from engine.transactional.files.lines import end_of_last_line
 from engine.transactional.spouts import Partition, PartitionedCoordinator
 
 LOOK_EVERY_SECS: Final = 0.05
 LOOK_SHARE: Final = 20
-"""Looking at a folder takes at most one part in so many of the time."""
+"""Listing the folder takes at most 1/LOOK_SHARE of the time."""
 LOGGER: Final = logging.getLogger("engine.transactional")
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How files are read."""
+    """Settings of the coordinator."""
 
     folder: Folder
     files_at_once: int
@@ -34,24 +34,24 @@ class Reading:
 
 @dataclass(slots=True)
 class _Known:
-    """A partition whose file was found when it was looked for last."""
+    """A partition whose file was found at the last look."""
 
     found: Found
     readable: int
-    """The offset behind the last line that can be read."""
+    """The offset after the last readable line."""
 
 
 class FileCoordinator(PartitionedCoordinator):
-    """Looks at the folder now and then, says which file is which partition, and gives those that have lines a place in the batches."""
+    """Lists the folder now and then, maps files to partitions, and puts files with new lines into the batches."""
 
     def __init__(self, reading: Reading) -> None:
         self._reading = reading
         self._known: dict[Partition, _Known] = {}
         self._sizes: dict[Partition, int] = {}
-        """How large files were that are away."""
+        """Last known sizes of missing files."""
         self._away_since: dict[Partition, float] = {}
         self._places: list[Partition] = []
-        """The partitions of the newest batch. One keeps its place while it has lines, so that the same task goes on with it."""
+        """Partitions of the newest batch. A partition keeps its index while it has lines, so that the same task reads it."""
         self._waiting: deque[Partition] = deque()
         self._look_at = 0.0
         self._was_missing = False
@@ -60,7 +60,7 @@ class FileCoordinator(PartitionedCoordinator):
         if not self._reading.folder.exists():
             raise FatalError(f"there is no folder {self._reading.folder.path!r} to read files of", hint="Make it, or name another one.")
 
-    # Whether there is a batch
+    # Batches
 
     def is_ready(self) -> bool | Awaitable[bool]:
         if self.context.clock.now() >= self._look_at:
@@ -84,7 +84,7 @@ class FileCoordinator(PartitionedCoordinator):
         return False
 
     def _all_is_read(self) -> bool:
-        """Tell whether nothing is left, neither here nor in what is away."""
+        """Return whether all files are read, including missing ones."""
         positions = _positions_of(self.positions)
         return all(size <= (positions[partition].end if partition in positions else 0) for partition, size in self._sizes.items())
 
@@ -92,12 +92,12 @@ class FileCoordinator(PartitionedCoordinator):
         return list(self._places)
 
     def forgotten(self) -> Collection[Partition]:
-        """Return those that have been away for long."""
+        """Return the partitions whose files have been missing for `forget_after_secs`."""
         long_ago = self.context.clock.now() - self._reading.forget_after_secs
         return [partition for partition, since in self._away_since.items() if since <= long_ago]
 
     def _fill_places(self) -> bool:
-        """Give the places of files without lines to others that have some; False where none has."""
+        """Replace files without new lines by waiting files. Return False if no file has new lines."""
         for number, partition in enumerate(self._places):
             if not self._has_more(partition):
                 self._places[number] = self._next_waiting() or partition
@@ -115,7 +115,7 @@ class FileCoordinator(PartitionedCoordinator):
         return None
 
     def _has_more(self, partition: Partition) -> bool:
-        """Tell whether lines are left in a file, or its new name is not noted yet."""
+        """Return whether a file has new lines, or a new name that is not stored yet."""
         known, metadata = self._known.get(partition), self.positions.get(partition)
         if known is None:
             return False
@@ -124,10 +124,10 @@ class FileCoordinator(PartitionedCoordinator):
         position = Position(*metadata)
         return known.readable > position.end or known.found.path != position.path
 
-    # Which file is which partition
+    # Mapping files to partitions
 
     async def _match(self, files: Mapping[int, Found], positions: Mapping[Partition, Position]) -> None:
-        """Take in what is there now."""
+        """Map the listed files to partitions."""
         by_inode: dict[int, list[Partition]] = defaultdict(list)
         for partition, position in positions.items():
             by_inode[position.inode].append(partition)
@@ -139,7 +139,7 @@ class FileCoordinator(PartitionedCoordinator):
         self._waiting = deque(in_order)
 
     def _partition_of(self, found: Found, candidates: Iterable[Partition], positions: Mapping[Partition, Position]) -> Partition:
-        """Return the partition that a file is: one that is known, or a new one. Raise FatalError where it was changed under its name."""
+        """Return the partition of a file, a known or a new one. Raises FatalError if the file was truncated or replaced."""
         faults = {partition: self._fault(partition, found, positions[partition]) for partition in candidates}
         for partition, why in faults.items():
             if why is None:
@@ -157,7 +157,7 @@ class FileCoordinator(PartitionedCoordinator):
         return f"inode-{found.inode}" if not number else f"inode-{found.inode}.{number + 1}"
 
     def _fault(self, partition: Partition, found: Found, position: Position) -> str | None:
-        """Why a file is not the one of a position; None where it is, or has just gone."""
+        """Return the reason why a file is not the one of a position. None: it is, or it has just been removed."""
         known = self._known.get(partition)
         if known is not None and (known.found.inode, known.found.size, known.found.modified_ns) == (
             found.inode,
@@ -172,7 +172,7 @@ class FileCoordinator(PartitionedCoordinator):
             return file.fault(position) if file.inode == found.inode else None
 
     def _adopt(self, named: dict[Partition, Found], positions: Mapping[Partition, Position]) -> None:
-        """Go on with a file that has another inode, and all that was read: it was restored, or copied over its old self."""
+        """Continue a partition with a new inode if a file was restored: it has the same name and content."""
         new_by_path = {found.path: partition for partition, found in named.items() if partition not in positions}
         for partition, position in positions.items():
             new = new_by_path.get(position.path)
@@ -194,7 +194,7 @@ class FileCoordinator(PartitionedCoordinator):
         self._sizes = {partition: size for partition, size in self._sizes.items() if partition in self._away_since}
 
     def _look_into(self, partition: Partition, found: Found, position: Position | None) -> _Known:
-        """Return up to where a file can be read: without `stop_at_end` up to its last complete line."""
+        """Return the readable end of a file. Without `stop_at_end` it is the end of the last complete line."""
         known = self._known.get(partition)
         if self._reading.stop_at_end:
             return _Known(found, found.size)
@@ -209,7 +209,7 @@ class FileCoordinator(PartitionedCoordinator):
 
 
 def _number_of(partition: Partition) -> int:
-    """Which of the files that had its inode, one after the other, it is."""
+    """Return the number of a partition among the files that had its inode one after another."""
     _, _, number = str(partition).partition(".")
     return int(number or 1)
 

@@ -1,20 +1,22 @@
-"""What the files of a file committer are called, and which of them count (TX-8). Plain; both who writes and who reads asks here."""
+"""Names of a file committer's files, and the rule which of them count (TX-8). Used by writer and reader."""
 
+import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from engine.errors import StateError
 from engine.transactional.attempt import TransactionAttempt
 
 OWNER: Final = ".written-by.json"
-"""Says which committer writes to the folder: one only."""
+"""Names the only committer that writes to the folder."""
 _NAME: Final = re.compile(r"(\.?)(\d{12,})-(\d{8,})\.(\d{10})-(\d+)-of-(\d+)(\..*)?", re.DOTALL)
 
 
 class OutputName(NamedTuple):
-    """The name of a file: which share of which attempt it holds.
+    """The name of a file: attempt and task of its content.
 
     >>> str(OutputName(7, 2 * 2**32 + 5, 0, 3, ".jsonl"))
     '000000000007-00000002.0000000005-0-of-3.jsonl'
@@ -25,7 +27,7 @@ class OutputName(NamedTuple):
     task: int
     """0, 1, …"""
     tasks: int
-    """How many tasks have written this attempt."""
+    """Number of tasks that write this attempt."""
     suffix: str
 
     def __str__(self) -> str:
@@ -34,12 +36,12 @@ class OutputName(NamedTuple):
 
     @property
     def draft(self) -> str:
-        """What the file is called while it is written."""
+        """Name of the file while it is written."""
         return f".{self}.tmp"
 
 
 def name_of(text: str) -> tuple[OutputName, bool] | None:
-    """Return what a file's name says, and whether it is a draft; None for another file."""
+    """Parse a file name. Return the name and whether it is a draft, None for another file."""
     found = _NAME.fullmatch(text)
     if found is None:
         return None
@@ -54,16 +56,19 @@ def name_of(text: str) -> tuple[OutputName, bool] | None:
 
 
 class Counting(NamedTuple):
-    """The files that count, in the order of transactions and tasks."""
+    """The files that count, in the order of txids and tasks."""
 
     settled: list[OutputName]
-    """Of transactions that are committed: a later one has begun its commit phase. They stay as they are."""
+    """Files of committed txids, since a later one has begun its commit phase. They never change."""
     newest: list[OutputName]
-    """Of the newest transaction, once all its tasks have written: committed, or about to be written again, by a later attempt."""
+    """Files of the newest txid, if all its tasks have written. A later attempt may still replace them."""
 
 
 def counting(names: Iterable[OutputName]) -> Counting:
-    """Return which files count: of each txid those of its highest attempt. Raise StateError where one of a committed txid is missing."""
+    """Return the files that count: those of the highest attempt of each txid.
+
+    Raises StateError if a file of a committed txid is missing.
+    """
     by_txid: dict[int, list[OutputName]] = defaultdict(list)
     for name in names:
         found = by_txid[name.txid]
@@ -89,10 +94,7 @@ def counting(names: Iterable[OutputName]) -> Counting:
 
 
 def superseded(names: Iterable[tuple[OutputName, bool]], attempt: TransactionAttempt) -> list[str]:
-    """Return what can be removed when this attempt is being committed: all of it was written by attempts that are over.
-
-    Those of a txid below are committed by its highest attempt. A draft or a file of an attempt below this one counts no more.
-    """
+    """Return the names of files to remove when this attempt commits: drafts and files of superseded attempts."""
     names = list(names)
     highest: dict[int, int] = {attempt.txid: attempt.attempt_id}
     for name, is_draft in names:
@@ -103,3 +105,27 @@ def superseded(names: Iterable[tuple[OutputName, bool]], attempt: TransactionAtt
         for name, is_draft in names
         if name.attempt_id < (attempt.attempt_id if is_draft else highest[name.txid])
     ]
+
+
+def committed_files(folder: str | os.PathLike[str], *, newest: bool = True) -> list[Path]:
+    """Return the files that count, in the order of txids and tasks: those of the highest attempt of each txid.
+
+    The files of all txids but the newest are committed and never change. The files of the newest txid are included once all tasks have
+    written. They are in doubt while the topology runs, and after it was killed: the coordinator may not know the commit, so a later attempt
+    may write the txid again. Behind an opaque spout the content may then differ. `newest=False` leaves them out.
+
+    A process that was paused and replaced may write files of lower attempts. They are never included. If you remove files, keep the newest
+    txid, and remove all files of a txid together. Raises StateError if a file is missing.
+    """
+    path = Path(folder)
+    names = [found[0] for text in os.listdir(path) if (found := name_of(text)) is not None and not found[1]]
+    counts = counting(names)
+    return [path / str(name) for name in (*counts.settled, *(counts.newest if newest else ()))]
+
+
+def committed_lines(folder: str | os.PathLike[str], *, newest: bool = True) -> Iterator[str]:
+    """Yield the lines of the files that count, without line ends."""
+    for path in committed_files(folder, newest=newest):
+        with path.open(encoding="utf-8", newline="\n") as file:
+            for line in file:
+                yield line.removesuffix("\n")

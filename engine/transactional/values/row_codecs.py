@@ -1,6 +1,6 @@
-"""How keys and values are written: so that a person reads them with the database's own tools, where the database has a form for them.
+"""Encodings of keys and values, readable with the database's own tools if the database has a type for them.
 
-Whatever has none is MessagePack. What is read is equal to what was written, and of the same type.
+Anything else is MessagePack. A decoded value is equal to the encoded one, and has the same type.
 """
 
 import json
@@ -16,18 +16,18 @@ from engine.transactional.values.store import Raw
 
 INT64: Final = range(-(2**63), 2**63)
 MOST_BITS: Final = 2048
-"""Of an int that is written as digits; beyond it costs too much to read."""
+"""Largest int written as digits. Larger ones cost too much to parse."""
 MOST_JSON_DEPTH: Final = 32
 SEPARATOR: Final = "\x1f"
-"""In no key of a text column, and in no JSON: many of them make one text, which costs a client less than a list."""
+"""Occurs in no key of a text column and in no JSON. One joined text costs a client less than a list."""
 PACKED: Final = "=~"
-"""Begins a key of a text column that is written as MessagePack, in hexadecimal digits."""
+"""Prefix of a key in a text column that is MessagePack in hexadecimal digits."""
 PACKED_NAME: Final = "$msgpack"
-"""The one name in a JSON object that is a value written as MessagePack."""
+"""The only name in a JSON object that stands for a value in MessagePack."""
 
 
-class PackedForm:
-    """What all forms share: one by one, with MessagePack as the way out."""
+class PackedCodec:
+    """Base of the codecs: encodes one by one, and falls back to MessagePack."""
 
     def __init__(self) -> None:
         self._codec = codec_named("msgpack")
@@ -62,7 +62,7 @@ class PackedForm:
             raise StateError(f"{whose} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.") from None
 
     def _are_plain(self, keys: Sequence[str]) -> bool:
-        """Tell whether texts are stored as they are."""
+        """Return whether all texts are stored unchanged."""
         raise NotImplementedError
 
     def _stored_key(self, key: Any) -> Raw:
@@ -72,8 +72,8 @@ class PackedForm:
         raise NotImplementedError
 
 
-class PlainForm(PackedForm):
-    """Keys and values as they are, each value in MessagePack, so that it belongs to the store: for memory."""
+class MemoryCodec(PackedCodec):
+    """For memory: keys unchanged, mutable values in MessagePack, so that users cannot change a stored value."""
 
     def key(self, raw: Raw) -> object:
         return raw
@@ -94,7 +94,7 @@ class PlainForm(PackedForm):
         return value if type(value) in (int, str, float, bool) else self._packed(value)
 
 
-class SqliteForm(PackedForm):
+class SqliteCodec(PackedCodec):
     """SQLite's own types: INTEGER for an int of 64 bits, REAL, TEXT; BLOB holds MessagePack."""
 
     def key(self, raw: Raw) -> object:
@@ -125,13 +125,13 @@ class SqliteForm(PackedForm):
         return self._packed(value)
 
 
-class TextForm(PackedForm):
+class TextCodec(PackedCodec):
     """Text for keys, JSON for values: for PostgreSQL and Redis.
 
-    >>> form = TextForm()
-    >>> form.keys(["storm", 42, "=", ("a", 1)])
+    >>> codec = TextCodec()
+    >>> codec.keys(["storm", 42, "=", ("a", 1)])
     ['storm', '=42', '=~a13d', '=~d60192a16101']
-    >>> form.values([7, "x", [1, None], {1: 2}], "abcd")
+    >>> codec.values([7, "x", [1, None], {1: 2}], "abcd")
     ['7', '"x"', '[1, null]', '{"$msgpack": "810102"}']
     """
 
@@ -176,17 +176,17 @@ class TextForm(PackedForm):
 
 
 def are_int64(values: Sequence[Any]) -> bool:
-    """Tell whether all are ints of 64 bits: most maps are counts."""
+    """Return whether all values are 64-bit ints, the usual case, since most maps are counts."""
     return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
 
 
 def is_plain(text: str) -> bool:
-    """Tell whether a text can be a key by itself: PostgreSQL keeps no zeros, and SEPARATOR is ours."""
+    """Return whether a text can be a stored key. PostgreSQL stores no zeros, and SEPARATOR is reserved."""
     return "\0" not in text and SEPARATOR not in text and is_text(text)
 
 
 def is_text(text: str) -> bool:
-    """Tell whether a text can be written as UTF-8.
+    """Return whether a text can be encoded as UTF-8.
 
     >>> is_text("é"), is_text("\\ud800")
     (True, False)
@@ -201,7 +201,7 @@ def is_text(text: str) -> bool:
 
 
 def is_json(value: Any, depth: int = 0) -> bool:
-    """Tell whether JSON gives back an equal value of the same types, through PostgreSQL's jsonb too, which writes 1e+16 as an integer."""
+    """Return whether JSON, also PostgreSQL's jsonb, gives back an equal value of the same types."""
     kind = type(value)
     if value is None or kind is bool:
         return True
@@ -210,6 +210,7 @@ def is_json(value: Any, depth: int = 0) -> bool:
     if kind is str:
         return "\0" not in value and is_text(value)
     if kind is float:
+        # jsonb writes 1e+16 as an integer
         return isfinite(value) and "e+" not in repr(value) and bool(value or copysign(1, value) > 0)
     if depth == MOST_JSON_DEPTH:
         return False

@@ -1,13 +1,13 @@
-"""The rule of TX-8 for one value: what becomes of it when an attempt wants to change it.
+"""The rule of TX-8 for one value that an attempt changes.
 
 | stored txid | `TransactionalValue` | `OpaqueValue` |
 |---|---|---|
-| older than ours | changed | changed; what it was becomes `previous` |
-| ours | kept as it is: this batch is in it already | changed anew, from `previous`: the batch may differ |
-| ours, of a later attempt | kept as it is | refused: StateFenced |
+| older than ours | changed | changed, and the old value becomes `previous` |
+| ours | kept, since this batch is in it already | computed again from `previous`, since the batch may differ |
+| ours, of a later attempt | kept | refused: StateFenced |
 | newer than ours | `ValuesMismatch` | `ValuesMismatch` |
 
-None as a value is as good as no value.
+None as a value is the same as no value.
 """
 
 from collections.abc import Callable
@@ -20,15 +20,15 @@ from engine.transactional.attempt import TransactionAttempt
 V = TypeVar("V")
 
 ValueKind: TypeAlias = Literal["transactional", "opaque"]
-"""Which rule a map's values follow."""
+"""The rule for the values of a map."""
 
 
 class ValuesMismatch(StateError, FatalError):
-    """Values cannot be kept there: what is stored is newer, of another kind or owner, or the database refuses. No try would do better."""
+    """The map cannot take the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
 
 
 class ValuesTakenOver(StateFenced, FatalError):
-    """A later epoch of the coordinator has written: this process has been taken over, or the coordinator's state was set back."""
+    """A later epoch has written: this process was taken over, or the coordinator's state was reset."""
 
 
 def older_transaction(where: str, attempt: TransactionAttempt, stored: TransactionAttempt) -> StateError:
@@ -54,7 +54,7 @@ def overtaken(where: str, attempt: TransactionAttempt, stored_attempt_id: int) -
 
 
 def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttempt) -> ValuesTakenOver:
-    """An epoch rises with each start alone. Whether a process has it now, or had it before the state was set back, is not known here."""
+    """Return the error for a later epoch. Its process may run now, or may have run before the state was reset."""
     return ValuesTakenOver(
         f"{where}: {attempt} may not write any more: a later attempt ({later.epoch}.{later.number}), of a later start of the topology, "
         "has. This process has been taken over, or the state of its coordinator was set back",
@@ -65,7 +65,7 @@ def _taken_over(where: str, attempt: TransactionAttempt, later: TransactionAttem
 
 @dataclass(frozen=True)
 class TransactionalValue(Generic[V]):
-    """A value and the txid that made it; for sources that give the same tuples for the same txid.
+    """A value and its txid, for spouts that replay the same tuples.
 
     >>> count = TransactionalValue(3, 10).apply(TransactionAttempt(4, 1), lambda old: (old or 0) + 5)
     >>> count, count.apply(TransactionAttempt(4, 2), lambda old: (old or 0) + 5)
@@ -73,23 +73,23 @@ class TransactionalValue(Generic[V]):
     """
 
     txid: int = 0
-    """0: there is no value yet."""
+    """0: no value yet."""
     value: V | None = None
 
     def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "TransactionalValue[V]":
-        """Return what is to be stored when this attempt makes `change(old)` of the value."""
+        """Return the value to store when this attempt changes it to `change(old)`."""
         if self.txid > attempt.txid:
             raise older_transaction("the value", attempt, TransactionAttempt(self.txid, 0))
         return self if self.txid == attempt.txid else TransactionalValue(attempt.txid, change(self.value))
 
     def put(self, attempt: TransactionAttempt, value: V) -> "TransactionalValue[V]":
-        """Return what is to be stored when this attempt sets the value."""
+        """Return the value to store when this attempt sets it."""
         return self.apply(attempt, lambda old: value)
 
 
 @dataclass(frozen=True)
 class OpaqueValue(Generic[V]):
-    """A value, the attempt that made it, and what it was before that txid; for any source (TX-7).
+    """A value, its attempt, and the value before its txid, for any spout (TX-7).
 
     >>> first = OpaqueValue(3, 1, 10).apply(TransactionAttempt(4, 2), lambda old: (old or 0) + 5)
     >>> first, first.apply(TransactionAttempt(4, 3), lambda old: (old or 0) + 6).value
@@ -97,13 +97,13 @@ class OpaqueValue(Generic[V]):
     """
 
     txid: int = 0
-    """0: there is no value yet."""
+    """0: no value yet."""
     attempt_id: int = 0
     value: V | None = None
     previous: V | None = None
 
     def apply(self, attempt: TransactionAttempt, change: Callable[[V | None], V | None]) -> "OpaqueValue[V]":
-        """Return what is to be stored when this attempt makes `change(old)` of the value, old being without this txid."""
+        """Return the value to store when this attempt changes it to `change(old)`. `old` excludes this txid."""
         if self.txid > attempt.txid:
             raise older_transaction("the value", attempt, TransactionAttempt(self.txid, self.attempt_id))
         if self.txid == attempt.txid and self.attempt_id > attempt.attempt_id:
@@ -112,5 +112,5 @@ class OpaqueValue(Generic[V]):
         return OpaqueValue(*attempt, change(old), old)
 
     def put(self, attempt: TransactionAttempt, value: V) -> "OpaqueValue[V]":
-        """Return what is to be stored when this attempt sets the value."""
+        """Return the value to store when this attempt sets it."""
         return self.apply(attempt, lambda old: value)

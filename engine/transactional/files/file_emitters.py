@@ -1,4 +1,4 @@
-"""Emits the lines of files, by the bytes that they are (TX-7)."""
+"""Emitters of the lines of files, by ranges of bytes (TX-7)."""
 
 import asyncio
 import os
@@ -11,8 +11,7 @@ from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 from engine.transactional.files.file_identity import OpenFile, Position, open_file, position_of
 from engine.transactional.files.folder import Folder
-from engine.transactional.files.line_format import LineFormat
-from engine.transactional.files.line_reader import Limits, Piece, new_lines, same_lines
+from engine.transactional.files.lines import Limits, LineFormat, Piece, new_lines, same_lines
 from engine.transactional.spouts import OpaqueEmitter, Partition, PartitionedEmitter
 
 Metadata: TypeAlias = list[Any]
@@ -21,25 +20,25 @@ Metadata: TypeAlias = list[Any]
 
 @dataclass(frozen=True, slots=True)
 class Emission:
-    """How lines are emitted."""
+    """Settings of the emitters."""
 
     folder: Folder
     format: LineFormat
     limits: Limits
     to_the_end: bool
-    """A last line without an end is a line."""
+    """True: a last line without a line end counts."""
 
 
 class Lines:
-    """What both kinds of emitters do: find a file by its partition, and emit of it."""
+    """Finds the file of a partition, and emits its lines. Used by both kinds of emitters."""
 
     def __init__(self, emission: Emission) -> None:
         self._emission = emission
         self._paths: dict[int, str] = {}
-        """By inode, where files were found."""
+        """Paths of the files at the last look, by inode."""
 
     async def emit_new(self, collector: BatchCollector, partition: Partition, previous: Metadata | None) -> Metadata | None:
-        """Emit the next lines of a file; one that is away, or another now, has none."""
+        """Emit the next lines of a file. A missing or replaced file has none."""
         position = None if previous is None else Position(*previous)
         file, _ = await self._find(_inode_of(partition) if position is None else position.inode, position)
         if file is None:
@@ -51,7 +50,7 @@ class Lines:
             return list(position_of(file, position, start, end))
 
     async def emit_again(self, attempt: TransactionAttempt, collector: BatchCollector, metadata: Metadata) -> None:
-        """Emit the very lines of a batch. Raise FatalError where the file is gone, or another now."""
+        """Emit the lines of a batch again. Raises FatalError if the file is missing or replaced."""
         position = Position(*metadata)
         if position.start == position.end:
             return
@@ -66,7 +65,7 @@ class Lines:
             await self._emit(collector, same_lines(file, position.start, position.end), position.name, position.start)
 
     async def _emit(self, collector: BatchCollector, pieces: Iterator[Piece], name: str, start: int) -> int:
-        """Emit pieces as they are read, and give others a turn between two; return the offset behind the last."""
+        """Emit pieces with a turn of the event loop between them. Return the offset after the last."""
         end = start
         for piece in pieces:
             if end > start:
@@ -79,7 +78,7 @@ class Lines:
     # Finding files
 
     async def _find(self, inode: int, position: Position | None) -> tuple[OpenFile | None, str]:
-        """Return a file that is open, with at least what a position says; or None, and why."""
+        """Open the file of an inode and a position. Return None and the reason if it is missing or replaced."""
         path = self._paths.get(inode) or (None if position is None else position.path)
         file, why = self._open(path, inode, position)
         if file is None:
@@ -89,7 +88,7 @@ class Lines:
         return file, why
 
     def _open(self, path: str | None, inode: int | None, position: Position | None) -> tuple[OpenFile | None, str]:
-        """Open what is called so, if it is the file; without an inode its content says whether it is."""
+        """Open a path if it is the right file. Without an inode its content decides."""
         if path is None:
             return None, "it is gone"
         file = open_file(self._emission.folder.path, path)
@@ -106,7 +105,7 @@ class Lines:
 
 
 class FileEmitter(PartitionedEmitter[Metadata | None]):
-    """Of a FileTransactionalSpout."""
+    """Emitter of a FileTransactionalSpout."""
 
     def __init__(self, emission: Emission) -> None:
         self._lines = Lines(emission)
@@ -124,7 +123,7 @@ class FileEmitter(PartitionedEmitter[Metadata | None]):
 
 
 class FileOpaqueEmitter(OpaqueEmitter[Metadata | None]):
-    """Of a FileOpaqueSpout."""
+    """Emitter of a FileOpaqueSpout."""
 
     def __init__(self, emission: Emission) -> None:
         self._lines = Lines(emission)

@@ -1,4 +1,4 @@
-"""The host of an emitter: an ordinary bolt that emits its share of each batch when the coordinator's tuple comes (TX-4, TX-7)."""
+"""The bolt around a user's emitter: emits its partitions of each batch that the coordinator requests (TX-4, TX-7)."""
 
 import asyncio
 import inspect
@@ -10,37 +10,37 @@ from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.topology import Bolt, ComponentSpec, Tuple
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.batches import Order
-from engine.transactional.host import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit
-from engine.transactional.kinds import ShareEmitter, emitter_of, share_emitter
+from engine.transactional.batch_runner import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit
+from engine.transactional.open_batches import EmitRequest
+from engine.transactional.spout_adapters import EmitterAdapter, emitter_adapter, new_emitter
 from engine.transactional.spouts import AnySpout
 
 
-class EmitterHost(Bolt, BoltPortUser):
+class EmitterRunner(Bolt, BoltPortUser):
     """One task of a transactional spout."""
 
     def __init__(self, spout: AnySpout, spec: ComponentSpec) -> None:
-        """Take the spout, and its component as the user declared it, with the attempt in front of its fields."""
+        """spec: the component as the user declared it, with the attempt in front of its fields."""
         self._spout = spout
         self._spec = spec
-        self._share: ShareEmitter | None = None
+        self._adapter: EmitterAdapter | None = None
         self._committed = 0
         self._digests = True
 
     async def prepare(self) -> None:
-        part = emitter_of(self._spout)
+        part = new_emitter(self._spout)
         part.context = self.context
         self._feed = self.port.batch_feed(self, ())
         opened = part.open()
         if opened is not None:
             await opened
-        self._share = share_emitter(self._spout, part)
+        self._adapter = emitter_adapter(self._spout, part)
 
     def execute(self, tup: Tuple) -> None:
         raise EngineBug("an emitter was sent a tuple", tup=tup)
 
     async def on_control(self, tup: Tuple) -> None:
-        """Emit a share of a batch, or take part in its commit."""
+        """Emit this task's output of a batch, or take part in its commit."""
         attempt: TransactionAttempt = tup[0]
         try:
             async with call_timeout(self.context.config, "commit()" if tup.stream == COMMIT_STREAM else "its emission"):
@@ -57,28 +57,28 @@ class EmitterHost(Bolt, BoltPortUser):
 
     async def _take(self, attempt: TransactionAttempt, tup: Tuple) -> None:
         if tup.stream == COMMIT_STREAM:
-            await self._call(self._opened.part.commit(attempt))
+            await self._call(self._live_adapter.wrapped.commit(attempt))
         else:
-            await self._emit(Order(*tup.values), tup)
+            await self._emit(EmitRequest(*tup.values), tup)
 
-    async def _emit(self, order: Order, tup: Tuple) -> None:
-        if order.committed > self._committed:
-            self._committed = order.committed
-            await self._clean_up_before(order.committed + 1)
-        part = BatchPart(self._feed, order.attempt)
+    async def _emit(self, request: EmitRequest, tup: Tuple) -> None:
+        if request.committed > self._committed:
+            self._committed = request.committed
+            await self._clean_up_before(request.committed + 1)
+        part = BatchPart(self._feed, request.attempt)
         collector = EmitterCollector(part, self.collector, digests=self._digests)
         try:
-            shares = await self._opened.emit(order, collector)
+            output = await self._live_adapter.emit(request, collector)
         finally:
             part.over = True
-        self._digests = self._digests and all(share.digest is not None for share in shares.values())
-        self.port.reply(tup, shares)
-        self.port.emit_control((order.attempt, part.sent_by_task()), tup, REPORT_STREAM)
+        self._digests = self._digests and all(each.digest is not None for each in output.values())
+        self.port.reply(tup, output)
+        self.port.emit_control((request.attempt, part.sent_by_task()), tup, REPORT_STREAM)
 
     async def _clean_up_before(self, txid: int) -> None:
-        """Tell the user's part what is committed; what it raises is no fault of the batch that brought the news."""
+        """Tell the user's emitter what is committed. Its error does not fail the batch that brought the news."""
         try:
-            await self._call(self._opened.part.cleanup_before(txid))
+            await self._call(self._live_adapter.wrapped.cleanup_before(txid))
         except FatalError:
             raise
         except Exception as error:  # noqa: BLE001 - the user's own
@@ -95,21 +95,21 @@ class EmitterHost(Bolt, BoltPortUser):
         return Failure(reason, self.context.component_id, self.context.task_id, failure_text(error))
 
     async def cleanup(self) -> None:
-        await self._call(self._opened.part.close())
+        await self._call(self._live_adapter.wrapped.close())
 
     @property
-    def _opened(self) -> ShareEmitter:
-        assert self._share is not None
-        return self._share
+    def _live_adapter(self) -> EmitterAdapter:
+        assert self._adapter is not None
+        return self._adapter
 
-    # What the feed asks
+    # Called by BatchFeed
 
     def wrong_values(self, stream: str, values: object) -> EngineError:
-        """The error of values that do not fit the stream."""
+        """Return the error for values that do not fit the stream."""
         return wrong_emit(self._spec, stream, values)
 
     def wrong_time(self, part: BatchPart) -> EngineError:
-        """The error of an emit for a batch whose emission has returned."""
+        """Return the error for an emit after the emission has returned."""
         return UsageError(
             f"spout {self._spec.component_id!r} emitted for batch {part.attempt} after its emission had returned",
             hint="Emit before emit_batch() or emit_partition_batch() returns; await what you start there.",

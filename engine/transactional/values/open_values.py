@@ -1,4 +1,4 @@
-"""A map of values as a task has it, and as a program reads it."""
+"""An open map of values: for a task that writes, and for any program that reads."""
 
 import asyncio
 import logging
@@ -9,24 +9,24 @@ from engine.errors import StateUnavailable
 from engine.state import Patience
 from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Step, Writer, damaged_rows, next_step, updated_twice, vanished
+from engine.transactional.values.fence import Writer, WriteStep, damaged_rows, next_step, updated_twice, vanished
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore
-from engine.transactional.values.values import ValueKind
+from engine.transactional.values.stored_value import ValueKind
 
 LOGGER: Final = logging.getLogger("engine.values")
 KEYS_PER_TURN: Final = 2000
-"""What is encoded or combined before the loop gets its turn."""
+"""Keys encoded or combined between two turns of the event loop."""
 MOST_ROUNDS: Final = 20
-"""How often one update reads again, because others raised the fence meanwhile."""
+"""Largest number of reads in one update. Another task may raise the fence between read and write."""
 _NEVER: Final = object()
-"""In place of a stored value: equal to none."""
+"""Stands for a stored value, and is equal to none."""
 K = TypeVar("K")
 V = TypeVar("V")
 P = TypeVar("P")
 
 
 class ValuesReader(Generic[K, V]):
-    """Reads a map: what is stored, that is, what is committed and what the transaction that is being committed has written."""
+    """Reads a map. The newest transaction may still be in its commit phase."""
 
     def __init__(self, store: ValueStore) -> None:
         self._store = store
@@ -38,26 +38,29 @@ class ValuesReader(Generic[K, V]):
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         """Return the values of those keys that have one."""
         wanted = list(keys)
-        found = await self._store.look(await _in_turns(self._store.form.keys, wanted))
-        values = await _in_turns(self._store.form.read, found.values)
+        found = await self._store.look(await _in_turns(self._store.row_codec.keys, wanted))
+        values = await _in_turns(self._store.row_codec.read, found.values)
         return {key: value for key, value in zip(wanted, values, strict=True) if value is not None}
 
     async def items(self) -> AsyncIterator[tuple[K, V]]:
-        """Yield each key with its value, in no order; a change made meanwhile is seen or not. A key may come in another of its forms."""
-        form = self._store.form
+        """Yield each key with its value, in no order. Concurrent changes may be missing.
+
+        A key may come as another value that is equal to it.
+        """
+        row_codec = self._store.row_codec
         async for rows in self._store.rows():
-            for (key, _), value in zip(rows, form.read([raw for _, raw in rows]), strict=True):
+            for (key, _), value in zip(rows, row_codec.read([raw for _, raw in rows]), strict=True):
                 if value is not None:
-                    yield form.key(key), value  # type: ignore[misc]
+                    yield row_codec.key(key), value  # type: ignore[misc]
 
     async def txid(self) -> int:
-        """Return the newest transaction that has written here, 0 before the first."""
+        """Return the txid of the newest transaction that has written here, 0 before the first."""
         fence = await self._store.fence()
         return 0 if fence is None else fence.attempt.txid
 
 
 class OpenValues(ValuesReader[K, V]):
-    """A map that one task writes: once for each batch, in its commit phase."""
+    """A map that a task updates once for each batch, in the commit phase."""
 
     def __init__(self, store: ValueStore, context: TaskContext, where: str) -> None:
         super().__init__(store)
@@ -65,7 +68,7 @@ class OpenValues(ValuesReader[K, V]):
         self._where = where
         self._patience = Patience(context.config.state_timeout_secs)
         self._done = TransactionAttempt(0, 0)
-        """The last that was updated."""
+        """The last attempt that was updated."""
 
     async def update(
         self,
@@ -77,10 +80,10 @@ class OpenValues(ValuesReader[K, V]):
     ) -> dict[K, V]:
         """Make `combine(stored, change)` the value of each key, once for each txid (TX-8); return the new values, by key.
 
-        To be called once for each batch, with no changes too: it keeps older attempts off the map. Each key is one task's: of transactional
-        values another task's change of the same batch would be skipped. What is stored is None where there is
-        nothing, and is without this txid. `kind` is that of the map for ever. Raises StateFenced where a later attempt has written,
-        ValuesMismatch where no try would do better, StateUnavailable after `state_timeout_secs` without the database.
+        Call it once for each batch, also without changes, since it keeps older attempts off the map. Two tasks must not share a key: the
+        second change of the same batch to a transactional value would be skipped. `stored` excludes this txid, and is None if there is no
+        value. A map keeps its `kind` for ever. Raises StateFenced if a later attempt has written, ValuesMismatch if no retry can succeed,
+        StateUnavailable after `state_timeout_secs` without the database.
         """
         if attempt == self._done:
             raise updated_twice(self._where, attempt)
@@ -98,12 +101,12 @@ class OpenValues(ValuesReader[K, V]):
         return await self._patience.with_(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
-        """Let go of the database; the engine calls it."""
+        """Close the connection to the database. The engine calls it."""
         await self._store.close()
 
 
 class _Update(Generic[K, V, P]):
-    """One update; what it does may be repeated from the start."""
+    """One update. It may be repeated from its start."""
 
     def __init__(
         self,
@@ -118,14 +121,16 @@ class _Update(Generic[K, V, P]):
         self._changes = list(changes.values())
         self._raw_keys: list[Raw] = []
         self._made: list[tuple[list[Raw], list[Raw], list[V], list[Raw]]] = []
-        """Results of `combine`: keys, stored values, new values, and those encoded. It may have changed its arguments: never call it again
-        for a key with the same stored value, though a part of the keys may be written already."""
+        """Results of `combine`: keys, stored values, new values, encoded new values.
+
+        `combine` may change its arguments, so it must not be called again for a key with the same stored value.
+        """
 
     async def encode_keys(self) -> None:
-        self._raw_keys = await _in_turns(self._store.form.keys, self._keys)
+        self._raw_keys = await _in_turns(self._store.row_codec.keys, self._keys)
 
     async def once(self, is_known: bool) -> dict[K, V]:
-        """Read, combine and write, again while others come between. `is_known`: the map was there before."""
+        """Read, combine and write. Repeat if the fence was raised meanwhile. is_known: the map existed before."""
         store = self._store
         for _ in range(MOST_ROUNDS):
             found = await store.look(self._raw_keys)
@@ -135,11 +140,11 @@ class _Update(Generic[K, V, P]):
                 if is_known:
                     raise vanished(self._writer.where)
                 await self._create()
-            elif step is Step.UNDO:
+            elif step is WriteStep.UNDO:
                 await store.undo(fence, self._attempt, self._writer)
             elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
                 now = await store.fence()
-                if now is None or now.attempt.txid <= self._attempt.txid:  # else a later transaction has come between
+                if now is None or now.attempt.txid <= self._attempt.txid:  # else a later transaction wrote meanwhile
                     raise damage
             else:
                 values, changes = await self._combined(found)
@@ -153,7 +158,7 @@ class _Update(Generic[K, V, P]):
             LOGGER.warning("%s is new, at %s of its topology: what came before is not in it", self._writer.where, self._attempt)
 
     async def _combined(self, found: Found) -> tuple[dict[K, V], Changes]:
-        """The new values of all keys, and what is to be written."""
+        """Return the new values of all keys, and the rows to write."""
         txid = self._attempt.txid
         done = [at for at, stored in enumerate(found.txids) if stored == txid]
         if not done:
@@ -161,14 +166,14 @@ class _Update(Generic[K, V, P]):
         if self._writer.kind == "opaque":
             without = [old if stored == txid else value for stored, value, old in zip(*found[1:], strict=True)]
             return await self._changed(self._keys, self._changes, Changes(self._raw_keys, [], without))
-        kept = await _in_turns(self._store.form.read, [found.values[at] for at in done])
+        kept = await _in_turns(self._store.row_codec.read, [found.values[at] for at in done])
         left = [at for at, stored in enumerate(found.txids) if stored != txid]
         changed = Changes([self._raw_keys[at] for at in left], [], [found.values[at] for at in left])
         values, changed = await self._changed([self._keys[at] for at in left], [self._changes[at] for at in left], changed)
         return dict(zip([self._keys[at] for at in done], kept, strict=True)) | values, changed
 
     async def _changed(self, keys: list[K], changes: list[P], changed: Changes) -> tuple[dict[K, V], Changes]:
-        """Combine what each key had with its change: its new value, also encoded."""
+        """Combine the old value of each key with its change. Reuse earlier results of `combine`."""
         if not self._made:
             values, raws = await self._new(keys, changes, changed.keys, changed.previous)
             return dict(zip(keys, values, strict=True)), changed._replace(values=raws)
@@ -184,15 +189,15 @@ class _Update(Generic[K, V, P]):
         return {key: made[1] for key, made in zip(keys, found, strict=True)}, changed._replace(values=[made[2] for made in found])
 
     async def _new(self, keys: list[K], changes: list[P], raw_keys: list[Raw], previous: list[Raw]) -> tuple[list[V], list[Raw]]:
-        """Call `combine` for each key; return the new values, also encoded."""
-        form, combine = self._store.form, self._combine
+        """Call `combine` for each key. Return the new values, plain and encoded."""
+        row_codec, combine = self._store.row_codec, self._combine
         values: list[V] = []
         raws: list[Raw] = []
         for first in range(0, len(keys), KEYS_PER_TURN):
             part = slice(first, first + KEYS_PER_TURN)
-            new = [combine(old, change) for old, change in zip(form.read(previous[part]), changes[part], strict=True)]
+            new = [combine(old, change) for old, change in zip(row_codec.read(previous[part]), changes[part], strict=True)]
             values += new
-            raws += form.values(new, keys[part])
+            raws += row_codec.values(new, keys[part])
             if first + KEYS_PER_TURN < len(keys):
                 await asyncio.sleep(0)
         self._made.append((raw_keys, previous, values, raws))
@@ -200,7 +205,7 @@ class _Update(Generic[K, V, P]):
 
 
 async def _in_turns(work: Callable[[Sequence[Any]], list[Any]], items: Sequence[Any]) -> list[Any]:
-    """Do work on items, some at a time."""
+    """Apply work to items, with turns of the event loop between pieces."""
     done: list[Any] = []
     for first in range(0, len(items), KEYS_PER_TURN):
         done += work(items[first : first + KEYS_PER_TURN])
