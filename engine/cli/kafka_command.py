@@ -17,10 +17,10 @@ from engine.cli.console.user_file import why_unreadable
 from engine.errors import ConfigError, EngineError, UsageError
 
 if TYPE_CHECKING:
-    from engine.kafka.cluster_link import ClusterConfig, ClusterLink
+    from engine.kafka.client.admin_client import ClusterConfig, ClusterLink
 
 if TYPE_CHECKING:
-    from engine.kafka.cluster_link import ClusterLink
+    from engine.kafka.client.admin_client import ClusterLink
 
 PASSWORD_VARIABLE: Final = "KAFKA_PASSWORD"
 WRONG: Final = 2
@@ -86,7 +86,7 @@ def _silent_client() -> Iterator[None]:
 
 
 async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int | None:
-    from engine.kafka.cluster_link import connected
+    from engine.kafka.client.admin_client import connected
 
     async with connected(config) as link:
         return await work(link)
@@ -95,7 +95,7 @@ async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Co
 def _config(brokers: str, security: Path | None) -> "ClusterConfig":
     try:
         from engine.kafka import KafkaSecurity
-        from engine.kafka.cluster_link import ClusterConfig
+        from engine.kafka.client.admin_client import ClusterConfig
     except ImportError as error:
         if error.name not in (None, "aiokafka"):
             raise

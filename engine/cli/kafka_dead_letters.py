@@ -10,9 +10,9 @@ from engine.cli.console.formatting import NONE, aligned, clipped, count_text, js
 from engine.cli.console.live_display import progress_counter
 from engine.cli.console.output import print_to_stderr
 from engine.cli.json_values import json_form
-from engine.kafka.cluster_link import ClusterLink
-from engine.kafka.letter_list import LetterChoice, StoredLetter, letter_at, newest_letters
-from engine.kafka.replay import ReplayPlan, ReplayResult, group_of, replay, replayed_before
+from engine.kafka.client.admin_client import ClusterLink
+from engine.kafka.dead_letters.dead_letter_list import LetterChoice, StoredLetter, letter_at, newest_letters
+from engine.kafka.dead_letters.replay import ReplayPlan, ReplayResult, group_of, replay, replayed_before
 
 COLUMNS: Final = ("letter", "given up at", "from", "component", "reason", "error", "key", "value", "sent", "attempts")
 ERROR_WIDTH: Final = 40

@@ -12,9 +12,17 @@ from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
 from engine.cli.console.output import print_to_stderr
 from engine.errors import FatalError
-from engine.kafka.acked_set import count
-from engine.kafka.cluster_link import ClusterLink, Member
-from engine.kafka.group_offsets import GroupOffsets, OffsetReset, PartitionOffsets, ResetTarget, commit_reset, look_at_group, plan_reset
+from engine.kafka.client.admin_client import ClusterLink, Member
+from engine.kafka.source.acked_set import count
+from engine.kafka.source.group_offsets import (
+    GroupOffsets,
+    OffsetReset,
+    PartitionOffsets,
+    ResetTarget,
+    commit_reset,
+    look_at_group,
+    plan_reset,
+)
 
 LAG_COLUMNS: Final = ("topic", "partition", "topology", "client", "member", "host", "committed", "end", "lag", "acked")
 LAG_TEXT_COLUMNS: Final = 6

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from engine import Config, Run, Topology, TopologyBuilder
 from engine.errors import Failure
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.dead_letters import DeadLetters
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetters
 from engine.testing import Feeder, Finished, run_topology_async
 
 PATIENCE_SECS: Final = 60.0

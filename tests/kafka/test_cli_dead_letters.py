@@ -8,14 +8,14 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from engine.errors import Failure, FatalError, UsageError
-from engine.kafka.cluster_link import ClusterConfig, connected
-from engine.kafka.letter_list import POLL_RECORDS
-from engine.kafka.letter_sender import LetterSender, Outcome
-from engine.kafka.replay import ReplayPlan, replay
-from engine.kafka.replay_place import SoleMember
+from engine.kafka.client.admin_client import ClusterConfig, connected
+from engine.kafka.dead_letters.dead_letter_list import POLL_RECORDS
+from engine.kafka.dead_letters.dead_letter_sender import LetterSender, Outcome
+from engine.kafka.dead_letters.replay import ReplayPlan, replay
+from engine.kafka.dead_letters.replay_member import SoleMember
 from tests.kafka.play import produce
 from tests.kafka.tools import Captured, letter_of, lines, printed, records_of, shown, write_letters, write_many
-from tests.patience import PATIENCE_SECS
+from tests.retry_policy import PATIENCE_SECS
 from tests.servers.kafka_fixtures import NewTopic
 
 

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from engine.cli.main import run_command_line
-from engine.kafka import acked_set
+from engine.kafka.source import acked_set
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.tools import Captured, printed, shown
 from tests.patience import PATIENCE_SECS

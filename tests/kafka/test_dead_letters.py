@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import Failure, UsageError
-from engine.kafka.dead_letter import (
+from engine.kafka.dead_letters.dead_letter import (
     MARK,
     PREFIX,
     DeadLetter,

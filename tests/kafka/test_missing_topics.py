@@ -72,7 +72,7 @@ async def test_a_missing_topic_is_not_made_by_who_uses_it(
     kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given brokers that make topics on request, when one is missing, then it stays so, and the client does not log it again and again."""
-    monkeypatch.setattr("engine.kafka.dead_letters.TOPIC_SECS", 0.5)
+    monkeypatch.setattr("engine.kafka.dead_letters.dead_letter_writer.TOPIC_SECS", 0.5)
     caplog.set_level(logging.WARNING)
     missing = fresh_name("missing")
     await use(kafka, missing, await new_topic())

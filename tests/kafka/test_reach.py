@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.kafka import KafkaSecurity
-from engine.kafka.cluster_link import ClusterConfig
-from engine.kafka.reach import why_not
+from engine.kafka.client.admin_client import ClusterConfig
+from engine.kafka.client.connect import why_not
 from tests.servers.certificates import Certificates
 from tests.servers.process import HOST
 

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from engine.kafka import ToStream
-from engine.kafka.dead_letters import DeadLetters
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetters
 from tests.kafka.play import Notes, all_of, committed, number, playing, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 

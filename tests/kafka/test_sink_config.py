@@ -7,8 +7,8 @@ from aiokafka import errors
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.producer_link import java_partition, kind_of
-from engine.kafka.sink_topic import SinkTopic
+from engine.kafka.client.producer_link import java_partition, kind_of
+from engine.kafka.sink.sink_topic import SinkTopic
 
 BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
 

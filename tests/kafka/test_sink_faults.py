@@ -9,7 +9,7 @@ import pytest
 from engine import Config, Run
 from engine.errors import ComponentError
 from engine.kafka import KafkaSecurity
-from engine.kafka.dead_letter import read_dead_letter
+from engine.kafka.dead_letters.dead_letter import read_dead_letter
 from engine.testing import Feeder
 from tests.kafka.sink_play import FAILURE, Record, burying, fed, sink_config, until, values, write, written
 from tests.patience import PATIENCE_SECS

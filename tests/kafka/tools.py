@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from engine.cli.main import run_command_line
 from engine.errors import Failure
-from engine.kafka.dead_letter import DeadLetter
+from engine.kafka.dead_letters.dead_letter import DeadLetter
 
 Captured = pytest.CaptureFixture[str]
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from engine.errors import FatalError
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.partition import PartitionId
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.offset_range import OffsetRange
 from engine.kafka.transactional.partition_reader import OffsetLost, PartitionReader

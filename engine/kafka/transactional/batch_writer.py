@@ -9,16 +9,15 @@ from typing import Any, Final, Protocol
 from aiokafka import TopicPartition, errors
 
 from engine.errors import FatalError
-from engine.kafka import client_errors
-from engine.kafka.cluster_link import ClusterConfig, ClusterLink, connected
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.producer_link import OF_ANY_CLIENT, producer_options
-from engine.kafka.sink_lane import LaneSettings
-from engine.kafka.sink_topic import SinkTopic
+from engine.kafka.client.admin_client import ClusterConfig, ClusterLink, connected
+from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.producer_link import OF_ANY_CLIENT, producer_options
+from engine.kafka.client.transaction_link import TransactionLink, TransactionLost
+from engine.kafka.sink.partition_sender import LaneSettings
+from engine.kafka.sink.sink_topic import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
-from engine.kafka.transactional.transaction_link import TransactionLink, TransactionLost
-from engine.kafka.trouble import Patience
 from engine.topology import TaskContext
 from engine.transactional import FailedBatch, TransactionAttempt
 
@@ -71,7 +70,7 @@ class BatchWriter:
                 hint = "Create the topic, or correct its name: it is looked for, and never created."
                 raise FatalError(f"topic {self._config.topic!r} does not exist: {error}", hint=hint) from error
             if isinstance(error, errors.KafkaError):
-                raise client_errors.fatal(error, self._writing) from error
+                raise fatal_error(error, self._writing) from error
             raise
         self._context.create_task(self._keep_stored())
 
@@ -129,9 +128,9 @@ class BatchWriter:
                 f"{self._writing}: not done within transaction_timeout_ms={self._config.transaction_timeout_ms}", report=True
             )
         cause = _cause(error)
-        if isinstance(cause, errors.KafkaError) and not client_errors.passes(cause) and client_errors.hint_of(cause) is not None:
-            return client_errors.fatal(cause, self._writing)
-        return FailedBatch(f"{self._writing} failed: {client_errors.describe(cause)}", report=True)
+        if isinstance(cause, errors.KafkaError) and not is_transient(cause) and hint_of(cause) is not None:
+            return fatal_error(cause, self._writing)
+        return FailedBatch(f"{self._writing} failed: {describe_error(cause)}", report=True)
 
     async def _keep_stored(self) -> None:
         """Have the brokers remember the txid of a topology that is idle."""
@@ -162,7 +161,7 @@ class BatchWriter:
 
     async def _read(self) -> None:
         """Learn what all tasks have stored; tasks of another parallelism cannot change it any more then."""
-        producers, patience = self.link.producers, Patience(_log)
+        producers, retry_policy = self.link.producers, RetryPolicy(_log)
         while True:
             try:
                 stored = await self._stored_by_all()
@@ -173,9 +172,9 @@ class BatchWriter:
                 break
             except FatalError as error:
                 cause = error.__cause__
-                if not isinstance(cause, Exception) or not client_errors.passes(cause):
+                if not isinstance(cause, Exception) or not is_transient(cause):
                     raise
-                await patience.bear(cause, "reading which transactions are stored")
+                await retry_policy.wait_or_raise(cause, "reading which transactions are stored")
         self._stored, self._stored_of = stored, producers
 
     async def _stored_by_all(self) -> dict[int, Stored]:

@@ -4,10 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
-from engine.kafka import client_errors
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.transactional.partition_link import PartitionLink
-from engine.kafka.trouble import KafkaTrouble, Report
+from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition_link import PartitionLink
 
 Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
 
@@ -56,10 +55,10 @@ class Bounds:
             error = asyncio.CancelledError() if task.cancelled() else task.exception()
             if error is None:
                 self.known.update(task.result())
-            elif not client_errors.passes(error):
-                raise client_errors.fatal(error, self._doing)
+            elif not is_transient(error):
+                raise fatal_error(error, self._doing)
             else:
-                self._report(KafkaTrouble(f"{self._doing} failed: {client_errors.describe(error)}", hint="It is tried again."))
+                self._report(KafkaTrouble(f"{self._doing} failed: {describe_error(error)}", hint="It is tried again."))
 
     async def close(self) -> None:
         """Ask no more."""

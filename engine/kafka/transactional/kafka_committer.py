@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
 from engine.errors import FatalError, UsageError
-from engine.kafka.client_errors import describe
-from engine.kafka.outgoing import Outgoing, RecordMaker
-from engine.kafka.sink_lane import Lane
+from engine.kafka.client.errors import describe_error
+from engine.kafka.sink.partition_sender import Lane
+from engine.kafka.sink.records import Outgoing, RecordMaker
 from engine.kafka.transactional.batch_writer import BatchWriter, WriterOf
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.topology import Tuple
@@ -84,7 +84,7 @@ class KafkaCommitter(Committer):
 
     async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
         """Do with a record that no broker takes what the config says."""
-        told = f"a record for topic {topic!r} is refused: {describe(error)}"
+        told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
         if self.config.on_refused == "stop":
             raise FatalError(told, hint="Make no such record, or write on_refused='drop'.")
         self._writer.refused.add(1)

@@ -2,11 +2,11 @@
 
 from collections.abc import Collection, Mapping
 
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.errors import Report
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.bounds import Bounds
-from engine.kafka.transactional.partition_link import PartitionLink
-from engine.kafka.trouble import Report
 
 
 class StartOffsets:

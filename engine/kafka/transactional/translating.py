@@ -5,8 +5,8 @@ from itertools import groupby
 from typing import Any
 
 from engine.errors import FatalError
+from engine.kafka.source.translate import ToStream, translator_error, translator_text
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.translate import ToStream, translator_error, translator_text
 from engine.names import DEFAULT_STREAM
 from engine.raised import raised_text
 from engine.transactional import BatchCollector

@@ -10,13 +10,16 @@ from typing import Any
 from aiokafka.conn import AIOKafkaConnection
 
 from engine.errors import Failure
-from engine.kafka import consuming, kafka_spout, start_positions
-from engine.kafka.committing import Committing
-from engine.kafka.consumer_link import Batches, ConsumerLink
-from engine.kafka.consuming import Consuming
-from engine.kafka.dead_letters import DeadLetters
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
-from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetters
+from engine.kafka.source import consumer_loop as consuming
+from engine.kafka.source import spout as kafka_spout
+from engine.kafka.source import start_positions
+from engine.kafka.source.commit_loop import Committing
+from engine.kafka.source.consumer_loop import Consuming
+from engine.kafka.source.offset_manager import Commit, OffsetManager
+from engine.kafka.source.partitions import Partitions
 from tests.checkpoint.killing import Death
 from tests.kafka.torture.journal import Journal
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from engine.kafka.cluster_link import ClusterConfig, connected
+from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
 from engine.kafka.transactional.stored_txids import Owner, Stored, read_stored
@@ -16,7 +16,7 @@ from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext
-from tests.patience import PATIENCE_SECS
+from tests.retry_policy import PATIENCE_SECS
 
 FIELDS = Fields("attempt", "key", "value")
 

@@ -1,0 +1,114 @@
+"""Why a cluster cannot be reached: aiokafka only logs it. And whether its brokers go on answering."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aiokafka import errors
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.metadata import MetadataRequest
+
+from engine.kafka.client.connection import Reached
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+
+_CONNECT_SECS: Final = 5.0
+"""What the first try may take; each next one may take twice as long."""
+_TIMEOUT_SECS: Final = 5.0
+_OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
+_LONGEST_PAUSE_SECS: Final = 60.0
+_SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
+
+L = TypeVar("L", bound=ConsumerLink)
+
+
+async def connect(make: Callable[[], L], to: Reached, report: Report) -> L:
+    """Return a link that is started; FatalError where no other try would do better. Each try that failed is reported."""
+    retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
+    while True:
+        link: L | None = None
+        try:
+            link = make()
+            async with asyncio.timeout(limit):
+                await link.start()
+            return link
+        except BaseException as error:
+            if link is not None:
+                await link.stop()
+            if not isinstance(error, Exception):
+                raise
+            real = await real_error(error, to)
+            await retry_policy.wait_or_raise(real, f"a connection to {', '.join(to.brokers)}")
+        limit *= 2
+
+
+async def real_error(error: Exception, to: Reached) -> Exception:
+    """Return what is in the way of a connection where aiokafka's error says no more than that there is none."""
+    if isinstance(error, TimeoutError):
+        return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
+    if not isinstance(error, errors.KafkaConnectionError):
+        return error
+    return await why_not(to) or error
+
+
+async def why_not(to: Reached) -> Exception | None:
+    """Ask each broker once; None where one answers. What does not pass by itself goes before what does."""
+    found: Exception | None = None
+    for broker in to.brokers:
+        this = await _why_not(broker, to)
+        if this is None:
+            return None
+        if found is None or is_transient(found):
+            found = this
+    return found
+
+
+async def watch_brokers(to: Reached, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
+    """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
+    now = asyncio.get_running_loop().time
+    since, seen = now(), answered_at()
+    due, pause = 0.0, silence_secs
+    while True:
+        await asyncio.sleep(silence_secs)
+        before, seen = seen, answered_at()
+        if seen != before:
+            since, due, pause = now(), 0.0, silence_secs
+        if seen != before or now() < due:
+            continue
+        error = await why_not(to)
+        if error is None:
+            continue
+        if not is_transient(error):
+            raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
+        text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
+        report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
+
+
+async def _why_not(broker: str, to: Reached) -> Exception | None:
+    """Connect to one broker; return what comes of it, None where it answers."""
+    host, _, port = broker.rpartition(":")
+    options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}
+    connection: Any = None
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECS):
+            connection = AIOKafkaConnection(host.strip("[]"), int(port), **options)
+            await connection.connect()
+            await connection.send(MetadataRequest([]))  # a listener that wants a password answers no more than a greeting without
+    except TimeoutError:
+        return ConnectionError(_SILENT.format(broker=broker))
+    except Exception as error:  # noqa: BLE001 - it is what was asked for
+        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
+        return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
+    finally:
+        if connection is not None:
+            _cut(connection)
+    return None
+
+
+def _cut(connection: Any) -> None:
+    """Close the socket now. Over TLS a mere `close`, which a failed `connect` has done, waits for the broker's: the loop may end before."""
+    connection.close()
+    transport = getattr(connection._protocol, "_transport", None)
+    if transport is not None:
+        transport.abort()

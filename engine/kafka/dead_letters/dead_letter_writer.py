@@ -1,0 +1,186 @@
+"""`DeadLetters`: where records go that were given up. What a letter holds is said in `dead_letter`."""
+
+import asyncio
+from typing import Any, Final, Protocol
+
+from aiokafka import errors
+
+from engine.errors import EngineBug, Failure, FatalError
+from engine.kafka.client.errors import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report, describe_error, fatal_error
+from engine.kafka.client.producer_link import ClientConfig, ProducerLink, producer_options
+from engine.kafka.dead_letters.dead_letter import DeadLetter, letter_of
+from engine.kafka.sink.partition_sender import Lane, LaneSettings
+from engine.kafka.sink.records import Outgoing
+from engine.kafka.sink.sink_topic import SinkTopic
+from engine.topology import TaskContext
+
+TOPIC_SECS: Final = 30.0
+DELIVERY_SECS: Final = 60.0
+"""What one try of a letter gets; there is another one after it."""
+MOST_BYTES: Final = 1_048_576
+"""A larger one is cut at once."""
+
+
+class DeadLetterConfig(ClientConfig, Protocol):
+    """The settings of a spout or a sink that has dead letters."""
+
+    @property
+    def dead_letter_topic(self) -> str | None: ...
+
+
+class _Ticket:
+    """A letter on its way, and who waits for it."""
+
+    __slots__ = ("arrived", "letter")
+
+    def __init__(self, letter: DeadLetter, arrived: "asyncio.Future[None]") -> None:
+        self.letter = letter
+        self.arrived = arrived
+
+
+class DeadLetters:
+    """Writes dead letters, by a producer of its own: whatever else fails does not concern them.
+
+    Used by spouts and sinks; `config` is theirs, `report` their collector's `report_error`. Open letters are as many as they allow.
+    """
+
+    def __init__(self, config: DeadLetterConfig, context: TaskContext, report: Report) -> None:
+        if config.dead_letter_topic is None:
+            raise EngineBug("dead letters without a topic", config=config)
+        self.topic: Final[str] = config.dead_letter_topic
+        self._context = context
+        self._report = report
+        self._loop = asyncio.get_running_loop()
+        name = f"{config.client_id or f'{context.topology_name}.{context.component_id}.{context.task_index}'}.dead-letters"
+        self._writing = f"writing dead letters to topic {self.topic!r}"
+        self._link = ProducerLink(config, producer_options(config, name), writing=self._writing, report=report)
+        self._partitions = SinkTopic(self.topic, None)
+        self._lanes: dict[int, Lane] = {}
+        self._lane_settings = LaneSettings(context.clock.now, 0.0, DELIVERY_SECS, MOST_BYTES)
+        self._open: dict[asyncio.Future[None], _Ticket] = {}
+        self._pause_secs = FIRST_PAUSE_SECS
+        self._pauses: set[asyncio.TimerHandle] = set()
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect, however long that takes; FatalError where no letter could be written: the topic is missing, or not ours to write."""
+        await self._link.start()
+        try:
+            partitions = await self._link.partitions_of(self.topic, TOPIC_SECS)
+        except errors.UnknownTopicOrPartitionError as error:
+            hint = "Create the topic, or correct dead_letter_topic=...: it is looked for, and never created."
+            raise FatalError(f"the dead-letter topic {self.topic!r} does not exist", hint=hint) from error
+        except errors.KafkaError as error:
+            raise fatal_error(error, self._writing) from error
+        self._partitions.learn(partitions, partitions)
+        for ticket in self._open.values():
+            self._place(ticket)
+
+    async def stop(self) -> None:
+        """End; letters that are not acknowledged are cancelled. Await those that are to arrive before."""
+        for pause in self._pauses:
+            pause.cancel()
+        senders = [lane.sender for lane in self._lanes.values() if lane.sender is not None]
+        for sender in senders:
+            sender.cancel()
+        if senders:
+            await asyncio.wait(senders)
+        for arrived in tuple(self._open):
+            arrived.cancel()
+        await self._link.stop()
+
+    # Letters
+
+    def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
+        """Write the letter of a record that was read from Kafka; see `send_letter`."""
+        now_ms = int(self._context.clock.wall() * 1000)
+        return self.send_letter(letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))
+
+    def send_letter(self, letter: DeadLetter) -> "asyncio.Future[None]":
+        """Return a future that is done when the broker has acknowledged the letter; until then it is tried again, which is reported.
+
+        It is cut where no broker takes it whole. The future ends with FatalError where no try would do better; `stop` cancels it. May
+        be called before `start` is through.
+        """
+        arrived: asyncio.Future[None] = self._loop.create_future()
+        ticket = self._open[arrived] = _Ticket(letter, arrived)
+        arrived.add_done_callback(self._close)
+        if self._partitions.partitions:
+            self._place(ticket)
+        return arrived
+
+    @property
+    def open_letters(self) -> int:
+        """How many are not acknowledged."""
+        return len(self._open)
+
+    def _close(self, arrived: "asyncio.Future[None]") -> None:
+        del self._open[arrived]
+        if not arrived.cancelled():
+            arrived.exception()  # whoever waits is told; where nobody does any more, asyncio is not to complain
+
+    def _place(self, ticket: _Ticket) -> None:
+        """Put a letter into the lane of its key's partition."""
+        if ticket.arrived.done():  # given up by whoever sent it
+            return
+        letter = ticket.letter
+        number = self._partitions.choose(letter.key, None)
+        lane = self._lanes.get(number)
+        if lane is None:
+            lane = self._lanes[number] = Lane(self._partitions, number, self, self._link, self._lane_settings)
+        lane.add(Outgoing(ticket, letter.key, letter.value, letter.wire_headers(), None))
+        if lane.sender is None:
+            lane.sender = self._loop.create_task(lane.send_all(), name=f"dead letters to {self.topic}")
+            lane.sender.add_done_callback(lambda sender: self._sent(lane, sender))
+
+    def _sent(self, lane: Lane, sender: "asyncio.Task[None]") -> None:
+        """What waits in a lane that died is told why; the next letter tries again."""
+        error = None if sender.cancelled() else sender.exception()
+        if error is not None:
+            lane.sender = None
+            for record in lane.clear():
+                _tell(record.origin, error)
+
+    # What becomes of them (RecordOwner)
+
+    def written(self, records: list[Outgoing]) -> None:
+        """They have arrived."""
+        self._pause_secs = FIRST_PAUSE_SECS
+        for record in records:
+            if not record.origin.arrived.done():
+                record.origin.arrived.set_result(None)
+
+    def failed(self, records: list[Outgoing], error: Exception) -> None:
+        """Try again, after a pause that grows from time to time."""
+        pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
+        text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; tried again in {pause:g} s"
+        self._report(ConnectionError(text))
+
+        def again() -> None:
+            self._pauses.discard(handle)
+            for record in records:
+                self._place(record.origin)
+
+        handle = self._loop.call_later(pause, again)
+        self._pauses.add(handle)
+
+    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+        """Cut it; where it is cut already, nothing helps."""
+        ticket: _Ticket = record.origin
+        if ticket.letter.is_whole:
+            ticket.letter = ticket.letter.cut()
+            self._place(ticket)
+            return
+        text = f"no broker takes a dead letter for topic {topic!r}, not even cut: {describe_error(error)}"
+        refused = FatalError(text, hint="Let the topic take 16 kB (its max.message.bytes), and records without a key.")
+        refused.__cause__ = error
+        _tell(ticket, refused)
+
+    def leaves(self, records: int, byte_count: int) -> None:
+        """Nothing waits for room here: whoever sends letters bounds them."""
+
+
+def _tell(ticket: _Ticket, error: BaseException) -> None:
+    if not ticket.arrived.done():
+        ticket.arrived.set_exception(error)

@@ -1,0 +1,224 @@
+"""The way of records to one partition: one batch is with the broker, the next one fills meanwhile."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from aiokafka import errors
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from engine.kafka.client.errors import describe_error, fatal_error
+from engine.kafka.client.producer_link import ProducerLink, concerns_producer, kind_of
+from engine.kafka.sink.records import Outgoing
+from engine.kafka.sink.sink_topic import SinkTopic
+
+MOST_TRIES: Final = 3
+"""Of one batch, while only the producer is to blame; then its tuples fail."""
+BATCH_OVERHEAD_BYTES: Final = 61
+NO_LIMIT: Final = 2**62
+
+
+@dataclass(frozen=True, slots=True)
+class LaneSettings:
+    """What all lanes of a sink share."""
+
+    now: Callable[[], float]
+    """The run's clock."""
+    linger_secs: float
+    delivery_secs: float
+    most_record_bytes: int
+
+
+class RecordOwner(Protocol):
+    """Whoever settles the tuples of records: the sink."""
+
+    def written(self, records: list[Outgoing]) -> None:
+        """The broker has acknowledged them."""
+
+    def failed(self, records: list[Outgoing], error: Exception) -> None:
+        """They were not written, or not as far as we know."""
+
+    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+        """No broker takes it."""
+
+    def leaves(self, records: int, byte_count: int) -> None:
+        """So much is not in flight any more."""
+
+
+class Batch:
+    """Records that are sent together."""
+
+    __slots__ = ("builder", "byte_count", "made_at", "records")
+
+    def __init__(self, builder: BatchBuilder, made_at: float) -> None:
+        self.builder = builder
+        self.records: list[Outgoing] = []
+        self.byte_count = 0
+        self.made_at = made_at
+
+    def add(self, record: Outgoing) -> int:
+        """Take a record in; return its bytes, 0 where there is no room for it. The first one always finds room."""
+        placed = self.builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
+        if placed is None:
+            return 0
+        byte_count: int = placed.size
+        self.records.append(record)
+        self.byte_count += byte_count
+        return byte_count
+
+
+class Lane:
+    """One partition of one topic. Its batches go one after the other: records keep their order, and none is numbered behind a refusal."""
+
+    def __init__(self, topic: SinkTopic, partition: int, owner: RecordOwner, link: ProducerLink, settings: LaneSettings) -> None:
+        self.topic: Final = topic.name
+        self.partition: Final = partition
+        self._topic = topic
+        self.sender: asyncio.Task[None] | None = None
+        """Runs while there is something to send."""
+        self._owner = owner
+        self._link = link
+        self._settings = settings
+        self._loop = asyncio.get_running_loop()
+        self._filling: Batch | None = None
+        self._full: deque[Batch] = deque()
+        self._sending: Batch | None = None
+        self._settled = 0
+        """How many records of it, from its beginning on, have their answer."""
+        self._filled: asyncio.Future[None] | None = None
+        self._most_batch_bytes = NO_LIMIT
+        """Falls where batches are refused: the topic's `max.message.bytes`, which we do not know, is smaller."""
+
+    def add(self, record: Outgoing) -> int:
+        """Put a record into the batch that fills; return its bytes."""
+        batch = self._filling or self._begin()
+        byte_count = batch.add(record)
+        if not byte_count:
+            self._close()
+            batch = self._begin()
+            byte_count = batch.add(record)
+        if batch.byte_count >= self._most_batch_bytes:
+            self._close()
+        return byte_count
+
+    def records(self) -> Iterator[Outgoing]:
+        """Yield all that is not settled, the oldest first."""
+        if self._sending is not None:
+            yield from self._sending.records[self._settled :]
+        for batch in (*self._full, self._filling):
+            if batch is not None:
+                yield from batch.records
+
+    def waits_since(self) -> float | None:
+        """Return when the batch that is being sent was begun, by the run's clock."""
+        return None if self._sending is None else self._sending.made_at
+
+    def clear(self) -> list[Outgoing]:
+        """Let go of all that is not settled, and return it."""
+        left = list(self.records())
+        self._sending = self._filling = None
+        self._full.clear()
+        return left
+
+    def _begin(self) -> Batch:
+        self._filling = Batch(self._link.new_batch(), self._settings.now())
+        return self._filling
+
+    def _close(self) -> None:
+        """The batch that fills is full."""
+        if self._filling is not None:
+            self._full.append(self._filling)
+            self._filling = None
+            self._topic.taken(self.partition)
+        if self._filled is not None and not self._filled.done():
+            self._filled.set_result(None)
+
+    # Sending
+
+    async def send_all(self) -> None:
+        """Send until nothing is left; raises FatalError where no record will be taken."""
+        while (batch := await self._next()) is not None:
+            self._sending, self._settled = batch, 0
+            await self._deliver(batch)
+            self._sending = None
+            self._owner.leaves(len(batch.records), batch.byte_count)
+        self.sender = None  # at once: a record that comes now has to start it again
+
+    async def _next(self) -> Batch | None:
+        if not self._full and self._filling is not None and self._settings.linger_secs:
+            await self._linger(self._filling)
+        if self._full:
+            return self._full.popleft()
+        batch, self._filling = self._filling, None
+        self._topic.taken(self.partition)
+        return batch
+
+    async def _linger(self, batch: Batch) -> None:
+        left = batch.made_at + self._settings.linger_secs - self._settings.now()
+        if left > 0:
+            self._filled = self._loop.create_future()
+            await asyncio.wait((self._filled,), timeout=left)
+            self._filled = None
+
+    async def _deliver(self, batch: Batch) -> None:
+        """Send a batch, in parts where it is refused as a whole."""
+        error = await self._try(batch)
+        if error is None:
+            self._settled += len(batch.records)
+            self._owner.written(batch.records)
+        elif self._is_refused(error, batch):
+            await self._sort_out(batch, error)
+        elif kind_of(error) == "fatal":
+            raise fatal_error(error, f"writing topic {self.topic!r}") from error
+        else:
+            self._settled += len(batch.records)
+            self._owner.failed(batch.records, error)
+
+    async def _try(self, batch: Batch) -> Exception | None:
+        """Send it; return what came of it in the end."""
+        if len(batch.records) == 1 and batch.byte_count + BATCH_OVERHEAD_BYTES > self._settings.most_record_bytes:
+            most = self._settings.most_record_bytes
+            too_large: Exception = errors.MessageSizeTooLargeError(
+                f"the record takes {batch.byte_count} bytes, more than max_record_bytes={most}"
+            )
+            return too_large
+        error: Exception | None = None
+        for attempt in range(MOST_TRIES):
+            builder = batch.builder if attempt == 0 else self._batch_of(batch.records).builder
+            try:
+                await self._link.send_batch(builder, self.topic, self.partition, self._settings.delivery_secs)
+                return None
+            except errors.KafkaError as raised:
+                error = raised
+            if not concerns_producer(error):
+                break
+        return error
+
+    @staticmethod
+    def _is_refused(error: Exception, batch: Batch) -> bool:
+        """A compacted topic that gets a record without a key answers with an error that aiokafka does not know."""
+        return kind_of(error) == "refused" or (type(error) is errors.UnknownError and any(record.key is None for record in batch.records))
+
+    async def _sort_out(self, batch: Batch, error: Exception) -> None:
+        """Something in it is refused: find what, by halves, and write the rest."""
+        records = batch.records
+        if len(records) == 1:
+            if type(error) is errors.UnknownError:
+                text = "the broker refused a record without a key, and its log says why: a compacted topic takes none"
+                error = errors.UnknownError(f"{text} ({describe_error(error)})")
+            await self._owner.refused(records[0], self.topic, self.partition, error)
+            self._settled += 1
+            return
+        if isinstance(error, (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)):
+            self._most_batch_bytes = max(min(self._most_batch_bytes, batch.byte_count) // 2, 1)
+        middle = len(records) // 2
+        await self._deliver(self._batch_of(records[:middle]))
+        await self._deliver(self._batch_of(records[middle:]))
+
+    def _batch_of(self, records: list[Outgoing]) -> Batch:
+        batch = Batch(self._link.new_batch(), self._settings.now())
+        for record in records:
+            batch.add(record)
+        return batch

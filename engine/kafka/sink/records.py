@@ -1,0 +1,145 @@
+"""From a tuple to a record that is to be written."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple, Protocol
+
+from engine.errors import FatalError, UsageError
+from engine.kafka.sink.sink_config import Content, is_topic_name
+from engine.topology import Fields, Tuple
+
+KEY_FIELD: Final = "key"
+VALUE_FIELD: Final = "value"
+_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+
+class Outgoing(NamedTuple):
+    """A record that is to be written."""
+
+    origin: Any
+    """The tuple that it was made of; of a dead letter, its ticket."""
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    timestamp_ms: int | None
+
+
+class RecordSettings(Protocol):
+    """What a config says of the records that are made of tuples."""
+
+    @property
+    def topic(self) -> str | Callable[[Tuple], str]: ...
+    @property
+    def key(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def value(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def headers(self) -> Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None: ...
+    @property
+    def timestamp_ms(self) -> Callable[[Tuple], int | None] | None: ...
+    @property
+    def partition(self) -> Callable[[Tuple], int | None] | None: ...
+
+
+class RecordMaker:
+    """Makes records of tuples, as a config says. What it raises concerns one tuple, a FatalError all of its stream."""
+
+    def __init__(self, config: RecordSettings) -> None:
+        self._config = config
+        self._is_plain = config.headers is None and config.timestamp_ms is None
+        self._fields: Fields | None = None
+        self._key_at: int | None = None
+        self._value_at = 0
+
+    def make(self, tup: Tuple) -> Outgoing:
+        """Return the record of a tuple."""
+        config = self._config
+        if tup.fields is not self._fields:
+            self._learn(tup)
+        if config.value is None:
+            value = tup[self._value_at]
+        else:
+            value = config.value(tup)
+        if type(value) is not bytes:
+            value = content("value", value)
+        if config.key is not None:
+            key = config.key(tup)
+        elif self._key_at is not None:
+            key = tup[self._key_at]
+        else:
+            key = None
+        if key is not None and type(key) is not bytes:
+            key = content("key", key)
+        if self._is_plain:
+            return Outgoing(tup, key, value, _NO_HEADERS, None)
+        return Outgoing(tup, key, value, self._headers(tup), self._timestamp(tup))
+
+    def topic(self, tup: Tuple) -> str:
+        """Return the topic of a tuple."""
+        if not callable(self._config.topic):
+            return self._config.topic
+        name: object = self._config.topic(tup)
+        if not isinstance(name, str) or not is_topic_name(name):
+            raise UsageError(f"topic: the function returned {name!r}", hint="Name a topic by letters, digits, '.', '_' and '-'.")
+        return name
+
+    def partition(self, tup: Tuple) -> int | None:
+        """Return what the config's function of partitions says of a tuple; only where there is one."""
+        assert self._config.partition is not None
+        return _number("partition", self._config.partition(tup))
+
+    def _learn(self, tup: Tuple) -> None:
+        """Look where key and value stand in tuples of this stream."""
+        fields = tup.fields
+        names = tuple(fields)
+        if self._config.value is None:
+            if VALUE_FIELD not in names:
+                text = f"stream {tup.stream!r} of {tup.source_component!r} has no field {VALUE_FIELD!r} (it has: {', '.join(names)})"
+                raise FatalError(f"nothing to write: {text}", hint="Write value=lambda tup: ..., which returns bytes or a text.")
+            self._value_at = names.index(VALUE_FIELD)
+        self._key_at = names.index(KEY_FIELD) if KEY_FIELD in names else None
+        self._fields = fields
+
+    def _headers(self, tup: Tuple) -> list[tuple[str, bytes]]:
+        made: Any = None if self._config.headers is None else self._config.headers(tup)
+        if made is None:
+            return _NO_HEADERS
+        hint = "Return pairs of a name and bytes: [('trace', b'17')]."
+        if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
+            raise UsageError(f"headers: the function returned {made!r}", hint=hint)
+        headers = list(made)
+        for header in headers:
+            if not _is_header(header):
+                raise UsageError(f"headers: {header!r} is no pair of a name and bytes", hint=hint)
+        return headers
+
+    def _timestamp(self, tup: Tuple) -> int | None:
+        if self._config.timestamp_ms is None:
+            return None
+        made = _number("timestamp_ms", self._config.timestamp_ms(tup))
+        if made is not None and not 0 <= made < 2**63:
+            raise UsageError(f"timestamp_ms: {made} is no time", hint="Return milliseconds since the epoch.")
+        return made
+
+
+def content(name: str, made: object) -> bytes | None:
+    """Return a key or value as bytes; UsageError for what is neither bytes, a text, nor None."""
+    if isinstance(made, str):
+        return made.encode()
+    if made is None:
+        return None
+    if isinstance(made, (bytes, bytearray, memoryview)):
+        return bytes(made)
+    raise UsageError(
+        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor a text",
+        hint=f"Write {name}=lambda tup: ..., which returns bytes or a text: json.dumps(...), str(...).",
+    )
+
+
+def _number(name: str, made: object) -> int | None:
+    if made is not None and (not isinstance(made, int) or isinstance(made, bool)):
+        raise UsageError(f"{name}: the function returned {made!r}", hint="Return a whole number, or None.")
+    return made
+
+
+def _is_header(made: Any) -> bool:
+    return isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], str) and isinstance(made[1], bytes)

@@ -1,0 +1,369 @@
+"""One coroutine that owns the consumer of a spout task, from its connection to its end: it polls, commits, and follows the group."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, RetryPolicy
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.client.topic_lookup import announce
+from engine.kafka.source import start_positions
+from engine.kafka.source.commit_loop import Committing
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.partitions import Partitions
+from engine.kafka.source.session_watch import SessionWatch
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.kafka.source.start_positions import StartPosition
+from engine.kafka.source.topics import find_topics, keep_share
+from engine.kafka.source.undecodable import Undecodable, told
+from engine.topology import TaskContext
+
+_POLL_SECS: Final = 0.5
+_SIGN_OF_LIFE_SECS: Final = 60.0
+_END_COMMIT_SECS: Final = 4.0
+_NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
+
+
+class Host(Protocol):
+    """What the coroutine asks of its spout."""
+
+    def wake(self) -> None:
+        """Have the spout polled at once."""
+
+    def report(self, error: BaseException) -> None:
+        """Show an error that is survived."""
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+        """Start background work whose errors are the spout's."""
+
+    def request_checkpoint(self) -> None:
+        """Have what stateful bolts hold back be acked soon."""
+
+    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+        """Learn which partitions went away."""
+
+
+class Consuming:
+    """The consumer's life. The spout takes from `partitions`; all else happens here."""
+
+    def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
+        self.partitions = partitions
+        self.committing = Committing(config, context, partitions, host.report)
+        self._dropped = context.counter("kafka_acked_set_dropped")
+        self._out_of_range = context.counter("kafka_out_of_range")
+        self._config, self._topology, self._clock, self._host = config, context.topology_name, context.clock, host
+        self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
+        self._link: ConsumerLink | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._session: SessionWatch | None = None
+        self._room = asyncio.Event()
+        self._assignments = 0
+        self.has_begun = False
+        """True once partitions were assigned: from then on `have_ended` means something."""
+        self._told_of: set[str] = set()
+        self._at_first: frozenset[PartitionId] | None = None
+        """The partitions that were there when the first were assigned."""
+        self._topics: set[str] | None = None
+        """The topics that were there at any assignment."""
+        self._undecodable = Undecodable()
+
+    # Life
+
+    async def run(self) -> None:
+        """Connect, join, and read until cancelled; then `end` it, whatever ended it."""
+        try:
+            self._link = link = await self._connect()
+            silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
+            self._host.begin(watch_brokers(self._config, link.answered_at, silence_secs, self._host.report))
+            await find_topics(link, self._config, self._host.report)
+            if self._config.membership == "group":
+                link.subscribe()
+                self._watch_session(link)
+            else:
+                self._host.begin(keep_share(link, self._config, self._task_index, self._tasks, self._host.report))
+            self._host.begin(self.committing.keep(link))
+            await self._keep_polling(link)
+        finally:
+            self._ending = asyncio.ensure_future(self._end())  # in a task of its own: this one may be cancelled again
+
+    async def ended(self) -> None:
+        """Wait until everything acked is committed and the consumer has left."""
+        if self._ending is not None:
+            await self._ending
+
+    def _watch_session(self, link: ConsumerLink) -> None:
+        """Not at most once: what waits there is committed, and nobody else's."""
+        if self._config.guarantee != "at_most_once":
+            period_secs = self._config.heartbeat_interval_ms / 1000
+            most_secs = self._config.session_timeout_ms / 1000 - period_secs
+            self._session = SessionWatch(link, self.partitions, self._clock, most_secs=most_secs, period_secs=period_secs)
+
+    async def _end(self) -> None:
+        self.partitions.suspend()
+        if self._session is not None:
+            self._session.stop()
+        link, self._link = self._link, None
+        if link is None:
+            return
+        try:
+            await self.committing.commit(link, _END_COMMIT_SECS, is_last=True)
+        finally:
+            self._host.given_up(list(self.partitions))
+            self.partitions.close()
+            if not await link.stop():
+                self._host.report(
+                    KafkaTrouble("the group was not left: no broker answered", hint="Its other members take over after the session.")
+                )
+
+    async def _connect(self) -> ConsumerLink:
+        instance = self._config.group_instance_id
+        instance = f"{instance}-{self._task_index}" if instance else None
+        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
+        return await connect(make, self._config, self._host.report)
+
+    def end_of(self, partition: PartitionId) -> int | None:
+        """Return the offset that the next record of a partition will get, None while that is not known."""
+        return None if self._link is None else self._link.end_of(partition)
+
+    # Partitions
+
+    async def _revoked(self) -> None:
+        """The group rebalances: emit nothing more, let what is in flight end, commit; then the client rejoins (KS-6)."""
+        link, partitions = self._link, self.partitions
+        partitions.suspend()
+        if link is None or not partitions.owned or link.membership != partitions.membership:
+            return
+        try:
+            if self._config.guarantee == "at_least_once":
+                self._host.request_checkpoint()
+                await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
+            await self.committing.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+        except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
+            self._host.report(error)
+
+    async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
+        """Wait until nothing is open any more, at most so long; looked at whenever a partition has nothing in flight."""
+        quiet = asyncio.Event()
+        for manager in self.partitions:
+            manager.when_quiet(quiet.set)
+        try:
+            async with asyncio.timeout(most_secs):
+                while is_open():
+                    quiet.clear()
+                    await quiet.wait()
+        except TimeoutError:
+            pass
+        finally:
+            for manager in self.partitions:
+                manager.when_quiet(None)
+
+    def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
+        """The group gave us these: go on with what is kept, find out where the others begin."""
+        link = self._link
+        if link is None:
+            return
+        self._assignments += 1
+        self.has_begun = True
+        if self._at_first is None:
+            self._at_first = link.all_partitions()
+        self._note_topics(link)
+        if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
+            self._give_up(self.partitions.assign((), membership)[1])
+        before = self.partitions.membership
+        kept, given_up = self.partitions.assign(assigned, membership)
+        if given_up and membership is not None and not membership.follows(before):
+            text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
+            hint = "Let no component block the event loop, or raise session_timeout_ms."
+            if self._config.group_instance_id is not None:
+                hint += " Or another process has the same group_instance_id: each needs its own."
+            self._host.report(KafkaTrouble(text, hint=hint))
+        self._give_up(given_up)
+        for manager in kept:
+            manager.is_paused = False  # the client's new assignment knows nothing of it
+            link.seek(manager.partition, manager.position)
+        if link.is_missing_topics:
+            self._host.begin(find_topics(link, self._config, self._host.report))
+        if self.partitions.opening:
+            self._host.begin(self._open(link, set(self.partitions.opening), self._assignments))
+        self._host.wake()
+
+    def _note_topics(self, link: ConsumerLink) -> None:
+        """Announce topics that a pattern did not find at the first assignment."""
+        found = {one.topic for one in link.all_partitions()}
+        if self._config.pattern is not None and self._topics is not None:
+            announce(found - self._topics)
+        self._topics = found | (self._topics or set())
+
+    def _give_up(self, managers: list[OffsetManager]) -> None:
+        if managers:
+            self._host.given_up(managers)
+
+    async def _open(
+        self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
+    ) -> None:
+        """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
+        retry_policy = RetryPolicy(self._host.report)
+        while True:
+            try:
+                added = set(partitions) - (self._at_first or frozenset())
+                found = await start_positions.find(link, self._config, self._topology, partitions, unread, added)
+                if assignment != self._assignments or link is not self._link:
+                    return
+                managers = {partition: self._manager(partition, start) for partition, start in found.items()}
+                await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
+                break
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                await retry_policy.wait_or_raise(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
+        if assignment != self._assignments or link is not self._link:
+            return
+        for partition, start in found.items():
+            if link.is_assigned(partition):
+                self._note_start(partition, start)
+                link.seek(partition, start.offset)
+                self.partitions.open(managers[partition])
+        self._host.wake()
+
+    async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """At least once: commit places that a later start would not find, or what was emitted since would be lost with this process."""
+        if self._config.guarantee != "at_least_once":
+            return
+        try:
+            await self.committing.commit_starts(link, managers)
+        except errors.CommitFailedError:
+            if self._config.membership == "group":
+                raise
+            # Others are members of the group that this spout only commits for: each commit is refused then, and told of.
+
+    def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
+        limit = self._config.max_uncommitted_offsets
+        most_waiting = self._config.max_poll_records if self._config.on_failure == "stop_partition" else None
+        manager = OffsetManager(
+            partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
+        )
+        manager.metadata = start.metadata
+        manager.stop_at = start.last if self._config.stop_at_end else None
+        return manager
+
+    def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
+        """Count and tell what a person should know of where a partition begins; raise where it may not begin there."""
+        self._dropped.add(start.dropped)
+        if start.missing is not None:
+            self._out_of_range.add(1)
+            text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
+            if self._config.out_of_range == "fail":
+                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
+            never = max(0, start.offset - start.missing)
+            hint = "Raise the topic's retention." if never else "Was the topic made anew?"
+            self._host.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
+        if start.foreign is not None and start.foreign not in self._told_of:
+            self._told_of.add(start.foreign)
+            text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
+            hint = "Two topologies in one group share the records between them: give each a group of its own."
+            self._host.report(KafkaTrouble(text, hint=hint))
+        if start.unsure is not None and start.unsure not in self._told_of:
+            self._told_of.add(start.unsure)
+            text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
+            hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
+            self._host.report(KafkaTrouble(text, hint=hint))
+
+    async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
+        """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7).
+
+        Where we read elsewhere it says nothing: the client had begun at the commit before we said where, and kept the error until now.
+        """
+        told: Mapping[Any, int] = error.args[0] if error.args else {}
+        owned = self.partitions.owned
+        unread = {PartitionId(*at): offset for at, offset in told.items() if at in owned and owned[PartitionId(*at)].position == offset}
+        lost = [owned[partition] for partition in unread]
+        for manager in lost:
+            self.partitions.reopen(manager.partition)
+        self._give_up(lost)
+        if unread:
+            self._host.begin(self._open(link, unread, self._assignments, unread))
+        else:
+            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client tells it again until it is sought elsewhere
+
+    # Polling
+
+    async def _keep_polling(self, link: ConsumerLink) -> None:
+        retry_policy = RetryPolicy(self._host.report)
+        while True:
+            try:
+                await self._wait_for_room(link)
+                link.resume([manager.partition for manager in self.partitions.to_resume()])  # stopped no more
+                link.pause([manager.partition for manager in self.partitions.to_pause()])
+                batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
+                if batches and self._config.guarantee == "at_most_once":
+                    batches = await self.committing.commit_first(link, batches)
+                self._feed(link, batches)
+                retry_policy.reset()
+            except errors.NoOffsetForPartitionError:
+                await asyncio.sleep(FIRST_PAUSE_SECS)  # it is being opened
+            except errors.OffsetOutOfRangeError as error:
+                await self._reset(link, error)
+            except Exception as error:  # noqa: BLE001 - borne or raised
+                undecodable = link.undecodable()
+                link.reread({manager.partition: manager.position for manager in self.partitions})
+                if undecodable is not None:
+                    await self._read_up_to(undecodable, error)
+                    continue
+                await retry_policy.wait_or_raise(error, self._doing)
+
+    async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
+        """A poll came upon a record that it cannot decode: have all before it be done, then end the run with its place."""
+        if self._undecodable.is_reached(place, self.partitions.owned, error):
+            await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
+            raise told(place, error, self._config.group)
+
+    @property
+    def _doing(self) -> str:
+        what = f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics like {self._config.pattern!r}"
+        return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
+
+    async def _wait_for_room(self, link: ConsumerLink) -> None:
+        """Wait until less waits than one poll may bring; show the group meanwhile that we live."""
+        while self.partitions.waiting >= self._config.max_poll_records:
+            self._room.clear()
+            self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
+            try:
+                async with asyncio.timeout(_SIGN_OF_LIFE_SECS):
+                    await self._room.wait()
+            except TimeoutError:
+                everything = list(self.partitions.owned)
+                link.pause(everything)
+                try:
+                    await link.poll(0, self._config.max_poll_records)
+                finally:
+                    link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
+
+    def _feed(self, link: ConsumerLink, batches: Batches) -> None:
+        owned = self.partitions.owned
+        came = False
+        for at, records in batches.items():
+            manager = owned.get(at)
+            if manager is not None:  # else it is being opened, and will be sought
+                if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
+                    records = [one for one in records if one.offset < manager.stop_at]
+                came = manager.feed(records) > 0 or came
+        for manager in self.partitions:
+            position = link.position(manager.partition)
+            if position is not None:
+                manager.reach(position)
+        self.committing.look()
+        if came or self._config.stop_at_end:
+            self._host.wake()
+
+    async def commit(self) -> None:
+        """Commit what is done; without effect in the middle of a rebalance, which commits by itself.
+
+        Nor at most once: what waits is committed already, and to take that back would have it emitted before its commit.
+        """
+        link = self._link
+        if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
+            await self.committing.commit(link)

@@ -1,0 +1,107 @@
+"""Where reading of a partition begins: at the commit, or where the settings say (KS-5, KS-7)."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Literal
+
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source import acked_set
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+
+
+@dataclass(frozen=True, slots=True)
+class StartPosition:
+    """Where one partition begins, and what is known of it."""
+
+    offset: int
+    committed: int | None = None
+    """The offset of the commit that it begins at."""
+    metadata: str | None = None
+    skips: tuple[int, ...] = ()
+    """What is done already above it."""
+    dropped: int = 0
+    """Offsets of an acked set that could not be used."""
+    foreign: str | None = None
+    """The topology that wrote the commit, where it is another one."""
+    unsure: str | None = None
+    """The name as far as the commit has it, where it may be this topology's or another one's."""
+    missing: int | None = None
+    """Where reading should have begun, where the broker does not have that."""
+    first: int = 0
+    last: int = 0
+    """What the broker has: from this offset, to before that one."""
+    is_passing: bool = False
+    """True where it is the place of this moment: unless it is committed, a later start would begin elsewhere."""
+
+    def within(
+        self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
+    ) -> "StartPosition":
+        """Return this position as the broker's records allow it; one that is not among them is moved, and its acked set dropped (KS-7).
+
+        Records may stand beyond the last one where that is only the last stable one, before a transaction that is open.
+        """
+        dropped = self.dropped + acked_set.count(self.skips)
+        if first <= self.offset and (self.offset <= last or last_is_stable):
+            if self.skips and self.skips[-1] > last and not last_is_stable:  # other records will stand there
+                return replace(self, metadata=None, skips=(), dropped=dropped, first=first, last=last)
+            return replace(self, first=first, last=last)
+        offset = last if out_of_range == "latest" else first
+        moved = StartPosition(offset, dropped=dropped, foreign=self.foreign, unsure=self.unsure)
+        return replace(moved, missing=self.offset, first=first, last=last, is_passing=out_of_range != "fail")
+
+
+async def find(
+    link: ConsumerLink,
+    config: KafkaSpoutConfig,
+    topology: str,
+    partitions: Collection[PartitionId],
+    unread: Mapping[PartitionId, int] = MappingProxyType({}),
+    added: Collection[PartitionId] = (),
+) -> dict[PartitionId, StartPosition]:
+    """Return where each of these partitions begins.
+
+    `unread`: where those are that have begun, and whose next offset is not there. `added`: those that were not there when the spout
+    began: the latest of them is their beginning, or what was written before they were seen would never be read.
+    """
+    first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
+    committed = await link.committed([one for one in partitions if one not in unread])
+    at_time: Mapping[PartitionId, int] = {}
+    if config.start == "timestamp" and config.start_timestamp_ms is not None:
+        at_time = await link.at_time([one for one in partitions if one not in committed and one not in unread], config.start_timestamp_ms)
+    late = config.start in ("latest", "uncommitted_latest", "timestamp")
+    found = {}
+    for partition in partitions:
+        offset, metadata = committed.get(partition, (None, ""))
+        start = None if offset is None else resume(config, topology, offset, metadata)
+        if partition in unread:
+            start = StartPosition(unread[partition])
+        elif start is None:
+            beginning = at_time.get(partition, (last if late and partition not in added else first)[partition])
+            note = acked_set.decode(metadata)
+            dropped = acked_set.count(note.runs) if note else 0
+            start = StartPosition(beginning, dropped=dropped, unsure=_unsure(note, topology), is_passing=late)
+        stable = config.isolation_level == "read_committed" and partition not in unread
+        found[partition] = start.within(first[partition], last[partition], config.out_of_range, last_is_stable=stable)
+    return found
+
+
+def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
+    """Return how to go on from a commit; None where the settings say to begin elsewhere."""
+    note = acked_set.decode(metadata)
+    mine = note.is_by(topology) if note is not None else False
+    if mine is False and config.start in ("earliest", "latest"):
+        return None
+    if mine is None and config.start == "earliest":
+        return None  # loses no record, whoever wrote the commit; for "latest" the commit does that
+    if mine and note is not None and note.base == offset and config.carries_acked_set:
+        return StartPosition(offset, offset, metadata, note.runs)
+    foreign = acked_set.shown_name(note.topology) if note is not None and mine is False else None
+    dropped = acked_set.count(note.runs) if note else 0
+    return StartPosition(offset, offset, None, dropped=dropped, foreign=foreign, unsure=_unsure(note, topology))
+
+
+def _unsure(note: acked_set.CommitNote | None, topology: str) -> str | None:
+    return acked_set.shown_name(note.topology) if note is not None and note.is_by(topology) is None else None
