@@ -214,6 +214,6 @@ async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBr
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()
         waiting = letters.send(Record(), FAILURE, 1)
-        assert letters.open_letters == 1
+        assert letters.unacknowledged == 1
     shaken.thaw()
     assert waiting.cancelled()

@@ -1,4 +1,4 @@
-"""`ClusterLink`: what the tools ask of a cluster from outside, and the one place that knows aiokafka's admin client."""
+"""`AdminClient`: what the tools ask of a cluster from outside, and the one place that knows aiokafka's admin client."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
@@ -15,11 +15,11 @@ from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from engine.config import setting
 from engine.config.validated import validated
 from engine.errors import FatalError, UsageError
-from engine.kafka.client.connect import real_error
+from engine.kafka.client.connect import find_real_error
 from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.client.errors import describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
-from engine.kafka.client.topic_lookup import create_no_topics
+from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.names import did_you_mean, nearest
 
 MOST_METADATA_BYTES: Final = 4096
@@ -83,7 +83,7 @@ class Group:
 
 
 @contextmanager
-def told(config: ClusterConfig, doing: str) -> Iterator[None]:
+def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
     """Raise what aiokafka raises as a FatalError that a person can act on; `doing`: `reading topic 'a'`."""
     try:
         yield
@@ -95,9 +95,9 @@ def told(config: ClusterConfig, doing: str) -> Iterator[None]:
 
 
 @asynccontextmanager
-async def connected(config: ClusterConfig) -> AsyncIterator["ClusterLink"]:
+async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
     """A link for the block; FatalError where the cluster cannot be reached."""
-    link = ClusterLink(config)
+    link = AdminClient(config)
     try:
         await link.start()
         yield link
@@ -115,7 +115,7 @@ async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
         stopping.result()
 
 
-class ClusterLink:
+class AdminClient:
     """Asks one cluster. Raises FatalError for what is in the way; nothing that it asks for is created by that."""
 
     def __init__(self, config: ClusterConfig) -> None:
@@ -123,8 +123,8 @@ class ClusterLink:
         self._options = config.client_options()
         self._admin = AIOKafkaAdminClient(**self._options)
         self._consumer = AIOKafkaConsumer(**self._options, enable_auto_commit=False)
-        create_no_topics(self._admin._client)
-        create_no_topics(self._consumer._client)
+        disable_topic_creation(self._admin._client)
+        disable_topic_creation(self._consumer._client)
 
     async def start(self) -> None:
         """Connect."""
@@ -133,8 +133,8 @@ class ClusterLink:
             await self._consumer.start()
             await self._consumer._client.force_metadata_update()  # of all topics: else the first offsets wait for a pause or two
         except (errors.KafkaError, OSError) as error:
-            with told(self.config, "connecting"):
-                raise await real_error(error, self.config) from error
+            with translate_errors(self.config, "connecting"):
+                raise await find_real_error(error, self.config) from error
 
     async def stop(self) -> None:
         """Disconnect."""
@@ -147,7 +147,7 @@ class ClusterLink:
 
     async def topics(self) -> Mapping[str, tuple[PartitionId, ...]]:
         """Return the partitions of each topic that this user may see."""
-        with told(self.config, "listing topics"):
+        with translate_errors(self.config, "listing topics"):
             found = await self._admin.describe_topics()
         return {
             topic["topic"]: tuple(sorted(PartitionId(topic["topic"], one["partition"]) for one in topic["partitions"])) for topic in found
@@ -163,13 +163,13 @@ class ClusterLink:
     async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Offsets:
         """Return the first offset of each partition, or the one after its last."""
         ask = self._consumer.beginning_offsets if end == "earliest" else self._consumer.end_offsets
-        with told(self.config, "asking for offsets"):
+        with translate_errors(self.config, "asking for offsets"):
             found = await ask([TopicPartition(*partition) for partition in partitions])
         return {PartitionId(*at): offset for at, offset in found.items()}
 
     async def at_time(self, partitions: Collection[PartitionId], timestamp_ms: int) -> Offsets:
         """Return the first offset at or after a time; a partition that has none is left out."""
-        with told(self.config, "asking for offsets of a time"):
+        with translate_errors(self.config, "asking for offsets of a time"):
             found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
         return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
 
@@ -177,12 +177,12 @@ class ClusterLink:
 
     async def group_names(self) -> list[str]:
         """Return the groups that this user may see."""
-        with told(self.config, "listing groups"):
+        with translate_errors(self.config, "listing groups"):
             return sorted(name for name, *_ in await self._admin.list_consumer_groups())
 
     async def group(self, name: str) -> Group:
         """Return what the coordinator knows of a group; its state is Dead where there is none."""
-        with told(self.config, f"describing group {name!r}"):
+        with translate_errors(self.config, f"describing group {name!r}"):
             answer = await self._ask_coordinator(name, DescribeGroupsRequest([name]), lambda answer: answer.groups[0][0])
         _, _, state, kind, _, members, *_ = answer.groups[0]
         is_of_consumers = kind == ConsumerProtocol.PROTOCOL_TYPE  # else, of Kafka Connect say, assignments are of another form
@@ -190,7 +190,7 @@ class ClusterLink:
 
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
         """Return all commits of a group."""
-        with told(self.config, f"reading the offsets of group {group!r}"):
+        with translate_errors(self.config, f"reading the offsets of group {group!r}"):
             answer = await self._ask_coordinator(group, OffsetFetchRequest(group, None), lambda answer: answer.error_code)
         return {
             PartitionId(topic, number): CommittedOffset(offset, metadata or "")
@@ -205,7 +205,7 @@ class ClusterLink:
         for partition, one in commits.items():
             rows.setdefault(partition.topic, []).append((partition.partition, one.offset, one.metadata))
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, list(rows.items()))
-        with told(self.config, f"committing offsets of group {group!r}"):
+        with translate_errors(self.config, f"committing offsets of group {group!r}"):
             try:
                 await self._ask_coordinator(group, request, _first_error)
             except (errors.UnknownMemberIdError, errors.IllegalGenerationError) as error:

@@ -8,7 +8,7 @@ from aiokafka import errors
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
-from engine.kafka.client.connection import Reached
+from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.consumer_link import ConsumerLink
 from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
 
@@ -22,7 +22,7 @@ _SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is
 L = TypeVar("L", bound=ConsumerLink)
 
 
-async def connect(make: Callable[[], L], to: Reached, report: Report) -> L:
+async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
     """Return a link that is started; FatalError where no other try would do better. Each try that failed is reported."""
     retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
     while True:
@@ -37,25 +37,25 @@ async def connect(make: Callable[[], L], to: Reached, report: Report) -> L:
                 await link.stop()
             if not isinstance(error, Exception):
                 raise
-            real = await real_error(error, to)
+            real = await find_real_error(error, to)
             await retry_policy.wait_or_raise(real, f"a connection to {', '.join(to.brokers)}")
         limit *= 2
 
 
-async def real_error(error: Exception, to: Reached) -> Exception:
+async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
     """Return what is in the way of a connection where aiokafka's error says no more than that there is none."""
     if isinstance(error, TimeoutError):
         return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
     if not isinstance(error, errors.KafkaConnectionError):
         return error
-    return await why_not(to) or error
+    return await connection_error(to) or error
 
 
-async def why_not(to: Reached) -> Exception | None:
+async def connection_error(to: BrokerAccess) -> Exception | None:
     """Ask each broker once; None where one answers. What does not pass by itself goes before what does."""
     found: Exception | None = None
     for broker in to.brokers:
-        this = await _why_not(broker, to)
+        this = await _connection_error(broker, to)
         if this is None:
             return None
         if found is None or is_transient(found):
@@ -63,7 +63,7 @@ async def why_not(to: Reached) -> Exception | None:
     return found
 
 
-async def watch_brokers(to: Reached, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
+async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
     """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
     now = asyncio.get_running_loop().time
     since, seen = now(), answered_at()
@@ -75,7 +75,7 @@ async def watch_brokers(to: Reached, answered_at: Callable[[], float], silence_s
             since, due, pause = now(), 0.0, silence_secs
         if seen != before or now() < due:
             continue
-        error = await why_not(to)
+        error = await connection_error(to)
         if error is None:
             continue
         if not is_transient(error):
@@ -85,7 +85,7 @@ async def watch_brokers(to: Reached, answered_at: Callable[[], float], silence_s
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
-async def _why_not(broker: str, to: Reached) -> Exception | None:
+async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
     """Connect to one broker; return what comes of it, None where it answers."""
     host, _, port = broker.rpartition(":")
     options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}

@@ -94,7 +94,7 @@ def _require_gssapi() -> None:
         raise FatalError(f"mechanism='GSSAPI' needs the package gssapi, which is not installed: {error}", hint=hint) from error
 
 
-class Reached(Protocol):
+class BrokerAccess(Protocol):
     """How the brokers are reached; settings of spouts, sinks and tools."""
 
     @property

@@ -21,9 +21,9 @@ from aiokafka.errors import (
 from aiokafka.protocol.commit import OffsetFetchRequest
 from aiokafka.structs import OffsetAndMetadata
 
-from engine.kafka.client.connection import Reached
+from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.partition import Membership, PartitionId
-from engine.kafka.client.topic_lookup import create_no_topics
+from engine.kafka.client.topic_lookup import disable_topic_creation
 
 COMMIT_TIMEOUT_SECS: Final = 10.0
 """A commit that is not answered by then is given up; what it says is committed with the next one."""
@@ -44,7 +44,7 @@ OnRevoked = Callable[[], Coroutine[Any, Any, None]]
 OnAssigned = Callable[[Collection[PartitionId], Membership | None], None]
 
 
-class ConsumerSettings(Reached, Protocol):
+class ConsumerSettings(BrokerAccess, Protocol):
     """What of a spout's settings its consumer is made of."""
 
     @property
@@ -121,7 +121,7 @@ class ConsumerLink:
             **config.security.client_options(),
             **config.client,
         )
-        create_no_topics(self._consumer._client)
+        disable_topic_creation(self._consumer._client)
 
     # Life
 

@@ -12,8 +12,8 @@ from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from engine.errors import FatalError
-from engine.kafka.client.connect import real_error
-from engine.kafka.client.connection import Reached
+from engine.kafka.client.connect import find_real_error
+from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.errors import (
     CODECS_HINT,
     FIRST_PAUSE_SECS,
@@ -24,7 +24,7 @@ from engine.kafka.client.errors import (
     fatal_error,
     is_transient,
 )
-from engine.kafka.client.topic_lookup import announce, create_no_topics
+from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
 """What a producer gets to end in order, before its connections are closed under it."""
@@ -52,7 +52,7 @@ OF_ANY_CLIENT: Final = frozenset(
 )
 
 
-class ClientConfig(Reached, Protocol):
+class ClientConfig(BrokerAccess, Protocol):
     """What the settings of spouts, sinks and tools have in common: how to reach the cluster, and as whom."""
 
     @property
@@ -78,7 +78,7 @@ def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
     }
 
 
-def kind_of(error: BaseException) -> ErrorKind:
+def send_error_kind(error: BaseException) -> ErrorKind:
     """Tell what a failed send means.
 
     `refused`: these records will not be taken, others may; nothing was written. `passing`: worth another try, and it may have been
@@ -100,7 +100,7 @@ class _Producer:
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.client: Any = AIOKafkaProducer(**options)
-        create_no_topics(self.client.client)
+        disable_topic_creation(self.client.client)
         self.waiting: set[asyncio.Future[Any]] = set()
         self.is_spoilt = False
 
@@ -233,8 +233,8 @@ class ProducerLink:
             except FatalError:
                 raise
             except Exception as raised:  # noqa: BLE001 - told, or raised as a FatalError
-                error = await real_error(raised, self._config)
-                if kind_of(error) != "passing":
+                error = await find_real_error(raised, self._config)
+                if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
                 brokers = ",".join(self._config.brokers)
                 text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; tried again in {pause:g} s"
@@ -287,7 +287,7 @@ class ProducerLink:
         if topic in client.cluster.internal_topics:
             raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")
         if "missing" in told:
-            announce([topic])
+            log_found_topics([topic])
         return tuple(sorted(found))
 
     def _tell(self, told: set[str], what: str, error: Exception) -> None:
@@ -311,7 +311,7 @@ class ProducerLink:
     async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
         """Have a batch written, and return when the broker has acknowledged it; a batch is sent once.
 
-        One batch of a partition at a time. Raises what `kind_of` judges; after a timeout it may still be written.
+        One batch of a partition at a time. Raises what `send_error_kind` judges; after a timeout it may still be written.
         """
         producer = await self._current()
         try:
@@ -319,7 +319,7 @@ class ProducerLink:
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {partition}")
             await producer.wait_for(await producer.client.send_batch(batch, topic, partition=partition), timeout_secs)
         except Exception as error:
-            if kind_of(error) == "refused" or type(error) is errors.UnknownError:  # written after all: the broker minds the numbers
+            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # written after all: the broker minds the numbers
                 producer.take_numbers_back(topic, partition, batch.record_count())
             else:
                 producer.is_spoilt = True

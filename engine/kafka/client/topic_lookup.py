@@ -18,14 +18,14 @@ _UNKNOWN: Final[int] = UnknownTopicOrPartitionError.errno
 _ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
 
 
-def create_no_topics(client: Any) -> None:
+def disable_topic_creation(client: Any) -> None:
     """Have an `AIOKafkaClient`, which is not connected yet, look topics up without asking for their creation."""
     client.__class__ = _Client
     client.cluster.__class__ = _Cluster
     client.cluster.gone_topics = set()
 
 
-def announce(topics: Collection[str]) -> None:
+def log_found_topics(topics: Collection[str]) -> None:
     """Tell that these topics, which were missing, are there."""
     for topic in sorted(topics):
         LOGGER.warning("topic %r is there now", topic)

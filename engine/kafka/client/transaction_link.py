@@ -8,7 +8,7 @@ from aiokafka.producer.message_accumulator import BatchBuilder
 from aiokafka.structs import OffsetAndMetadata
 
 from engine.kafka.client.errors import Report
-from engine.kafka.client.producer_link import ClientConfig, ProducerLink, _Producer, kind_of
+from engine.kafka.client.producer_link import ClientConfig, ProducerLink, _Producer, send_error_kind
 
 _FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
@@ -55,7 +55,7 @@ class TransactionLink(ProducerLink):
             await super().send_batch(batch, topic, partition, timeout_secs)
         except Exception as error:
             self._note(error)
-            if kind_of(error) == "passing" and type(error) is not errors.UnknownError:
+            if send_error_kind(error) == "passing" and type(error) is not errors.UnknownError:
                 raise TransactionLost(str(error) or type(error).__name__) from error
             raise
 

@@ -95,7 +95,7 @@ class DeadLetter:
         )
 
 
-def letter_of(record: Any, failure: Failure, attempts: int, *, topology: str, failed_at_ms: int) -> DeadLetter:
+def dead_letter_of(record: Any, failure: Failure, attempts: int, *, topology: str, failed_at_ms: int) -> DeadLetter:
     """Return the dead letter of a record that was read from Kafka."""
     return DeadLetter(
         topic=record.topic,

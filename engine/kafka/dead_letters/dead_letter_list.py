@@ -9,9 +9,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import ClusterConfig, ClusterLink, Offsets, stop_consumer, told
+from engine.kafka.client.admin_client import AdminClient, ClusterConfig, Offsets, stop_consumer, translate_errors
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.client.topic_lookup import create_no_topics
+from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.kafka.dead_letters.dead_letter import DeadLetter, is_dead_letter, read_dead_letter
 from engine.names import did_you_mean
 
@@ -21,7 +21,7 @@ _MOST_SILENT_POLLS: Final = 60
 
 
 @dataclass(frozen=True, slots=True)
-class StoredLetter:
+class StoredDeadLetter:
     """A dead letter, and where it lies."""
 
     at: PartitionId
@@ -34,7 +34,7 @@ class StoredLetter:
         return f"{self.at.partition}@{self.offset}"
 
 
-_CHOOSERS: Final[Mapping[str, Callable[[StoredLetter, str], bool]]] = {
+_CHOOSERS: Final[Mapping[str, Callable[[StoredDeadLetter, str], bool]]] = {
     "topic": lambda stored, text: stored.letter.topic == text,
     "topology": lambda stored, text: stored.letter.topology == text,
     "component": lambda stored, text: stored.letter.failure.component_id == text,
@@ -45,13 +45,13 @@ _CHOOSERS: Final[Mapping[str, Callable[[StoredLetter, str], bool]]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class LetterChoice:
+class DeadLetterFilter:
     """Which letters are meant: for each name one of its texts has to fit; no names, all letters."""
 
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, conditions: Iterable[str]) -> "LetterChoice":
+    def parse(cls, conditions: Iterable[str]) -> "DeadLetterFilter":
         """Read `name=text` of topic, topology, component, reason, error (a part of it) or letter; raises UsageError."""
         texts: dict[str, list[str]] = {}
         for condition in conditions:
@@ -62,41 +62,41 @@ class LetterChoice:
             texts.setdefault(name, []).append(text)
         return cls(texts)
 
-    def fits(self, stored: StoredLetter) -> bool:
+    def fits(self, stored: StoredDeadLetter) -> bool:
         """Tell whether a letter is meant."""
         return all(any(_CHOOSERS[name](stored, text) for text in texts) for name, texts in self.texts.items())
 
 
 @dataclass(frozen=True, slots=True)
-class LetterList:
+class DeadLetterList:
     """What a listing found."""
 
-    letters: tuple[StoredLetter, ...]
+    letters: tuple[StoredDeadLetter, ...]
     """In the order in which they were given up."""
     others: int
     """Records that were read, and are no dead letters."""
 
 
-async def newest_letters(link: ClusterLink, topic: str, choice: LetterChoice, limit: int) -> LetterList:
+async def newest_dead_letters(link: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
     """Return the newest letters that are meant, at most so many."""
     partitions = await link.partitions_of(topic)
     starts, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
     if not choice.texts:
         starts = {one: max(start, ends[one] - limit) for one, start in starts.items()}
-    newest = {one: deque[StoredLetter](maxlen=limit) for one in partitions}
+    newest = {one: deque[StoredDeadLetter](maxlen=limit) for one in partitions}
     others = 0
     async with reading(link.config, starts) as consumer:
         async for partition, records in records_until(link.config, consumer, starts, ends):
             for record in records:
                 if not is_dead_letter(record):
                     others += 1
-                elif choice.fits(stored := stored_letter(record)):
+                elif choice.fits(stored := stored_dead_letter(record)):
                     newest[partition].append(stored)
     found = sorted((one for letters in newest.values() for one in letters), key=lambda one: (one.letter.failed_at_ms, one.at, one.offset))
-    return LetterList(tuple(found[-limit:]), others)
+    return DeadLetterList(tuple(found[-limit:]), others)
 
 
-async def letter_at(link: ClusterLink, topic: str, name: str) -> StoredLetter:
+async def find_dead_letter(link: AdminClient, topic: str, name: str) -> StoredDeadLetter:
     """Return the letter of a name, partition@offset; UsageError where there is none."""
     number, at, offset = name.partition("@")
     if not (at and number.isdecimal() and offset.isdecimal()):
@@ -108,24 +108,24 @@ async def letter_at(link: ClusterLink, topic: str, name: str) -> StoredLetter:
         if beginnings[partition] <= int(offset) < ends[partition]:
             async with reading(link.config, start) as consumer:
                 async for _, records in records_until(link.config, consumer, start, {partition: int(offset) + 1}):
-                    return stored_letter(records[0])
+                    return stored_dead_letter(records[0])
     raise UsageError(
         f"topic {topic!r} has no record at {name}", hint="Retention may have deleted it; `dead-letters` without --show lists what is there."
     )
 
 
-def stored_letter(record: Any) -> StoredLetter:
+def stored_dead_letter(record: Any) -> StoredDeadLetter:
     """Return the letter that a record is; UsageError for one that is none."""
-    return StoredLetter(PartitionId(record.topic, record.partition), record.offset, read_dead_letter(record))
+    return StoredDeadLetter(PartitionId(record.topic, record.partition), record.offset, read_dead_letter(record))
 
 
 @asynccontextmanager
 async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer without a group that stands at these offsets."""
     consumer = AIOKafkaConsumer(**consumer_options(config))
-    create_no_topics(consumer._client)
+    disable_topic_creation(consumer._client)
     try:
-        with told(config, "reading dead letters"):
+        with translate_errors(config, "reading dead letters"):
             await consumer.start()
         consumer.assign([TopicPartition(*one) for one in starts])
         for partition, offset in starts.items():
@@ -153,13 +153,13 @@ async def records_until(
     positions = dict(starts)
     silent = 0
     while open_partitions := [one for one in positions if positions[one] < ends[one]]:
-        with told(config, f"reading {', '.join(map(str, open_partitions))}"):
+        with translate_errors(config, f"reading {', '.join(map(str, open_partitions))}"):
             found = await consumer.getmany(*(TopicPartition(*one) for one in open_partitions), timeout_ms=_POLL_MS)
         for partition, records in found.items():
             if wanted := [record for record in records if record.offset < ends[PartitionId(*partition)]]:
                 yield PartitionId(*partition), wanted
         before = dict(positions)
-        with told(config, f"reading {', '.join(map(str, open_partitions))}"):
+        with translate_errors(config, f"reading {', '.join(map(str, open_partitions))}"):
             positions |= {one: await consumer.position(TopicPartition(*one)) for one in open_partitions}
             silent = silent + 1 if positions == before else 0
             if silent >= _MOST_SILENT_POLLS:

@@ -1,4 +1,4 @@
-"""`DeadLetters`: where records go that were given up. What a letter holds is said in `dead_letter`."""
+"""`DeadLetterWriter`: where records go that were given up. What a letter holds is said in `dead_letter`."""
 
 import asyncio
 from typing import Any, Final, Protocol
@@ -8,10 +8,9 @@ from aiokafka import errors
 from engine.errors import EngineBug, Failure, FatalError
 from engine.kafka.client.errors import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report, describe_error, fatal_error
 from engine.kafka.client.producer_link import ClientConfig, ProducerLink, producer_options
-from engine.kafka.dead_letters.dead_letter import DeadLetter, letter_of
-from engine.kafka.sink.partition_sender import Lane, LaneSettings
-from engine.kafka.sink.records import Outgoing
-from engine.kafka.sink.sink_topic import SinkTopic
+from engine.kafka.dead_letters.dead_letter import DeadLetter, dead_letter_of
+from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
+from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 from engine.topology import TaskContext
 
 TOPIC_SECS: Final = 30.0
@@ -38,7 +37,7 @@ class _Ticket:
         self.arrived = arrived
 
 
-class DeadLetters:
+class DeadLetterWriter:
     """Writes dead letters, by a producer of its own: whatever else fails does not concern them.
 
     Used by spouts and sinks; `config` is theirs, `report` their collector's `report_error`. Open letters are as many as they allow.
@@ -55,8 +54,8 @@ class DeadLetters:
         self._writing = f"writing dead letters to topic {self.topic!r}"
         self._link = ProducerLink(config, producer_options(config, name), writing=self._writing, report=report)
         self._partitions = SinkTopic(self.topic, None)
-        self._lanes: dict[int, Lane] = {}
-        self._lane_settings = LaneSettings(context.clock.now, 0.0, DELIVERY_SECS, MOST_BYTES)
+        self._senders: dict[int, PartitionSender] = {}
+        self._sender_settings = SenderSettings(context.clock.now, 0.0, DELIVERY_SECS, MOST_BYTES)
         self._open: dict[asyncio.Future[None], _Ticket] = {}
         self._pause_secs = FIRST_PAUSE_SECS
         self._pauses: set[asyncio.TimerHandle] = set()
@@ -81,7 +80,7 @@ class DeadLetters:
         """End; letters that are not acknowledged are cancelled. Await those that are to arrive before."""
         for pause in self._pauses:
             pause.cancel()
-        senders = [lane.sender for lane in self._lanes.values() if lane.sender is not None]
+        senders = [sender.aio_task for sender in self._senders.values() if sender.aio_task is not None]
         for sender in senders:
             sender.cancel()
         if senders:
@@ -93,11 +92,11 @@ class DeadLetters:
     # Letters
 
     def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
-        """Write the letter of a record that was read from Kafka; see `send_letter`."""
+        """Write the letter of a record that was read from Kafka; see `send_dead_letter`."""
         now_ms = int(self._context.clock.wall() * 1000)
-        return self.send_letter(letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))
+        return self.send_dead_letter(dead_letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))
 
-    def send_letter(self, letter: DeadLetter) -> "asyncio.Future[None]":
+    def send_dead_letter(self, letter: DeadLetter) -> "asyncio.Future[None]":
         """Return a future that is done when the broker has acknowledged the letter; until then it is tried again, which is reported.
 
         It is cut where no broker takes it whole. The future ends with FatalError where no try would do better; `stop` cancels it. May
@@ -111,7 +110,7 @@ class DeadLetters:
         return arrived
 
     @property
-    def open_letters(self) -> int:
+    def unacknowledged(self) -> int:
         """How many are not acknowledged."""
         return len(self._open)
 
@@ -121,37 +120,37 @@ class DeadLetters:
             arrived.exception()  # whoever waits is told; where nobody does any more, asyncio is not to complain
 
     def _place(self, ticket: _Ticket) -> None:
-        """Put a letter into the lane of its key's partition."""
+        """Put a letter into the sender of its key's partition."""
         if ticket.arrived.done():  # given up by whoever sent it
             return
         letter = ticket.letter
         number = self._partitions.choose(letter.key, None)
-        lane = self._lanes.get(number)
-        if lane is None:
-            lane = self._lanes[number] = Lane(self._partitions, number, self, self._link, self._lane_settings)
-        lane.add(Outgoing(ticket, letter.key, letter.value, letter.wire_headers(), None))
-        if lane.sender is None:
-            lane.sender = self._loop.create_task(lane.send_all(), name=f"dead letters to {self.topic}")
-            lane.sender.add_done_callback(lambda sender: self._sent(lane, sender))
+        sender = self._senders.get(number)
+        if sender is None:
+            sender = self._senders[number] = PartitionSender(self._partitions, number, self, self._link, self._sender_settings)
+        sender.add(OutgoingRecord(ticket, letter.key, letter.value, letter.wire_headers(), None))
+        if sender.aio_task is None:
+            sender.aio_task = self._loop.create_task(sender.send_all(), name=f"dead letters to {self.topic}")
+            sender.aio_task.add_done_callback(lambda done: self._sender_ended(sender, done))
 
-    def _sent(self, lane: Lane, sender: "asyncio.Task[None]") -> None:
-        """What waits in a lane that died is told why; the next letter tries again."""
-        error = None if sender.cancelled() else sender.exception()
+    def _sender_ended(self, sender: PartitionSender, done: "asyncio.Task[None]") -> None:
+        """Fail the letters that wait in a sender that died. The next letter starts the sender again."""
+        error = None if done.cancelled() else done.exception()
         if error is not None:
-            lane.sender = None
-            for record in lane.clear():
+            sender.aio_task = None
+            for record in sender.clear():
                 _tell(record.origin, error)
 
-    # What becomes of them (RecordOwner)
+    # What becomes of them (RecordOutcomes)
 
-    def written(self, records: list[Outgoing]) -> None:
+    def note_written(self, records: list[OutgoingRecord]) -> None:
         """They have arrived."""
         self._pause_secs = FIRST_PAUSE_SECS
         for record in records:
             if not record.origin.arrived.done():
                 record.origin.arrived.set_result(None)
 
-    def failed(self, records: list[Outgoing], error: Exception) -> None:
+    def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Try again, after a pause that grows from time to time."""
         pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
         text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; tried again in {pause:g} s"
@@ -165,7 +164,7 @@ class DeadLetters:
         handle = self._loop.call_later(pause, again)
         self._pauses.add(handle)
 
-    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+    async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Cut it; where it is cut already, nothing helps."""
         ticket: _Ticket = record.origin
         if ticket.letter.is_whole:
@@ -177,7 +176,7 @@ class DeadLetters:
         refused.__cause__ = error
         _tell(ticket, refused)
 
-    def leaves(self, records: int, byte_count: int) -> None:
+    def release_room(self, records: int, byte_count: int) -> None:
         """Nothing waits for room here: whoever sends letters bounds them."""
 
 

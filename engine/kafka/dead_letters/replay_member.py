@@ -8,9 +8,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import ClusterLink, stop_consumer, told
+from engine.kafka.client.admin_client import AdminClient, stop_consumer, translate_errors
 from engine.kafka.client.partition import CommittedOffset, PartitionId
-from engine.kafka.client.topic_lookup import create_no_topics
+from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.kafka.dead_letters.dead_letter_list import consumer_options, reading
 
 SESSION_MS: Final = 6000
@@ -22,7 +22,7 @@ _HEARTBEAT_MS: Final = 1000
 class Place:
     """Where a replay reads from and notes its progress; this one for a dry replay, which notes none."""
 
-    def __init__(self, link: ClusterLink) -> None:
+    def __init__(self, link: AdminClient) -> None:
         self._link = link
 
     @asynccontextmanager
@@ -42,10 +42,10 @@ class Place:
         """Note the progress of a partition."""
 
 
-class SoleMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
+class ReplayMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
     """The only member of the replay's group: so two replays at once do not send the same."""
 
-    def __init__(self, link: ClusterLink, topic: str, group: str) -> None:
+    def __init__(self, link: AdminClient, topic: str, group: str) -> None:
         super().__init__(link)
         self._topic, self._group = topic, group
         self._consumer = AIOKafkaConsumer(
@@ -54,7 +54,7 @@ class SoleMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=_HEARTBEAT_MS,
         )
-        create_no_topics(self._consumer._client)
+        disable_topic_creation(self._consumer._client)
         self._working = asyncio.Lock()
         self._is_lost = self._has_joined = False
 
@@ -102,7 +102,7 @@ class SoleMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
 
     async def commit(self, partition: PartitionId, commit: CommittedOffset) -> None:
         """Note the progress of a partition, as the member that we are."""
-        with told(self._link.config, f"committing as group {self._group!r}"):
+        with translate_errors(self._link.config, f"committing as group {self._group!r}"):
             await self._consumer.commit({TopicPartition(*partition): (commit.offset, commit.metadata)})
 
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
@@ -117,11 +117,11 @@ class SoleMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 @asynccontextmanager
-async def alone(link: ClusterLink, topic: str, group: str, partitions: Collection[PartitionId]) -> AsyncIterator[Place]:
+async def alone(link: AdminClient, topic: str, group: str, partitions: Collection[PartitionId]) -> AsyncIterator[Place]:
     """The place of a replay, nobody else's while it lasts."""
-    member = SoleMember(link, topic, group)
+    member = ReplayMember(link, topic, group)
     try:
-        with told(link.config, f"joining group {group!r}"):
+        with translate_errors(link.config, f"joining group {group!r}"):
             await member.join(partitions)
         yield member
     finally:

@@ -10,9 +10,8 @@ from aiokafka import errors
 from aiokafka.producer.message_accumulator import BatchBuilder
 
 from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, concerns_producer, kind_of
-from engine.kafka.sink.records import Outgoing
-from engine.kafka.sink.sink_topic import SinkTopic
+from engine.kafka.client.producer_link import ProducerLink, concerns_producer, send_error_kind
+from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 MOST_TRIES: Final = 3
 """Of one batch, while only the producer is to blame; then its tuples fail."""
@@ -21,7 +20,7 @@ NO_LIMIT: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class LaneSettings:
+class SenderSettings:
     """What all lanes of a sink share."""
 
     now: Callable[[], float]
@@ -31,19 +30,19 @@ class LaneSettings:
     most_record_bytes: int
 
 
-class RecordOwner(Protocol):
+class RecordOutcomes(Protocol):
     """Whoever settles the tuples of records: the sink."""
 
-    def written(self, records: list[Outgoing]) -> None:
+    def note_written(self, records: list[OutgoingRecord]) -> None:
         """The broker has acknowledged them."""
 
-    def failed(self, records: list[Outgoing], error: Exception) -> None:
+    def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """They were not written, or not as far as we know."""
 
-    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+    async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """No broker takes it."""
 
-    def leaves(self, records: int, byte_count: int) -> None:
+    def release_room(self, records: int, byte_count: int) -> None:
         """So much is not in flight any more."""
 
 
@@ -54,11 +53,11 @@ class Batch:
 
     def __init__(self, builder: BatchBuilder, made_at: float) -> None:
         self.builder = builder
-        self.records: list[Outgoing] = []
+        self.records: list[OutgoingRecord] = []
         self.byte_count = 0
         self.made_at = made_at
 
-    def add(self, record: Outgoing) -> int:
+    def add(self, record: OutgoingRecord) -> int:
         """Take a record in; return its bytes, 0 where there is no room for it. The first one always finds room."""
         placed = self.builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
         if placed is None:
@@ -69,14 +68,14 @@ class Batch:
         return byte_count
 
 
-class Lane:
+class PartitionSender:
     """One partition of one topic. Its batches go one after the other: records keep their order, and none is numbered behind a refusal."""
 
-    def __init__(self, topic: SinkTopic, partition: int, owner: RecordOwner, link: ProducerLink, settings: LaneSettings) -> None:
+    def __init__(self, topic: SinkTopic, partition: int, owner: RecordOutcomes, link: ProducerLink, settings: SenderSettings) -> None:
         self.topic: Final = topic.name
         self.partition: Final = partition
         self._topic = topic
-        self.sender: asyncio.Task[None] | None = None
+        self.aio_task: asyncio.Task[None] | None = None
         """Runs while there is something to send."""
         self._owner = owner
         self._link = link
@@ -91,7 +90,7 @@ class Lane:
         self._most_batch_bytes = NO_LIMIT
         """Falls where batches are refused: the topic's `max.message.bytes`, which we do not know, is smaller."""
 
-    def add(self, record: Outgoing) -> int:
+    def add(self, record: OutgoingRecord) -> int:
         """Put a record into the batch that fills; return its bytes."""
         batch = self._filling or self._begin()
         byte_count = batch.add(record)
@@ -103,7 +102,7 @@ class Lane:
             self._close()
         return byte_count
 
-    def records(self) -> Iterator[Outgoing]:
+    def records(self) -> Iterator[OutgoingRecord]:
         """Yield all that is not settled, the oldest first."""
         if self._sending is not None:
             yield from self._sending.records[self._settled :]
@@ -115,7 +114,7 @@ class Lane:
         """Return when the batch that is being sent was begun, by the run's clock."""
         return None if self._sending is None else self._sending.made_at
 
-    def clear(self) -> list[Outgoing]:
+    def clear(self) -> list[OutgoingRecord]:
         """Let go of all that is not settled, and return it."""
         left = list(self.records())
         self._sending = self._filling = None
@@ -143,8 +142,8 @@ class Lane:
             self._sending, self._settled = batch, 0
             await self._deliver(batch)
             self._sending = None
-            self._owner.leaves(len(batch.records), batch.byte_count)
-        self.sender = None  # at once: a record that comes now has to start it again
+            self._owner.release_room(len(batch.records), batch.byte_count)
+        self.aio_task = None  # at once: a record that comes now has to start it again
 
     async def _next(self) -> Batch | None:
         if not self._full and self._filling is not None and self._settings.linger_secs:
@@ -167,14 +166,14 @@ class Lane:
         error = await self._try(batch)
         if error is None:
             self._settled += len(batch.records)
-            self._owner.written(batch.records)
+            self._owner.note_written(batch.records)
         elif self._is_refused(error, batch):
             await self._sort_out(batch, error)
-        elif kind_of(error) == "fatal":
+        elif send_error_kind(error) == "fatal":
             raise fatal_error(error, f"writing topic {self.topic!r}") from error
         else:
             self._settled += len(batch.records)
-            self._owner.failed(batch.records, error)
+            self._owner.note_failed(batch.records, error)
 
     async def _try(self, batch: Batch) -> Exception | None:
         """Send it; return what came of it in the end."""
@@ -199,7 +198,9 @@ class Lane:
     @staticmethod
     def _is_refused(error: Exception, batch: Batch) -> bool:
         """A compacted topic that gets a record without a key answers with an error that aiokafka does not know."""
-        return kind_of(error) == "refused" or (type(error) is errors.UnknownError and any(record.key is None for record in batch.records))
+        if send_error_kind(error) == "refused":
+            return True
+        return type(error) is errors.UnknownError and any(record.key is None for record in batch.records)
 
     async def _sort_out(self, batch: Batch, error: Exception) -> None:
         """Something in it is refused: find what, by halves, and write the rest."""
@@ -208,7 +209,7 @@ class Lane:
             if type(error) is errors.UnknownError:
                 text = "the broker refused a record without a key, and its log says why: a compacted topic takes none"
                 error = errors.UnknownError(f"{text} ({describe_error(error)})")
-            await self._owner.refused(records[0], self.topic, self.partition, error)
+            await self._owner.note_refused(records[0], self.topic, self.partition, error)
             self._settled += 1
             return
         if isinstance(error, (errors.MessageSizeTooLargeError, errors.RecordListTooLargeError)):
@@ -217,7 +218,7 @@ class Lane:
         await self._deliver(self._batch_of(records[:middle]))
         await self._deliver(self._batch_of(records[middle:]))
 
-    def _batch_of(self, records: list[Outgoing]) -> Batch:
+    def _batch_of(self, records: list[OutgoingRecord]) -> Batch:
         batch = Batch(self._link.new_batch(), self._settings.now())
         for record in records:
             batch.add(record)

@@ -1,10 +1,12 @@
 """From a tuple to a record that is to be written."""
 
-from collections.abc import Callable, Iterable
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from engine.errors import FatalError, UsageError
-from engine.kafka.sink.sink_config import Content, is_topic_name
+from engine.kafka.client.producer_link import java_partition
+from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
 from engine.topology import Fields, Tuple
 
 KEY_FIELD: Final = "key"
@@ -12,7 +14,7 @@ VALUE_FIELD: Final = "value"
 _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
 
 
-class Outgoing(NamedTuple):
+class OutgoingRecord(NamedTuple):
     """A record that is to be written."""
 
     origin: Any
@@ -50,7 +52,7 @@ class RecordMaker:
         self._key_at: int | None = None
         self._value_at = 0
 
-    def make(self, tup: Tuple) -> Outgoing:
+    def make(self, tup: Tuple) -> OutgoingRecord:
         """Return the record of a tuple."""
         config = self._config
         if tup.fields is not self._fields:
@@ -70,8 +72,8 @@ class RecordMaker:
         if key is not None and type(key) is not bytes:
             key = content("key", key)
         if self._is_plain:
-            return Outgoing(tup, key, value, _NO_HEADERS, None)
-        return Outgoing(tup, key, value, self._headers(tup), self._timestamp(tup))
+            return OutgoingRecord(tup, key, value, _NO_HEADERS, None)
+        return OutgoingRecord(tup, key, value, self._headers(tup), self._timestamp(tup))
 
     def topic(self, tup: Tuple) -> str:
         """Return the topic of a tuple."""
@@ -143,3 +145,46 @@ def _number(name: str, made: object) -> int | None:
 
 def _is_header(made: Any) -> bool:
     return isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], str) and isinstance(made[1], bytes)
+
+
+class SinkTopic:
+    """One topic. Until `partitions` are known its records wait here."""
+
+    def __init__(self, name: str, partitioner: Partitioner | None) -> None:
+        self.name: Final = name
+        self.partitions: tuple[int, ...] = ()
+        """All, ascending; empty: not known yet."""
+        self.available: tuple[int, ...] = ()
+        """Those that have a leader."""
+        self.waiting: deque[OutgoingRecord] = deque()
+        self._partitioner = partitioner
+        self._turn = 0
+
+    def learn(self, partitions: Sequence[int], available: Sequence[int]) -> None:
+        """Take over what the cluster says; what it says of a topic that is gone for now is not believed."""
+        if partitions:
+            self.partitions, self.available = tuple(partitions), tuple(available)
+
+    def taken(self, partition: int) -> None:
+        """A partition's batch is sent: records without a key fill another one's from now on."""
+        if self._current() == partition:
+            self._turn += 1
+
+    def _current(self) -> int:
+        among = self.available or self.partitions
+        return among[self._turn % len(among)]
+
+    def choose(self, key: bytes | None, wanted: int | None) -> int:
+        """Return the partition of a record; UsageError where the config's functions name one that is not there."""
+        chosen: object = wanted
+        if chosen is None:
+            if self._partitioner is not None:
+                chosen = self._partitioner(key, list(self.partitions), list(self.available))
+            elif key is not None:
+                return java_partition(key, self.partitions)
+            else:
+                return self._current()
+        if chosen not in self.partitions:
+            text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
+            raise UsageError(text, hint="Correct what partition= or partitioner= returns.")
+        return chosen

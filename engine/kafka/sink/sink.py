@@ -8,13 +8,12 @@ from aiokafka import errors
 
 from engine.errors import ERROR, Failure, FatalError, UsageError
 from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, kind_of, producer_options
+from engine.kafka.client.producer_link import ProducerLink, producer_options, send_error_kind
 from engine.kafka.dead_letters.dead_letter import DeadLetter
-from engine.kafka.dead_letters.dead_letter_writer import DeadLetters
-from engine.kafka.sink.partition_sender import Lane, LaneSettings
-from engine.kafka.sink.records import Outgoing, RecordMaker
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
+from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
+from engine.kafka.sink.records import OutgoingRecord, RecordMaker, SinkTopic
 from engine.kafka.sink.sink_config import KafkaSinkConfig
-from engine.kafka.sink.sink_topic import SinkTopic
 from engine.topology import Bolt, FailTuple, Tuple
 
 LOOK_SECS: Final = 1.0
@@ -28,7 +27,7 @@ class KafkaSink(Bolt):
     >>> config = KafkaSinkConfig(brokers="127.0.0.1:9092", topic="counts")
     >>> sink = lambda: KafkaSink(config)  # builder.set_bolt("sink", sink).shuffle_grouping("count")
 
-    `execute` puts a record into the batch of its partition, and waits only where too much is in flight. Each partition has a lane
+    `execute` puts a record into the batch of its partition, and waits only where too much is in flight. Each partition has a sender
     that sends its batches; a tuple is acked or failed when its batch has an answer.
     """
 
@@ -40,13 +39,13 @@ class KafkaSink(Bolt):
         self._maker = RecordMaker(config)
         self._topics: dict[str, SinkTopic] = {}
         """Those that exist, and those that are being asked for."""
-        self._lanes: dict[tuple[str, int], Lane] = {}
+        self._senders: dict[tuple[str, int], PartitionSender] = {}
         self._fixed: SinkTopic | None = None
         self._in_flight = self._bytes_in_flight = 0
         self._room: asyncio.Future[None] | None = None
         self._working: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
-        self._dead_letters: DeadLetters | None = None
+        self._dead_letters: DeadLetterWriter | None = None
         self._names_no_partition = config.partition is None
         self._most_records = config.max_in_flight
         self._most_bytes = config.max_in_flight_bytes
@@ -59,7 +58,7 @@ class KafkaSink(Bolt):
         self._loop = asyncio.get_running_loop()
         self._now = context.clock.now
         delivery_secs = config.delivery_timeout_ms / 1000
-        self._lane_settings = LaneSettings(self._now, config.linger_ms / 1000, delivery_secs, config.max_record_bytes)
+        self._sender_settings = SenderSettings(self._now, config.linger_ms / 1000, delivery_secs, config.max_record_bytes)
         self._broken: asyncio.Future[None] = self._loop.create_future()
         self._last_answer = self._now()
         self._written = context.counter("kafka_records_written")
@@ -80,7 +79,7 @@ class KafkaSink(Bolt):
         config = self.config
         await self._link.start()
         if config.dead_letter_topic is not None:
-            self._dead_letters = DeadLetters(config, self.context, self.collector.report_error)
+            self._dead_letters = DeadLetterWriter(config, self.context, self.collector.report_error)
             await self._dead_letters.start()
         if isinstance(config.topic, str):
             topic = SinkTopic(config.topic, config.partitioner)
@@ -90,7 +89,7 @@ class KafkaSink(Bolt):
             self._fixed = self._topics[topic.name] = topic
 
     async def _look_after(self) -> None:
-        """Keep clocks and partitions up to date, report what stands still, and die of what a lane died of."""
+        """Keep clocks and partitions up to date, report what stands still, and die of what a sender died of."""
         refresh_secs = self.context.config.message_timeout_secs / 4
         refresh_at = self._now() + refresh_secs
         try:
@@ -115,7 +114,7 @@ class KafkaSink(Bolt):
 
     def _report_standstill(self) -> None:
         now = self._now()
-        since = [begun for lane in self._lanes.values() if (begun := lane.waits_since()) is not None]
+        since = [begun for sender in self._senders.values() if (begun := sender.waits_since()) is not None]
         if since and now - max(min(since), self._last_answer) >= SHOWN_AFTER_SECS:
             silent = now - min(since)
             self._last_answer = now
@@ -139,11 +138,11 @@ class KafkaSink(Bolt):
             task.cancel()
         if left:
             await asyncio.wait(left)
-        unsettled = [record for lane in self._lanes.values() for record in lane.clear()]
+        unsettled = [record for sender in self._senders.values() for record in sender.clear()]
         unsettled += [record for topic in self._topics.values() for record in topic.waiting]
         if unsettled:
             closed = TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s")
-            self.failed(unsettled, self._broken_by() or closed)
+            self.note_failed(unsettled, self._broken_by() or closed)
         if self._dead_letters is not None:
             await self._dead_letters.stop()
         await self._link.stop(*([0.0] if unsettled else []))
@@ -186,16 +185,16 @@ class KafkaSink(Bolt):
             self._room = self._loop.create_future()
             await self._room
 
-    def _place(self, record: Outgoing, topic: SinkTopic) -> None:
-        """Put a record into a lane, and have that lane send, behind what is ready to run now."""
+    def _place(self, record: OutgoingRecord, topic: SinkTopic) -> None:
+        """Put a record into a sender, and have that sender send, behind what is ready to run now."""
         wanted = None if self._names_no_partition else self._maker.partition(record.origin)
         partition = topic.choose(record.key, wanted)
-        lane = self._lanes.get((topic.name, partition))
-        if lane is None:
-            lane = self._lanes[topic.name, partition] = Lane(topic, partition, self, self._link, self._lane_settings)
-        self._bytes_in_flight += lane.add(record)
-        if lane.sender is None:
-            lane.sender = self._work(lane.send_all())
+        sender = self._senders.get((topic.name, partition))
+        if sender is None:
+            sender = self._senders[topic.name, partition] = PartitionSender(topic, partition, self, self._link, self._sender_settings)
+        self._bytes_in_flight += sender.add(record)
+        if sender.aio_task is None:
+            sender.aio_task = self._work(sender.send_all())
 
     # Topics that a function names
 
@@ -209,21 +208,21 @@ class KafkaSink(Bolt):
     async def _open(self, topic: SinkTopic) -> None:
         """Ask for a topic's partitions, and place what waits for it; where it is missing that fails, and the next record asks again."""
         error = await self._ask_for(topic)
-        if error is not None and kind_of(error) == "fatal" and not isinstance(error, errors.InvalidTopicError):
+        if error is not None and send_error_kind(error) == "fatal" and not isinstance(error, errors.InvalidTopicError):
             raise self._missing(topic, error)
         waiting = list(topic.waiting)
         topic.waiting.clear()
         if error is not None:
             del self._topics[topic.name]
-            self.failed(waiting, error)
-            self.leaves(len(waiting), 0)
+            self.note_failed(waiting, error)
+            self.release_room(len(waiting), 0)
             return
         for record in waiting:
             try:
                 self._place(record, topic)
             except Exception as wrong:  # noqa: BLE001 - the user's partitioner; the tuple fails with a report
-                self.failed([record], wrong)
-                self.leaves(1, 0)
+                self.note_failed([record], wrong)
+                self.release_room(1, 0)
 
     async def _ask_for(self, topic: SinkTopic) -> Exception | None:
         try:
@@ -243,7 +242,7 @@ class KafkaSink(Bolt):
 
     # What becomes of records
 
-    def written(self, records: list[Outgoing]) -> None:
+    def note_written(self, records: list[OutgoingRecord]) -> None:
         """Ack them: the broker has them."""
         ack = self.collector.ack
         for record in records:
@@ -251,7 +250,7 @@ class KafkaSink(Bolt):
         self._written.add(len(records))
         self._last_answer = self._now()
 
-    def failed(self, records: list[Outgoing], error: Exception) -> None:
+    def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Fail them, with why: their source sends them again."""
         why = _told(error)
         self.collector.report_error(
@@ -260,7 +259,7 @@ class KafkaSink(Bolt):
         for record in records:
             self.collector.fail(record.origin, error=f"the record was not written: {why}")
 
-    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+    async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Do with a record that no broker takes what the config says."""
         self._given_up.add(1)
         told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
@@ -269,13 +268,13 @@ class KafkaSink(Bolt):
             self.collector.ack(record.origin)
         elif self._dead_letters is not None:
             letter = self._letter(record, topic, partition, error)
-            await self._dead_letters.send_letter(letter)
+            await self._dead_letters.send_dead_letter(letter)
             self.collector.ack(record.origin)
         else:
             self.collector.report_error(ValueError(f"{told}; its tuple fails. dead_letter_topic=... would take such records"))
             self.collector.fail(record.origin, error=told)
 
-    def _letter(self, record: Outgoing, topic: str, partition: int, error: Exception) -> DeadLetter:
+    def _letter(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> DeadLetter:
         context = self.context
         return DeadLetter(
             topic=topic,
@@ -291,16 +290,16 @@ class KafkaSink(Bolt):
             failed_at_ms=int(context.clock.wall() * 1000),
         )
 
-    def leaves(self, records: int, byte_count: int) -> None:
+    def release_room(self, records: int, byte_count: int) -> None:
         """Let `execute` go on where it waits for room."""
         self._in_flight -= records
         self._bytes_in_flight -= byte_count
         if self._room is not None and not self._room.done():
             self._room.set_result(None)
 
-    def _records(self) -> Iterator[Outgoing]:
-        for lane in self._lanes.values():
-            yield from lane.records()
+    def _records(self) -> Iterator[OutgoingRecord]:
+        for sender in self._senders.values():
+            yield from sender.records()
         for topic in self._topics.values():
             yield from topic.waiting
 

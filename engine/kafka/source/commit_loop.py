@@ -19,7 +19,7 @@ MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
 _LEAST_METADATA_BYTES: Final = 128
 
 
-class Committing:
+class CommitLoop:
     """Commits each period and on demand. One commit at a time: none is under way when the client rejoins its group."""
 
     def __init__(self, config: KafkaSpoutConfig, context: TaskContext, partitions: Partitions, report: Report) -> None:
@@ -86,7 +86,7 @@ class Committing:
             self._left_out.add(sum(one.left_out for one in commits.values()))
             return commits
 
-    async def commit_first(self, link: ConsumerLink, batches: Batches) -> Batches:
+    async def commit_before_emit(self, link: ConsumerLink, batches: Batches) -> Batches:
         """At most once: have the broker know that these are read, before any of them is emitted; return what may be.
 
         Where the group has rebalanced meanwhile that is nothing: they are read again, by whoever has the partition then.

@@ -12,16 +12,16 @@ from engine.kafka.client.connect import connect, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
 from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, RetryPolicy
 from engine.kafka.client.partition import Membership, PartitionId
-from engine.kafka.client.topic_lookup import announce
+from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
-from engine.kafka.source.commit_loop import Committing
+from engine.kafka.source.commit_loop import CommitLoop
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import StartPosition
-from engine.kafka.source.topics import find_topics, keep_share
-from engine.kafka.source.undecodable import Undecodable, told
+from engine.kafka.source.topics import assign_by_index, wait_for_topics
+from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
 from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
@@ -30,7 +30,7 @@ _END_COMMIT_SECS: Final = 4.0
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
-class Host(Protocol):
+class SpoutCallbacks(Protocol):
     """What the coroutine asks of its spout."""
 
     def wake(self) -> None:
@@ -49,15 +49,17 @@ class Host(Protocol):
         """Learn which partitions went away."""
 
 
-class Consuming:
+class ConsumerLoop:
     """The consumer's life. The spout takes from `partitions`; all else happens here."""
 
-    def __init__(self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, host: Host) -> None:
+    def __init__(
+        self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, spout: SpoutCallbacks
+    ) -> None:
         self.partitions = partitions
-        self.committing = Committing(config, context, partitions, host.report)
+        self.commits = CommitLoop(config, context, partitions, spout.report)
         self._dropped = context.counter("kafka_acked_set_dropped")
         self._out_of_range = context.counter("kafka_out_of_range")
-        self._config, self._topology, self._clock, self._host = config, context.topology_name, context.clock, host
+        self._config, self._topology, self._clock, self._spout = config, context.topology_name, context.clock, spout
         self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
         self._link: ConsumerLink | None = None
         self._ending: asyncio.Task[None] | None = None
@@ -66,12 +68,12 @@ class Consuming:
         self._assignments = 0
         self.has_begun = False
         """True once partitions were assigned: from then on `have_ended` means something."""
-        self._told_of: set[str] = set()
+        self._reported_topologies: set[str] = set()
         self._at_first: frozenset[PartitionId] | None = None
         """The partitions that were there when the first were assigned."""
         self._topics: set[str] | None = None
         """The topics that were there at any assignment."""
-        self._undecodable = Undecodable()
+        self._undecodable = UndecodableRecord()
 
     # Life
 
@@ -80,14 +82,14 @@ class Consuming:
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
-            self._host.begin(watch_brokers(self._config, link.answered_at, silence_secs, self._host.report))
-            await find_topics(link, self._config, self._host.report)
+            self._spout.begin(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
+            await wait_for_topics(link, self._config, self._spout.report)
             if self._config.membership == "group":
                 link.subscribe()
                 self._watch_session(link)
             else:
-                self._host.begin(keep_share(link, self._config, self._task_index, self._tasks, self._host.report))
-            self._host.begin(self.committing.keep(link))
+                self._spout.begin(assign_by_index(link, self._config, self._task_index, self._tasks, self._spout.report))
+            self._spout.begin(self.commits.keep(link))
             await self._keep_polling(link)
         finally:
             self._ending = asyncio.ensure_future(self._end())  # in a task of its own: this one may be cancelled again
@@ -112,12 +114,12 @@ class Consuming:
         if link is None:
             return
         try:
-            await self.committing.commit(link, _END_COMMIT_SECS, is_last=True)
+            await self.commits.commit(link, _END_COMMIT_SECS, is_last=True)
         finally:
-            self._host.given_up(list(self.partitions))
+            self._spout.given_up(list(self.partitions))
             self.partitions.close()
             if not await link.stop():
-                self._host.report(
+                self._spout.report(
                     KafkaTrouble("the group was not left: no broker answered", hint="Its other members take over after the session.")
                 )
 
@@ -125,7 +127,7 @@ class Consuming:
         instance = self._config.group_instance_id
         instance = f"{instance}-{self._task_index}" if instance else None
         make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
-        return await connect(make, self._config, self._host.report)
+        return await connect(make, self._config, self._spout.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
         """Return the offset that the next record of a partition will get, None while that is not known."""
@@ -141,11 +143,11 @@ class Consuming:
             return
         try:
             if self._config.guarantee == "at_least_once":
-                self._host.request_checkpoint()
+                self._spout.request_checkpoint()
                 await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
-            await self.committing.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+            await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
         except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
-            self._host.report(error)
+            self._spout.report(error)
 
     async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
         """Wait until nothing is open any more, at most so long; looked at whenever a partition has nothing in flight."""
@@ -182,33 +184,33 @@ class Consuming:
             hint = "Let no component block the event loop, or raise session_timeout_ms."
             if self._config.group_instance_id is not None:
                 hint += " Or another process has the same group_instance_id: each needs its own."
-            self._host.report(KafkaTrouble(text, hint=hint))
+            self._spout.report(KafkaTrouble(text, hint=hint))
         self._give_up(given_up)
         for manager in kept:
             manager.is_paused = False  # the client's new assignment knows nothing of it
             link.seek(manager.partition, manager.position)
         if link.is_missing_topics:
-            self._host.begin(find_topics(link, self._config, self._host.report))
+            self._spout.begin(wait_for_topics(link, self._config, self._spout.report))
         if self.partitions.opening:
-            self._host.begin(self._open(link, set(self.partitions.opening), self._assignments))
-        self._host.wake()
+            self._spout.begin(self._open(link, set(self.partitions.opening), self._assignments))
+        self._spout.wake()
 
     def _note_topics(self, link: ConsumerLink) -> None:
         """Announce topics that a pattern did not find at the first assignment."""
         found = {one.topic for one in link.all_partitions()}
         if self._config.pattern is not None and self._topics is not None:
-            announce(found - self._topics)
+            log_found_topics(found - self._topics)
         self._topics = found | (self._topics or set())
 
     def _give_up(self, managers: list[OffsetManager]) -> None:
         if managers:
-            self._host.given_up(managers)
+            self._spout.given_up(managers)
 
     async def _open(
         self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
     ) -> None:
         """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
-        retry_policy = RetryPolicy(self._host.report)
+        retry_policy = RetryPolicy(self._spout.report)
         while True:
             try:
                 added = set(partitions) - (self._at_first or frozenset())
@@ -227,14 +229,14 @@ class Consuming:
                 self._note_start(partition, start)
                 link.seek(partition, start.offset)
                 self.partitions.open(managers[partition])
-        self._host.wake()
+        self._spout.wake()
 
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
         """At least once: commit places that a later start would not find, or what was emitted since would be lost with this process."""
         if self._config.guarantee != "at_least_once":
             return
         try:
-            await self.committing.commit_starts(link, managers)
+            await self.commits.commit_starts(link, managers)
         except errors.CommitFailedError:
             if self._config.membership == "group":
                 raise
@@ -260,39 +262,39 @@ class Consuming:
                 raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
             never = max(0, start.offset - start.missing)
             hint = "Raise the topic's retention." if never else "Was the topic made anew?"
-            self._host.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
-        if start.foreign is not None and start.foreign not in self._told_of:
-            self._told_of.add(start.foreign)
+            self._spout.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
+        if start.foreign is not None and start.foreign not in self._reported_topologies:
+            self._reported_topologies.add(start.foreign)
             text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
             hint = "Two topologies in one group share the records between them: give each a group of its own."
-            self._host.report(KafkaTrouble(text, hint=hint))
-        if start.unsure is not None and start.unsure not in self._told_of:
-            self._told_of.add(start.unsure)
+            self._spout.report(KafkaTrouble(text, hint=hint))
+        if start.unsure is not None and start.unsure not in self._reported_topologies:
+            self._reported_topologies.add(start.unsure)
             text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
             hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
-            self._host.report(KafkaTrouble(text, hint=hint))
+            self._spout.report(KafkaTrouble(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
         """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7).
 
         Where we read elsewhere it says nothing: the client had begun at the commit before we said where, and kept the error until now.
         """
-        told: Mapping[Any, int] = error.args[0] if error.args else {}
+        offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
-        unread = {PartitionId(*at): offset for at, offset in told.items() if at in owned and owned[PartitionId(*at)].position == offset}
+        unread = {PartitionId(*at): offset for at, offset in offsets.items() if at in owned and owned[PartitionId(*at)].position == offset}
         lost = [owned[partition] for partition in unread]
         for manager in lost:
             self.partitions.reopen(manager.partition)
         self._give_up(lost)
         if unread:
-            self._host.begin(self._open(link, unread, self._assignments, unread))
+            self._spout.begin(self._open(link, unread, self._assignments, unread))
         else:
             await asyncio.sleep(FIRST_PAUSE_SECS)  # the client tells it again until it is sought elsewhere
 
     # Polling
 
     async def _keep_polling(self, link: ConsumerLink) -> None:
-        retry_policy = RetryPolicy(self._host.report)
+        retry_policy = RetryPolicy(self._spout.report)
         while True:
             try:
                 await self._wait_for_room(link)
@@ -300,7 +302,7 @@ class Consuming:
                 link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":
-                    batches = await self.committing.commit_first(link, batches)
+                    batches = await self.commits.commit_before_emit(link, batches)
                 self._feed(link, batches)
                 retry_policy.reset()
             except errors.NoOffsetForPartitionError:
@@ -319,7 +321,7 @@ class Consuming:
         """A poll came upon a record that it cannot decode: have all before it be done, then end the run with its place."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
-            raise told(place, error, self._config.group)
+            raise undecodable_error(place, error, self._config.group)
 
     @property
     def _doing(self) -> str:
@@ -355,9 +357,9 @@ class Consuming:
             position = link.position(manager.partition)
             if position is not None:
                 manager.reach(position)
-        self.committing.look()
+        self.commits.look()
         if came or self._config.stop_at_end:
-            self._host.wake()
+            self._spout.wake()
 
     async def commit(self) -> None:
         """Commit what is done; without effect in the middle of a rebalance, which commits by itself.
@@ -366,4 +368,4 @@ class Consuming:
         """
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
-            await self.committing.commit(link)
+            await self.commits.commit(link)

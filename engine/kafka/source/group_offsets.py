@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import ClusterLink, Group, Member, nearest_of
+from engine.kafka.client.admin_client import AdminClient, Group, Member, nearest_of
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.source import acked_set
 
@@ -87,7 +87,7 @@ class GroupOffsets:
         return sum(one.lag or 0 for one in self.partitions)
 
 
-async def look_at_group(link: ClusterLink, name: str, topics: Collection[str] = ()) -> GroupOffsets:
+async def describe_group(link: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
     """Return how a group stands to these topics, by default to all that it has commits of or reads; UsageError where there is none."""
     group, commits = await link.group(name), await link.committed(name)
     if group.state == DEAD and not commits:
@@ -122,7 +122,7 @@ class OffsetReset:
     after: CommittedOffset
 
 
-async def plan_reset(link: ClusterLink, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
+async def plan_reset(link: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
     """Return what a reset would commit; UsageError where the group is read by somebody, or a partition has no such offset.
 
     The topology that committed keeps its name in the metadata, so that its `start` goes on from there; its acked set is dropped.
@@ -137,7 +137,7 @@ async def plan_reset(link: ClusterLink, group: str, topic: str, numbers: Collect
     return [_reset(partition, commits.get(partition), offsets[partition]) for partition in partitions]
 
 
-async def commit_reset(link: ClusterLink, group: str, resets: Collection[OffsetReset]) -> None:
+async def commit_reset(link: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:
     """Commit what was planned."""
     await link.commit(group, {one.partition: one.after for one in resets})
 
@@ -150,7 +150,7 @@ def _chosen(partitions: Collection[PartitionId], topic: str, numbers: Collection
     return [one for one in partitions if not numbers or one.partition in numbers]
 
 
-async def _targets(link: ClusterLink, partitions: Collection[PartitionId], target: ResetTarget) -> Mapping[PartitionId, int]:
+async def _targets(link: AdminClient, partitions: Collection[PartitionId], target: ResetTarget) -> Mapping[PartitionId, int]:
     beginnings, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
     if target == "earliest":
         return beginnings

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.source.consumer_loop import Consuming
+from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.topology import TaskContext
 
@@ -23,14 +23,14 @@ GAUGES: Final = (
 _PERIOD_SECS: Final = 1.0
 
 
-class PartitionFigures:
+class PartitionMetrics:
     """Sets the gauges of a task's partitions once a second, in the order in which a table shows them.
 
     The lag counts from the first record that is not done, not from the commit, which may be a period old. What is not known yet is NaN.
     """
 
-    def __init__(self, context: TaskContext, consuming: Consuming) -> None:
-        self._context, self._consuming = context, consuming
+    def __init__(self, context: TaskContext, consumer_loop: ConsumerLoop) -> None:
+        self._context, self._consumer_loop = context, consumer_loop
         for name in GAUGES:
             context.drop_metric(name)  # of an instance that died
 
@@ -42,13 +42,13 @@ class PartitionFigures:
 
     def show(self) -> None:
         """Set them now."""
-        for manager in self._consuming.partitions:
+        for manager in self._consumer_loop.partitions:
             labels = _labels(manager.partition)
             for name, value in zip(GAUGES, self._values(manager), strict=True):
                 self._context.gauge(name, **labels).set(value)
 
     def _values(self, manager: OffsetManager) -> tuple[float, ...]:
-        end = self._consuming.end_of(manager.partition)
+        end = self._consumer_loop.end_of(manager.partition)
         return (
             math.nan if end is None else max(0, end - manager.end),
             math.nan if manager.committed is None else manager.committed,

@@ -8,9 +8,9 @@ from typing import Any
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.executor.error_report import error_text
 from engine.kafka.client.errors import KafkaTrouble
-from engine.kafka.dead_letters.dead_letter_writer import DeadLetters
-from engine.kafka.source.consumer_loop import Consuming
-from engine.kafka.source.metrics import PartitionFigures
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
+from engine.kafka.source.consumer_loop import ConsumerLoop
+from engine.kafka.source.metrics import PartitionMetrics
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.retry import Backoff, RetryService
@@ -41,7 +41,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
         self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # both are called for every record, and compiled
         self.ack = settle  # type: ignore[method-assign, assignment]
-        self._dead_letters: DeadLetters | None = None
+        self._dead_letters: DeadLetterWriter | None = None
         self._has_ended = False
         """Exhausted, with the partitions that it had by then."""
         self._alarm: asyncio.TimerHandle | None = None
@@ -58,25 +58,25 @@ class KafkaSpout(Spout, SpoutPortUser):
         most_retries = config.max_retries
         backoff = Backoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
         self._retries = RetryService(backoff)
-        self._consuming = Consuming(config, context, client_id, self._partitions, self)
-        self._figures = PartitionFigures(context, self._consuming)
+        self._consumer_loop = ConsumerLoop(config, context, client_id, self._partitions, self)
+        self._metrics = PartitionMetrics(context, self._consumer_loop)
         if config.dead_letter_topic is not None:
-            self._dead_letters = DeadLetters(config, context, self.report)
+            self._dead_letters = DeadLetterWriter(config, context, self.report)
             context.create_task(self._dead_letters.start())
         self._feed.emit_by(self.collector.emit)
-        context.create_task(self._consuming.run())
-        context.create_task(self._figures.keep())
+        context.create_task(self._consumer_loop.run())
+        context.create_task(self._metrics.keep())
 
     async def deactivate(self) -> None:
         """Commit what is acked; the consumer stays a member of its group."""
-        await self._consuming.commit()
+        await self._consumer_loop.commit()
 
     async def close(self) -> None:
         """Commit what is acked, and leave the group."""
         if self._alarm is not None:
             self._alarm.cancel()
         try:
-            await self._consuming.ended()
+            await self._consumer_loop.ended()
         finally:
             if self._dead_letters is not None:
                 await self._dead_letters.stop()
@@ -89,10 +89,10 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def rest(self) -> None:
         """Nothing can be emitted just now."""
-        self._consuming.committing.look()
-        if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.open_letters):
+        self._consumer_loop.commits.look()
+        if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
-        if self._consuming.has_begun and self._partitions.have_ended:
+        if self._consumer_loop.has_begun and self._partitions.have_ended:
             self._has_ended = True
             raise SpoutExhausted
 
@@ -215,4 +215,4 @@ class KafkaSpout(Spout, SpoutPortUser):
     def given_up(self, managers: Iterable[OffsetManager]) -> None:
         """These partitions went away."""
         self._retries.forget_lost()
-        self._figures.forget(managers)
+        self._metrics.forget(managers)

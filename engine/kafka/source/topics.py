@@ -7,7 +7,7 @@ from engine.errors import FatalError
 from engine.kafka.client.consumer_link import ConsumerLink, ConsumerSettings
 from engine.kafka.client.errors import KafkaTrouble, Report
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.client.topic_lookup import announce
+from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 
 _PAUSE_SECS: Final = 0.25
@@ -15,7 +15,7 @@ _LOOK_SECS: Final = 0.5
 """Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
 
 
-async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
+async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
     """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
     if config.pattern is not None:
         if link.is_missing_topics:
@@ -25,7 +25,7 @@ async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Repo
             )
             report(KafkaTrouble(text, hint=hint))
         return
-    missing, told = list(config.topics), False
+    missing, is_reported = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
     while missing:
         if not await link.look_for(config.topics):  # no broker answers, which is told elsewhere
@@ -36,22 +36,22 @@ async def find_topics(link: ConsumerLink, config: ConsumerSettings, report: Repo
         if forbidden:
             raise FatalError(f"Kafka refused reading topic {forbidden[0]!r}", hint="Give the user READ and DESCRIBE on the topic.")
         before, missing = missing, [topic for topic in missing if not link.partitions_of(topic)]
-        if told:
-            announce(set(before) - set(missing))
+        if is_reported:
+            log_found_topics(set(before) - set(missing))
         if not missing:
             return
         if asyncio.get_running_loop().time() >= deadline:
             text = f"topic {missing[0]!r} is not there, and did not appear within {config.topic_timeout_secs:g} s"
             raise FatalError(text, hint="Create it, correct its name in topics=..., or raise topic_timeout_secs.")
-        if not told:
-            told = True
+        if not is_reported:
+            is_reported = True
             names = ", ".join(map(repr, missing))
             what = f"topic {names} is" if len(missing) == 1 else f"topics {names} are"
             report(KafkaTrouble(f"{what} not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s, and not created."))
         await asyncio.sleep(_PAUSE_SECS)
 
 
-async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
+async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
     """Without a group: assigns partitions round robin by index, including partitions that are added later; none changes its task.
 
     A topic that goes is looked for as in a group; FatalError where it does not come back.
@@ -65,4 +65,4 @@ async def keep_share(link: ConsumerLink, config: KafkaSpoutConfig, task_index: i
             link.take_over(sorted(share))
         await asyncio.sleep(_LOOK_SECS)
         if link.is_missing_topics:
-            await find_topics(link, config, report)
+            await wait_for_topics(link, config, report)

@@ -14,7 +14,7 @@ _MOST_TRIES: Final = 5
 """A record whose checksum is wrong may have been damaged on its way, and is fetched so often; no other fetch mends the rest."""
 
 
-class Undecodable:
+class UndecodableRecord:
     """The record that is in the way, while there is one. Decides; does nothing.
 
     The client gives back nothing of a poll that comes upon such a record, so until it is reached one record is polled at a time.
@@ -43,7 +43,7 @@ class Undecodable:
         return not isinstance(error, errors.CorruptRecordException) or self._tries > _MOST_TRIES
 
 
-def told(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
+def undecodable_error(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
     """Return the error that such a record ends the run with."""
     partition, offset = place
     skip = f"commit an offset beyond it for group {group!r}" if group else "start beyond it"

@@ -9,13 +9,13 @@ from typing import Any, Final, Protocol
 from aiokafka import TopicPartition, errors
 
 from engine.errors import FatalError
-from engine.kafka.client.admin_client import ClusterConfig, ClusterLink, connected
+from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
 from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.producer_link import OF_ANY_CLIENT, producer_options
 from engine.kafka.client.transaction_link import TransactionLink, TransactionLost
-from engine.kafka.sink.partition_sender import LaneSettings
-from engine.kafka.sink.sink_topic import SinkTopic
+from engine.kafka.sink.partition_sender import SenderSettings
+from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
 from engine.topology import TaskContext
@@ -43,13 +43,13 @@ class BatchWriter:
         self._writing = f"writing topic {config.topic!r} in transactions of {context.component_id!r}"
         self.link = self._link_of(self._owner)
         self.topic = SinkTopic(config.topic, config.partitioner)
-        self.lane_settings = LaneSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
+        self.sender_settings = SenderSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
         self._stored: dict[int, Stored] = {}
         self._stored_of = 0
         """The producer after whose start that was read: what came before it is committed or aborted."""
         self._one_at_a_time = asyncio.Lock()
-        self.written = context.counter("kafka_records_written")
-        self.refused = context.counter("kafka_records_refused")
+        self.records_written = context.counter("kafka_records_written")
+        self.records_refused = context.counter("kafka_records_refused")
 
     def _link_of(self, owner: Owner) -> TransactionLink:
         config = self._config
@@ -192,7 +192,7 @@ class BatchWriter:
             most = max((one.parallelism for one in stored.values()), default=0)
             return stored | await self._stored_by(link, range(self._owner.parallelism, most))
 
-    async def _stored_by(self, link: ClusterLink, tasks: Collection[int]) -> dict[int, Stored]:
+    async def _stored_by(self, link: AdminClient, tasks: Collection[int]) -> dict[int, Stored]:
         found: dict[int, Stored] = {}
         for task in tasks:
             owner = self._owner._replace(task=task)
@@ -213,7 +213,7 @@ class BatchWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class WriterOf:
+class WriterResource:
     """The resource of a committer's task. A task has one writer, whatever config comes: its transactional id is one."""
 
     config: KafkaCommitterConfig = field(compare=False)

@@ -11,7 +11,7 @@ from engine.kafka.client.connect import connect
 from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
-from engine.kafka.source.undecodable import told
+from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 
 _ALONE_SECS: Final = 3.0
@@ -139,7 +139,7 @@ class PartitionReader:
         if place is not None:
             tries = self._tries[partition] = self._tries.get(partition, 0) + 1
             if not isinstance(error, errors.CorruptRecordException) or tries > _MOST_TRIES:
-                raise told(place, error, None) from error
+                raise undecodable_error(place, error, None) from error
         elif not is_transient(error):
             raise fatal_error(error, f"reading {partition}") from error
         self._report(KafkaTrouble(f"reading {partition} failed: {describe_error(error)}", hint="It is tried again."))

@@ -9,10 +9,10 @@ from engine.kafka.client.connect import connect, watch_brokers
 from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
-from engine.kafka.client.topic_lookup import announce
-from engine.kafka.source.topics import find_topics
+from engine.kafka.client.topic_lookup import log_found_topics
+from engine.kafka.source.topics import wait_for_topics
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.transactional.bounds import Bounds
+from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.kafka.transactional.offset_range import range_of
 from engine.topology import SpoutExhausted
 from engine.transactional import Partition, PartitionedCoordinator
@@ -39,8 +39,10 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.coordinator"
         self._link = await connect(lambda: PartitionLink(config, client_id), config, self._report)
         try:
-            await find_topics(self._link, config, self._report)
-            self._ends = Bounds(self._link, lambda its: self._link.bounds(its, "latest"), self._report, "asking for the ends of partitions")
+            await wait_for_topics(self._link, config, self._report)
+            self._ends = LeaderOffsets(
+                self._link, lambda its: self._link.bounds(its, "latest"), self._report, "asking for the ends of partitions"
+            )
             await self._look()
             self._at_first = tuple(self._partitions)
             if not self._at_first:
@@ -99,7 +101,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         known, topics = set(self._partitions), {one.topic for one in self._partitions}
         found = [one for one in await self._link.find_partitions() if one not in known]
         if self._is_open:
-            announce({one.topic for one in found} - topics)
+            log_found_topics({one.topic for one in found} - topics)
         self._partitions += found
 
     async def _keep_looking(self) -> None:

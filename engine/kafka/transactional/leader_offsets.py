@@ -7,6 +7,7 @@ from typing import Any, Final, TypeAlias
 from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
+from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 
 Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
 
@@ -14,7 +15,7 @@ _PATIENCE_SECS: Final = 2.0
 """What a leader gets to answer before the others go on without it. Its answer counts whenever it comes."""
 
 
-class Bounds:
+class LeaderOffsets:
     """What was told so far, by partition. `ask` is one of the link's questions; `doing` says for errors what it is."""
 
     def __init__(self, link: PartitionLink, ask: Ask, report: Report, doing: str) -> None:
@@ -68,3 +69,38 @@ class Bounds:
         if tasks:
             await asyncio.wait(tasks)
         self._asking.clear()
+
+
+class StartOffsets:
+    """Asked once for each partition, of all partitions of a leader together."""
+
+    def __init__(self, link: PartitionLink, config: KafkaBatchSpoutConfig, report: Report) -> None:
+        self._link, self._config = link, config
+        doing = "asking where to begin"
+        self._of_settings = LeaderOffsets(link, self._ask, report, doing)
+        self._first = LeaderOffsets(link, lambda its: link.bounds(its, "earliest"), report, doing)
+
+    async def of(self, partition: PartitionId, *, is_added: bool) -> int | None:
+        """Return where a partition begins, None where its leader does not answer in time.
+
+        `is_added`: it was not there at the first transaction, so that its beginning is where it begins: what was written before it was
+        seen would never be read.
+        """
+        bounds = self._first if is_added else self._of_settings
+        if partition not in bounds.known:
+            known = self._link.partitions_of(partition.topic)
+            await bounds.learn({partition} | {one for one in known if one not in bounds.known})
+        return bounds.known.get(partition)
+
+    async def _ask(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, int]:
+        if self._config.start == "earliest":
+            return await self._link.bounds(partitions, "earliest")
+        if self._config.start_timestamp_ms is None:
+            return await self._link.bounds(partitions, "latest")
+        last = await self._link.bounds(partitions, "latest")  # first: a record that comes after it was told is found, or read
+        return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._of_settings.close()
+        await self._first.close()
