@@ -105,6 +105,13 @@ async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
         await link.stop()
 
 
+def make_consumer(**options: Any) -> AIOKafkaConsumer:
+    """Return a consumer that creates no topics, with aiokafka's options. End it with `stop_consumer`."""
+    consumer = AIOKafkaConsumer(**options)
+    disable_topic_creation(consumer._client)
+    return consumer
+
+
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
     """Stop a consumer; one that has just started, or that pauses after an error, ends with a cancellation that concerns nobody else."""
     stopping = asyncio.ensure_future(consumer.stop())

@@ -1,4 +1,7 @@
-"""Why a cluster cannot be reached: aiokafka only logs it. And whether its brokers go on answering."""
+"""Connects consumers, finds the reason why a cluster cannot be reached, and watches whether its brokers still answer.
+
+aiokafka raises only KafkaConnectionError and logs the reason, so `connection_error` asks each broker itself.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +16,7 @@ from engine.kafka.client.consumer_link import ConsumerLink
 from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
 
 _CONNECT_SECS: Final = 5.0
-"""What the first try may take; each next one may take twice as long."""
+"""Limit of the first attempt. Each later attempt gets twice as long."""
 _TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 _LONGEST_PAUSE_SECS: Final = 60.0
@@ -23,7 +26,7 @@ L = TypeVar("L", bound=ConsumerLink)
 
 
 async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
-    """Return a link that is started; FatalError where no other try would do better. Each try that failed is reported."""
+    """Return a started link. Retry and report transient errors; raise FatalError for others."""
     retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
     while True:
         link: L | None = None
@@ -43,7 +46,7 @@ async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
 
 
 async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
-    """Return what is in the way of a connection where aiokafka's error says no more than that there is none."""
+    """Return the reason for a failed connection if the given error hides it, else that error."""
     if isinstance(error, TimeoutError):
         return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
     if not isinstance(error, errors.KafkaConnectionError):
@@ -52,7 +55,7 @@ async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
 
 
 async def connection_error(to: BrokerAccess) -> Exception | None:
-    """Ask each broker once; None where one answers. What does not pass by itself goes before what does."""
+    """Ask each broker once. Return None if one answers, else an error, a permanent one before a transient one."""
     found: Exception | None = None
     for broker in to.brokers:
         this = await _connection_error(broker, to)
@@ -64,7 +67,10 @@ async def connection_error(to: BrokerAccess) -> Exception | None:
 
 
 async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
-    """Tell, for ever, when no broker has answered for so long, and why; raise what does not pass by itself: a password that was changed."""
+    """Report, forever, when no broker has answered for `silence_secs`, and why.
+
+    Raises FatalError for a permanent reason, such as a changed password.
+    """
     now = asyncio.get_running_loop().time
     since, seen = now(), answered_at()
     due, pause = 0.0, silence_secs
@@ -86,7 +92,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
 
 
 async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
-    """Connect to one broker; return what comes of it, None where it answers."""
+    """Connect to one broker. Return the error, None if the broker answers."""
     host, _, port = broker.rpartition(":")
     options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}
     connection: Any = None
@@ -94,10 +100,10 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
         async with asyncio.timeout(_TIMEOUT_SECS):
             connection = AIOKafkaConnection(host.strip("[]"), int(port), **options)
             await connection.connect()
-            await connection.send(MetadataRequest([]))  # a listener that wants a password answers no more than a greeting without
+            await connection.send(MetadataRequest([]))  # a listener with SASL answers this only after authentication
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
-    except Exception as error:  # noqa: BLE001 - it is what was asked for
+    except Exception as error:  # noqa: BLE001 - returned
         ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
@@ -107,7 +113,10 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
 
 
 def _cut(connection: Any) -> None:
-    """Close the socket now. Over TLS a mere `close`, which a failed `connect` has done, waits for the broker's: the loop may end before."""
+    """Close the socket at once.
+
+    Over TLS, `close` waits for the broker's close_notify, and the event loop may end before it comes.
+    """
     connection.close()
     transport = getattr(connection._protocol, "_transport", None)
     if transport is not None:

@@ -1,4 +1,4 @@
-"""How to reach a cluster: brokers, TLS, SASL; the part that the settings of spout, sink and tools share."""
+"""Access to a cluster: brokers, TLS and SASL. Settings of spouts, sinks and tools share this part."""
 
 import ipaddress
 import ssl
@@ -13,13 +13,13 @@ from engine.config.validated import set_frozen, validated
 from engine.errors import FatalError
 
 Brokers: TypeAlias = str | tuple[str, ...] | list[str]
-"""`"host:port"`, several with commas between them, or a sequence of them. They are where to begin: the cluster names the rest."""
+"""`"host:port"`, several with commas between them, or a sequence. The cluster names its other brokers."""
 
 
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaSecurity:
-    """TLS and SASL of a connection; what is given is handed to the client as it is.
+    """TLS and SASL of a connection. The values go to aiokafka's client unchanged.
 
     `KafkaSecurity(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", username="u", password="p", cafile="ca.pem")`
     """
@@ -86,7 +86,7 @@ class KafkaSecurity:
 
 
 def _require_gssapi() -> None:
-    """Raise FatalError without the package, which aiokafka would only miss when it connects."""
+    """Raise FatalError if the package is missing. aiokafka would notice only when it connects."""
     try:
         import_module("gssapi")
     except ImportError as error:
@@ -95,7 +95,7 @@ def _require_gssapi() -> None:
 
 
 class BrokerAccess(Protocol):
-    """How the brokers are reached; settings of spouts, sinks and tools."""
+    """Settings that reach the brokers. Spouts, sinks and tools have them."""
 
     @property
     def brokers(self) -> Sequence[str]: ...
@@ -109,9 +109,9 @@ PLAINTEXT: Final = KafkaSecurity()
 
 
 def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
-    """Yield what is wrong with brokers, security and client options of settings that are being made; bring them to normal form.
+    """Yield the faults of brokers, security and client options, and normalize these settings.
 
-    `refused`: options of the client that are not the user's, with what to write instead.
+    refused: client options that a user may not set, with the setting to use instead.
     """
     yield from _broker_faults(made)
     if not isinstance(made.security, KafkaSecurity):
@@ -137,7 +137,7 @@ def _broker_faults(made: Any) -> Iterator[str]:
 
 
 def _is_host(text: str) -> bool:
-    """Tell whether a text can be the name or the address of a host; an IPv6 address may stand in brackets."""
+    """Return True if a text can be a host name or an address. An IPv6 address may have brackets."""
     if text.startswith("[") or text.endswith("]"):
         return text[0] == "[" and _is_ipv6(text[1:].removesuffix("]")) and text[-1] == "]"
     try:

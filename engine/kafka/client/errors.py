@@ -1,4 +1,4 @@
-"""What the client's errors mean: which pass by themselves, and what to say of the others."""
+"""Errors of Kafka's client: which of them are worth a retry, the retries, and the texts of the others."""
 
 import asyncio
 import ssl
@@ -27,13 +27,13 @@ _PASSING: Final = (
     asyncio.TimeoutError,
     OSError,
 )
-"""Errors that are worth another try though aiokafka does not call them retriable. OSError: the host is down, or has no address yet."""
+"""Errors that are worth a retry, although aiokafka does not call them retriable. OSError: the host is down, or has no address yet."""
 
 _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-"""Those of them that are not: certificates that do not fit, or cannot be read."""
+"""Subclasses of OSError that no retry repairs: certificates that do not match, or cannot be read."""
 
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
-"""What aiokafka asserts of a broker that has just started, and does not know of itself yet."""
+"""Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
 
 CODECS_HINT: Final = "pip install 'stormcell[kafka]', or cramjam, which has snappy, lz4 and zstd."
 
@@ -65,7 +65,7 @@ FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs te
 
 
 def is_transient(error: BaseException) -> bool:
-    """Tell whether what failed is worth another try: a broker that is away, a group that rebalances."""
+    """Return True if the call is worth a retry: a broker is away, a group rebalances."""
     if isinstance(error, _OF_FILES):
         return False
     if isinstance(error, AssertionError):
@@ -74,7 +74,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def fatal_error(error: BaseException, doing: str) -> FatalError:
-    """Return what is told of an error that no other try would pass; `doing`: `reading topics 'a' as group 'g'`."""
+    """Return the error that ends the run, because no retry would succeed. doing: like "reading topics 'a' as group 'g'"."""
     what = f"Kafka refused {doing}" if isinstance(error, errors.KafkaError) else f"{doing} failed"
     found = FatalError(f"{what}: {describe_error(error)}", hint=hint_of(error) or FALLBACK_HINT)
     found.__cause__ = error
@@ -82,35 +82,37 @@ def fatal_error(error: BaseException, doing: str) -> FatalError:
 
 
 def hint_of(error: BaseException) -> str | None:
-    """Return what to do about an error, where that is known."""
+    """Return the advice for an error, None if there is none."""
     return next((text for kind, text in _HINTS.items() if isinstance(error, kind)), None)
 
 
 def describe_error(error: BaseException) -> str:
-    """Return an error of the client as one line: its kind, and what it says beyond that."""
+    """Return an error of the client as one line: its class and its text."""
     kind = type(error).__name__
-    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # before it stands advice for another loop
+    said = (
+        error.args[-1] if isinstance(error, errors.CommitFailedError) else error
+    )  # the other arguments advise plain consumers
     text = " ".join(str(said).split())
     return text if kind in text else f"{kind}: {text}" if text else kind
 
 
 class KafkaTrouble(EngineError):
-    """Something with Kafka that passes by itself, or is survived; only reported."""
+    """A problem with Kafka that the run survives. It is reported, never raised."""
 
 
 class RetryPolicy:
-    """Bears errors that pass by themselves, with pauses that grow; `calm()` when all is well again."""
+    """Waits before each retry, twice as long each time, up to `LONGEST_PAUSE_SECS`. Call `reset()` after a success."""
 
     def __init__(self, report: Report) -> None:
         self._report = report
         self.pause_secs = FIRST_PAUSE_SECS
 
     def reset(self) -> None:
-        """Begin with the shortest pause again."""
+        """Start again with the shortest pause."""
         self.pause_secs = FIRST_PAUSE_SECS
 
     async def wait_or_raise(self, error: Exception, doing: str) -> None:
-        """Show an error and wait; raises FatalError for one that no other try would pass. `doing`: "reading topics 'a'"."""
+        """Report a transient error and wait. Raise FatalError for any other. doing: like "reading topics 'a'"."""
         if isinstance(error, FatalError):
             raise error
         if not is_transient(error):

@@ -1,6 +1,7 @@
-"""Topics are looked up, never created: how aiokafka's clients are made to ask so, and what is told of topics that come and go.
+"""Makes aiokafka look up topics without creating them, and logs topics that appear and disappear.
 
-By itself aiokafka asks brokers to create each topic that it looks up, and logs a missing one at every look, some times a second.
+By default aiokafka asks the brokers to create each topic that it looks up. It also logs a missing topic at each look, several times a
+second.
 """
 
 import logging
@@ -19,20 +20,20 @@ _ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
 
 
 def disable_topic_creation(client: Any) -> None:
-    """Have an `AIOKafkaClient`, which is not connected yet, look topics up without asking for their creation."""
+    """Make an `AIOKafkaClient` look up topics without creating them. Call this before the client connects."""
     client.__class__ = _Client
     client.cluster.__class__ = _Cluster
     client.cluster.gone_topics = set()
 
 
 def log_found_topics(topics: Collection[str]) -> None:
-    """Tell that these topics, which were missing, are there."""
+    """Log that these topics, which were missing, exist now."""
     for topic in sorted(topics):
         LOGGER.warning("topic %r is there now", topic)
 
 
 class _Client(AIOKafkaClient):  # type: ignore[misc]
-    """A client all of whose connections ask so."""
+    """Client that gives each of its connections the class `_Connection`."""
 
     async def _get_conn(self, *args: Any, **options: Any) -> Any:
         connection = await super()._get_conn(*args, **options)
@@ -49,7 +50,7 @@ class _Connection(AIOKafkaConnection):  # type: ignore[misc]
 
 
 class _Cluster(ClusterMetadata):  # type: ignore[misc]
-    """What a client knows of a cluster. Of a missing topic aiokafka only logs; here it is told once, where it was there before."""
+    """Cluster metadata that logs each disappeared topic once. aiokafka logs any missing topic at each refresh."""
 
     gone_topics: set[str]
 

@@ -9,9 +9,8 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import AdminClient, ClusterConfig, Offsets, stop_consumer, translate_errors
+from engine.kafka.client.admin_client import AdminClient, ClusterConfig, Offsets, make_consumer, stop_consumer, translate_errors
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.kafka.dead_letters.dead_letter import DeadLetter, is_dead_letter, read_dead_letter
 from engine.names import did_you_mean
 
@@ -122,8 +121,7 @@ def stored_dead_letter(record: Any) -> StoredDeadLetter:
 @asynccontextmanager
 async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
     """A consumer without a group that stands at these offsets."""
-    consumer = AIOKafkaConsumer(**consumer_options(config))
-    disable_topic_creation(consumer._client)
+    consumer = make_consumer(**consumer_options(config))
     try:
         with translate_errors(config, "reading dead letters"):
             await consumer.start()

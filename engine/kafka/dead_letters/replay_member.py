@@ -8,9 +8,8 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import AdminClient, stop_consumer, translate_errors
+from engine.kafka.client.admin_client import AdminClient, make_consumer, stop_consumer, translate_errors
 from engine.kafka.client.partition import CommittedOffset, PartitionId
-from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.kafka.dead_letters.dead_letter_list import consumer_options, reading
 
 SESSION_MS: Final = 6000
@@ -48,13 +47,12 @@ class ReplayMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
     def __init__(self, link: AdminClient, topic: str, group: str) -> None:
         super().__init__(link)
         self._topic, self._group = topic, group
-        self._consumer = AIOKafkaConsumer(
+        self._consumer = make_consumer(
             **consumer_options(link.config),
             group_id=group,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=_HEARTBEAT_MS,
         )
-        disable_topic_creation(self._consumer._client)
         self._working = asyncio.Lock()
         self._is_lost = self._has_joined = False
 
