@@ -89,9 +89,7 @@ def hint_of(error: BaseException) -> str | None:
 def describe_error(error: BaseException) -> str:
     """Return an error of the client as one line: its class and its text."""
     kind = type(error).__name__
-    said = (
-        error.args[-1] if isinstance(error, errors.CommitFailedError) else error
-    )  # the other arguments advise plain consumers
+    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # the other arguments advise plain consumers
     text = " ".join(str(said).split())
     return text if kind in text else f"{kind}: {text}" if text else kind
 

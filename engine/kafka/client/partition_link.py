@@ -1,4 +1,4 @@
-"""`PartitionLink`: a `ConsumerLink` of partitions that are read one by one, and what of aiokafka's consumer is not public for that."""
+"""`PartitionLink`: a `ConsumerLink` that reads one partition at a time, for the batches of transactions."""
 
 import asyncio
 import re
@@ -13,13 +13,13 @@ from engine.kafka.client.partition import PartitionId
 
 
 class PartitionLink(ConsumerLink):
-    """Has partitions by assignment. All of them are paused until they are begun."""
+    """Reads manually assigned partitions. Each is paused until `begin`."""
 
     def __init__(self, config: ConsumerSettings, client_id: str) -> None:
         super().__init__(config, client_id, None, _nothing, lambda partitions, membership: None)
         self._settings = config
         self._lone: dict[PartitionId, tuple[int, int]] = {}
-        """Newest empty answer to a fetch of a partition alone: its position, and the end of the partition in the same answer."""
+        """Position and end of a partition in its newest empty answer to a fetch of this partition alone."""
 
     async def start(self) -> None:
         await super().start()
@@ -29,7 +29,7 @@ class PartitionLink(ConsumerLink):
     # Topics
 
     async def find_partitions(self) -> Sequence[PartitionId]:
-        """Ask the brokers; return the partitions of the topics of the settings, as far as they are known."""
+        """Ask the brokers, and return the known partitions of the topics of the settings."""
         topics: Collection[str] = self._settings.topics
         if self._settings.pattern is not None:
             like = re.compile(self._settings.pattern)
@@ -43,26 +43,26 @@ class PartitionLink(ConsumerLink):
         except errors.KafkaError as error:
             if type(error) is not errors.KafkaError:
                 raise
-            raise errors.BrokerNotAvailableError(str(error)) from error  # aiokafka has no name for it: no broker answered
+            raise errors.BrokerNotAvailableError(str(error)) from error  # aiokafka raises a bare KafkaError if no broker answers
         return found
 
     def leader_of(self, partition: PartitionId) -> int | None:
-        """Return the broker that leads a partition; None where none is known to."""
+        """Return the leader of a partition, None if unknown."""
         found: int | None = self._consumer._client.cluster.leader_for_partition(TopicPartition(*partition))
         return None if found == -1 else found
 
     # Partitions
 
     def assign(self, partitions: Collection[PartitionId], begun: Collection[PartitionId]) -> None:
-        """Have these, each where it was; those that are not begun are paused."""
+        """Assign these partitions at their current positions. Pause those that are not in `begun`."""
         positions = {one: self.position(one) for one in begun}
         self.take_over(partitions)
         for one in partitions:
-            self.seek(one, positions.get(one) or 0)  # a partition without a position is asked for, and told as an error
+            self.seek(one, positions.get(one) or 0)  # without a position, aiokafka would look for one and raise
         self.pause([one for one in partitions if one not in begun])
 
     def begin(self, partition: PartitionId, offset: int) -> None:
-        """Read a partition from here on, in the background as well."""
+        """Read a partition from this offset, and fetch ahead in the background."""
         self.seek(partition, offset)
         self.resume([partition])
         self.note_position(partition)
@@ -70,7 +70,7 @@ class PartitionLink(ConsumerLink):
     # Records
 
     async def take(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
-        """Return what has come of a partition, without waiting. Where it raises, the position may have moved."""
+        """Return fetched records of a partition, without waiting. If it raises, the position may have moved."""
         self._look_at_tasks()
         before = self.position(partition)
         at = TopicPartition(*partition)
@@ -80,17 +80,17 @@ class PartitionLink(ConsumerLink):
         return found.get(at, ())
 
     async def wait(self, timeout_secs: float) -> None:
-        """Wait until records come, of any partition; for a while at most. What is there already is not waited for."""
+        """Wait for new records of any partition, up to `timeout_secs`. Records that were fetched before do not end the wait."""
         waiter = self._consumer._fetcher._create_fetch_waiter()
         await asyncio.wait((waiter,), timeout=timeout_secs)
         waiter.cancel()
 
     def has_records_of_others(self, partition: PartitionId) -> bool:
-        """Tell whether records have come, and were not taken, of another partition."""
+        """Return True if another partition has fetched records that were not taken."""
         return any(at != partition and type(one) is FetchResult for at, one in self._consumer._fetcher._records.items())
 
     async def _fetch_and_note(self, assignment: Any, node_id: int, request: Any) -> Any:
-        """Send a fetch, as aiokafka does; note an empty answer to one that asked for a single partition."""
+        """Send a fetch as aiokafka does, and record an empty answer to a fetch of a single partition."""
         asked = [(PartitionId(topic, number), offset) for topic, partitions in request.topics for number, offset, _ in partitions]
         if len(asked) > 1:
             return await self._fetch(assignment, node_id, request)
@@ -109,29 +109,29 @@ class PartitionLink(ConsumerLink):
     # Where a partition ends
 
     def note_position(self, partition: PartitionId) -> None:
-        """From now on, `empty_up_to` knows only of answers to fetches from the position."""
+        """Forget earlier answers: from now on `empty_up_to` counts only fetches from the current position."""
         self._state(partition).timestamp = None
         self._lone.pop(partition, None)
 
     def fetch_alone(self, partition: PartitionId, begun: Collection[PartitionId]) -> None:
-        """Have the next fetches ask for nothing else, until `fetch_all`."""
+        """Fetch only this partition until `fetch_all`."""
         self.pause([one for one in begun if one != partition])
         self._lone.pop(partition, None)
 
     def fetch_all(self, begun: Collection[PartitionId]) -> None:
-        """Have the fetches ask for all of these again. What was fetched of them is kept."""
+        """Fetch all of these again. Records that were fetched before are kept."""
         self._consumer.resume(*(TopicPartition(*one) for one in begun if self.is_assigned(one)))
 
     def surely_empty_up_to(self, partition: PartitionId) -> int | None:
-        """Return the end that a broker gave with an empty answer from the position to a fetch of this partition alone; else None.
+        """Return the partition's end from an empty answer to a fetch of this partition alone, else None.
 
-        The end of a later answer does not count: an answer to a fetch of several has a limit, and may have had no room for the partition.
+        Answers to fetches of several partitions do not count: their size is limited, so they may leave out records of this partition.
         """
         position, end = self._lone.get(partition, (None, None))
         return end if position == self.position(partition) else None
 
     def empty_up_to(self, partition: PartitionId) -> int | None:
-        """Return where a partition ends, where a broker has answered a fetch from the position with no records; else None."""
+        """Return the partition's end if a fetch from the current position returned no records, else None."""
         state = self._state(partition)
         if state.timestamp is None or TopicPartition(*partition) in self._consumer._fetcher._records:
             return None
@@ -146,4 +146,4 @@ class PartitionLink(ConsumerLink):
 
 
 async def _nothing() -> None:
-    """There are no rebalances."""
+    """Do nothing: manual assignment has no rebalances."""

@@ -1,4 +1,4 @@
-"""`ProducerLink`: the only place that knows aiokafka's producer, and what of it is not public."""
+"""`ProducerLink`: a producer that is replaced when it breaks, over aiokafka's producer and its private parts."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ from engine.kafka.client.errors import (
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
-"""What a producer gets to end in order, before its connections are closed under it."""
+"""Time for a normal stop. After it the connections are closed by force."""
 
 ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
 
@@ -45,7 +45,7 @@ _SPOILT: Final = (
     errors.ProducerFenced,
     errors.ProducerClosed,
 )
-"""What only concerns the producer that got it: another one, with an id of its own, goes on."""
+"""Errors of one producer only. Another producer, with another producer id, can continue."""
 
 OF_ANY_CLIENT: Final = frozenset(
     {"metadata_max_age_ms", "retry_backoff_ms", "connections_max_idle_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
@@ -53,7 +53,7 @@ OF_ANY_CLIENT: Final = frozenset(
 
 
 class ClientConfig(BrokerAccess, Protocol):
-    """What the settings of spouts, sinks and tools have in common: how to reach the cluster, and as whom."""
+    """Settings that spouts, sinks and tools share: access to the cluster, client id and timeout."""
 
     @property
     def client_id(self) -> str | None: ...
@@ -62,7 +62,10 @@ class ClientConfig(BrokerAccess, Protocol):
 
 
 def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
-    """Return aiokafka's keywords for an idempotent producer; of `client`, what any client understands. FatalError for certificates."""
+    """Return aiokafka's options for an idempotent producer. Raise FatalError for unusable certificates.
+
+    Of `config.client`, only options that any client knows are used.
+    """
     try:
         security = config.security.client_options()
     except OSError as error:  # an SSLError is one
@@ -79,10 +82,10 @@ def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
 
 
 def send_error_kind(error: BaseException) -> ErrorKind:
-    """Tell what a failed send means.
+    """Classify the error of a failed send.
 
-    `refused`: these records will not be taken, others may; nothing was written. `passing`: worth another try, and it may have been
-    written. `fatal`: no record will be taken.
+    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
+    been written. `fatal`: no record can be written.
     """
     if isinstance(error, _REFUSED):
         return "refused"
@@ -90,13 +93,13 @@ def send_error_kind(error: BaseException) -> ErrorKind:
 
 
 def concerns_producer(error: BaseException) -> bool:
-    """Tell whether only the producer is to blame, so that the same records may go out by another one at once."""
+    """Return True if only the producer is broken, so that another one can send the same records at once."""
     # KafkaError itself: aiokafka's sender has died.
     return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 class _Producer:
-    """One producer of aiokafka, and the sends that wait for it."""
+    """One producer of aiokafka, and its sends that wait for an acknowledgment."""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
         self.client: Any = AIOKafkaProducer(**options)
@@ -105,7 +108,7 @@ class _Producer:
         self.is_spoilt = False
 
     async def wait_for(self, future: "asyncio.Future[Any]", timeout_secs: float) -> None:
-        """Wait until the broker has acknowledged; raises what it answered, KafkaTimeoutError, or ProducerClosed."""
+        """Wait for the acknowledgment. Raise the broker's error, KafkaTimeoutError or ProducerClosed."""
         self.waiting.add(future)
         future.add_done_callback(_retrieve)
         try:
@@ -119,16 +122,16 @@ class _Producer:
         future.result()
 
     def take_numbers_back(self, topic: str, partition: int, records: int) -> None:
-        """Let the next batch have the sequence numbers of one that was refused: aiokafka goes on behind them, and a broker wants no gap.
+        """Give the sequence numbers of a refused batch to the next batch, because brokers accept no gap.
 
-        Safe where nothing else of that partition is with the producer.
+        Safe only if the producer has no other batch of that partition.
         """
         manager = self.client._txn_manager
         if manager is not None:
             manager.increment_sequence_number(TopicPartition(topic, partition), -records)
 
     async def end(self, flush_secs: float) -> None:
-        """Flush and close, within a bound each; then whoever still waits gets ProducerClosed."""
+        """Flush and close, each within a limit. Sends that still wait get ProducerClosed."""
         stopping = asyncio.ensure_future(self.client.stop())
         try:
             await asyncio.wait((stopping,), timeout=flush_secs)
@@ -142,13 +145,13 @@ class _Producer:
                 future.cancel()
 
     def retrieve_outcome(self) -> None:
-        """Nobody may wait for the end of a transaction that has failed before."""
+        """Retrieve the result of the transaction, so that asyncio does not warn if nobody awaits it."""
         waiter = None if self.client._txn_manager is None else self.client._txn_manager._transaction_waiter
         if waiter is not None:
             waiter.add_done_callback(_retrieve)
 
     async def _close_by_force(self, stopping: "asyncio.Future[None]") -> None:
-        """No flush: no broker answers. `stop` goes on once its sender has ended, which the closed connections make it do."""
+        """Close the connections without a flush, because no broker answers. This ends the sender, for which `stop` waits."""
         sender = self.client._sender.sender_task
         for _ in range(2):
             if sender is not None and not sender.done():
@@ -161,7 +164,7 @@ class _Producer:
         await asyncio.wait((stopping,), timeout=STOP_SECS / 2)
 
     def _fail_batches(self) -> None:
-        """What is left is never sent; `stop` waits for it, and so may others."""
+        """Fail the batches that are left. `stop`, and perhaps other callers, wait for them."""
         accumulator = self.client._message_accumulator
         batches = [*itertools.chain(*accumulator._batches.values()), *accumulator._pending_batches]
         accumulator._pending_batches.update(batches)  # where aiokafka's own callbacks look for them
@@ -171,16 +174,16 @@ class _Producer:
 
 
 def _retrieve(future: "asyncio.Future[Any]") -> None:
-    """Somebody may have given it up: asyncio is not to complain of what it ends with."""
+    """Retrieve the exception, so that asyncio does not warn about an abandoned future."""
     if not future.cancelled():
         future.exception()
 
 
 class ProducerLink:
-    """A producer that is there: started with retries, replaced when it is spoilt, ended within a bound.
+    """A producer that starts with retries, is replaced when it breaks, and stops within a limit.
 
-    `options` are aiokafka's; see `producer_options`. `writing` says for errors what it is for: "writing topic 'words'"; `report` is told
-    of each try that failed.
+    options: aiokafka's, see `producer_options`. writing: its purpose for error texts, like "writing topic 'words'". report: gets each
+    failed attempt.
     """
 
     def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
@@ -190,7 +193,7 @@ class ProducerLink:
         self._report = report
         self._producer: _Producer | None = None
         self._builders: Any = None
-        """The last producer that was started: what makes batches of its settings, and they are of none."""
+        """The newest started producer. It makes the batches, which any producer can send."""
         self._starting = asyncio.Lock()
         self._ending: set[asyncio.Task[None]] = set()
         self._is_stopped = False
@@ -198,18 +201,18 @@ class ProducerLink:
     # Life
 
     async def start(self) -> None:
-        """Connect, however long it takes; raises FatalError where no other try would do better."""
+        """Connect, with retries until it succeeds. Raise FatalError for a permanent error."""
         await self._current()
 
     async def stop(self, flush_secs: float = STOP_SECS) -> None:
-        """Flush what is on its way, at most that long, and end; without effect where nothing runs."""
+        """Flush for at most `flush_secs`, and stop. Do nothing if no producer runs."""
         self._is_stopped = True
         self._give_up_producer(flush_secs)
         while self._ending:
             await asyncio.wait(set(self._ending))
 
     async def _current(self) -> _Producer:
-        """The producer that serves; a new one where there is none, or where it is spoilt."""
+        """Return the current producer; start a new one if there is none, or if it is broken."""
         async with self._starting:
             if self._producer is not None and self._producer.is_spoilt:
                 self._give_up_producer(STOP_SECS)
@@ -260,10 +263,10 @@ class ProducerLink:
     # Work
 
     async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
-        """Return the numbers of a topic's partitions, ascending; UnknownTopicOrPartitionError where it does not appear in time.
+        """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if it does not appear in time.
 
-        InvalidTopicError for one that the brokers keep for themselves.
-        A missing topic is reported, and announced when it is there. Time without a broker is reported, and does not count.
+        Raise InvalidTopicError for an internal topic of the brokers. A missing topic is reported, and logged when it appears. Time without
+        an answering broker is reported, and does not count.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
         deadline, told = now() + timeout_secs, set[str]()
@@ -291,13 +294,13 @@ class ProducerLink:
         return tuple(sorted(found))
 
     def _tell(self, told: set[str], what: str, error: Exception) -> None:
-        """Report an error where that was not told before."""
+        """Report an error unless it was reported before."""
         if what not in told:
             told.add(what)
             self._report(error)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """Return all partitions of a topic as far as they are known, and those that have a leader; both ascending."""
+        """Return the known partitions of a topic, and those that have a leader, both ascending."""
         if self._producer is None:
             return (), ()
         cluster = self._producer.client.client.cluster
@@ -305,13 +308,13 @@ class ProducerLink:
         return tuple(sorted(cluster.partitions_for_topic(topic) or ())), tuple(sorted(with_leader))
 
     def new_batch(self) -> BatchBuilder:
-        """Return an empty batch; it may be filled before, and sent by, any producer of this link."""
+        """Return an empty batch. Any producer of this link can send it."""
         return self._builders.create_batch()
 
     async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
-        """Have a batch written, and return when the broker has acknowledged it; a batch is sent once.
+        """Send a batch, and return after the broker has acknowledged it. Send each batch once, and one batch of a partition at a time.
 
-        One batch of a partition at a time. Raises what `send_error_kind` judges; after a timeout it may still be written.
+        Raises the errors that `send_error_kind` classifies. After a timeout the batch may still be written.
         """
         producer = await self._current()
         try:
@@ -319,7 +322,7 @@ class ProducerLink:
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {partition}")
             await producer.wait_for(await producer.client.send_batch(batch, topic, partition=partition), timeout_secs)
         except Exception as error:
-            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # written after all: the broker minds the numbers
+            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # the broker expects these numbers again
                 producer.take_numbers_back(topic, partition, batch.record_count())
             else:
                 producer.is_spoilt = True
@@ -332,5 +335,5 @@ def _murmur(key: bytes) -> int:
 
 
 def java_partition(key: bytes, partitions: Sequence[int]) -> int:
-    """Return the partition of a key as Java's client chooses it: murmur2. aiokafka's is Python, so hashes are kept."""
+    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
     return partitions[_murmur(key) % len(partitions)]

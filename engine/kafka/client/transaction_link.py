@@ -1,4 +1,4 @@
-"""`TransactionLink`: a `ProducerLink` whose batches stand in transactions of Kafka."""
+"""`TransactionLink`: a `ProducerLink` that writes in transactions of Kafka."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar, Final
@@ -14,26 +14,26 @@ _FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 
 class TransactionLost(errors.KafkaError):  # type: ignore[misc]
-    """The transaction will not be committed; its batch is worth another try."""
+    """The transaction will not be committed. Its batch is worth a retry."""
 
     retriable: ClassVar[bool] = True
 
 
 class TransactionLink(ProducerLink):
-    """One transaction at a time. A producer in whose transaction anything failed is replaced: its next one aborts what was open.
+    """Runs one transaction at a time. After any error the producer is replaced, and its successor aborts the open transaction.
 
-    So there is one way out of trouble, and what became of the transaction is known once another producer is there: the broker answers its
-    first request only when what came before it is committed or aborted.
+    So one path handles all errors. The outcome of the transaction is known after the successor has started: the broker answers its first
+    request only after the earlier transaction is committed or aborted.
     """
 
     def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
         super().__init__(config, options, writing=writing, report=report)
         self.producers = 0
-        """How many were started."""
+        """Number of started producers."""
         self.is_fenced = False
-        """Whether a broker said that a newer producer has our transactional id."""
+        """True after a broker reported that a newer producer has our transactional id."""
         self._within: _Producer | None = None
-        """The producer of the transaction that is open."""
+        """Producer of the open transaction."""
 
     async def _try_to_start(self) -> _Producer:
         producer = await super()._try_to_start()
@@ -48,7 +48,7 @@ class TransactionLink(ProducerLink):
         self._within.retrieve_outcome()
 
     async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
-        """Have a batch written in the transaction. Raises what the broker refused, else TransactionLost."""
+        """Send a batch in the transaction. Raise the broker's refusal, or TransactionLost for any other error."""
         if self._within is None or self._within.is_spoilt:
             raise TransactionLost("the transaction had failed")
         try:
@@ -64,12 +64,12 @@ class TransactionLink(ProducerLink):
         await self._do("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
 
     async def commit(self) -> None:
-        """Commit the transaction: when this returns it is certain that it will be seen."""
+        """Commit the transaction. After the return, readers are certain to see its records."""
         await self._do("commit_transaction")
         self._within = None
 
     def spoil(self) -> None:
-        """Give the transaction up that is open, with its producer."""
+        """Abandon the open transaction and its producer."""
         if self._within is not None:
             self._within.is_spoilt = True
             self._within = None
