@@ -14,7 +14,7 @@ from engine import ComponentError
 from engine.kafka import KafkaSecurity
 from tests.kafka.play import Notes, committed, heard, playing, produce, settings, until_committed
 from tests.kafka.proxy import Proxy
-from tests.retry_policy import PATIENCE_SECS
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewBroker

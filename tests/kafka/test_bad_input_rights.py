@@ -18,7 +18,7 @@ from engine.kafka import KafkaSecurity
 from engine.kafka.client.admin_client import ClusterConfig, connected
 from tests.kafka.play import Notes, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, write
-from tests.retry_policy import PATIENCE_SECS
+from tests.patience import PATIENCE_SECS
 from tests.servers import kafka_security
 from tests.servers.certificates import Certificates
 from tests.servers.kafka_admin import LITERAL, Operation, Resource, admin, allow, create_topic, fresh_name

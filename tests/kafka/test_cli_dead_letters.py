@@ -14,7 +14,7 @@ from engine.kafka.dead_letters.replay import DeadLetterSender, Outcome, ReplayPl
 from engine.kafka.dead_letters.replay_member import ReplayMember
 from tests.kafka.play import produce
 from tests.kafka.tools import Captured, dead_letter_of, lines, printed, records_of, shown, write_letters, write_many
-from tests.retry_policy import PATIENCE_SECS
+from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_fixtures import NewTopic
 
 

@@ -10,7 +10,7 @@ from engine.clock import Clock
 from engine.kafka.client.partition import Membership
 from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
-from tests.retry_policy import PATIENCE_SECS
+from tests.patience import PATIENCE_SECS
 
 MOST_SECS: Final = 5.0
 PERIOD_SECS: Final = 0.001

@@ -16,7 +16,7 @@ from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext
-from tests.retry_policy import PATIENCE_SECS
+from tests.patience import PATIENCE_SECS
 
 FIELDS = Fields("attempt", "key", "value")
 
