@@ -1,4 +1,4 @@
-"""What is seen of each partition: the metrics of KS-9."""
+"""Gauges of each partition (KS-9)."""
 
 import asyncio
 import math
@@ -24,24 +24,24 @@ _PERIOD_SECS: Final = 1.0
 
 
 class PartitionMetrics:
-    """Sets the gauges of a task's partitions once a second, in the order in which a table shows them.
+    """Sets the gauges of a task's partitions once a second, in the order of the columns of a table.
 
-    The lag counts from the first record that is not done, not from the commit, which may be a period old. What is not known yet is NaN.
+    The lag counts from the first unfinished record, not from the commit, which may be one period old. Unknown values are NaN.
     """
 
     def __init__(self, context: TaskContext, consumer_loop: ConsumerLoop) -> None:
         self._context, self._consumer_loop = context, consumer_loop
         for name in GAUGES:
-            context.drop_metric(name)  # of an instance that died
+            context.drop_metric(name)  # set by an instance that died
 
     async def keep(self) -> None:
-        """Set them for ever."""
+        """Update the gauges forever."""
         while True:
             self.show()
             await asyncio.sleep(_PERIOD_SECS)
 
     def show(self) -> None:
-        """Set them now."""
+        """Update the gauges now."""
         for manager in self._consumer_loop.partitions:
             labels = _labels(manager.partition)
             for name, value in zip(GAUGES, self._values(manager), strict=True):
@@ -61,7 +61,7 @@ class PartitionMetrics:
         )
 
     def forget(self, managers: Iterable[OffsetManager]) -> None:
-        """Show no more of these: somebody else does."""
+        """Drop the gauges of these partitions: another task or process has them now."""
         for manager in managers:
             for name in GAUGES:
                 self._context.drop_metric(name, **_labels(manager.partition))

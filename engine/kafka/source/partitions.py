@@ -1,4 +1,4 @@
-"""The partitions of one spout task: which it keeps through a rebalance, which one emits next (KS-6). Decides; does nothing."""
+"""Partitions of one spout task: which it keeps after a rebalance, and which emits next (KS-6). Decides only, without I/O."""
 
 from collections.abc import Collection, Iterable, Iterator
 
@@ -8,38 +8,38 @@ from engine.kernel import Rotation
 
 
 def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
-    """Return what there is to commit of these, by partition."""
+    """Return the next commits of these windows, by partition."""
     found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in managers)
     return {partition: commit for partition, commit in found if commit is not None}
 
 
 class Partitions(Rotation):
-    """All that this task owns. Between a revoke and the next assignment it is suspended: nothing is emitted."""
+    """Partitions that this task owns. Between a revocation and the next assignment it is suspended and emits nothing."""
 
     def __init__(self) -> None:
         super().__init__()
         self.owned: dict[PartitionId, OffsetManager] = {}
         self.opening: set[PartitionId] = set()
-        """Assigned, but where to begin is not known yet."""
+        """Assigned partitions whose start position is not known yet."""
         self.membership: Membership | None = None
         self.suspensions = 0
 
     # Rebalances
 
     def suspend(self) -> None:
-        """All partitions are revoked, or may be: emit nothing until it is known which come back."""
+        """Emit nothing until the next assignment, because all partitions may be revoked."""
         self.suspended = True
         self.suspensions += 1
 
     def go_on(self, suspension: int) -> None:
-        """Nothing was revoked: emit again, unless another suspension than this one has come."""
+        """Emit again after a suspension that revoked nothing, unless a later suspension has begun."""
         if self.suspensions == suspension:
             self.suspended = False
 
     def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
-        """Take the new assignment; return what is kept and what was given up. What is new stands in `opening`.
+        """Apply the new assignment. Return the kept and the given-up windows; new partitions go to `opening`.
 
-        Kept is what this member held in the generation just before; without a group (None) whatever it held.
+        A window is kept if this member held it in the generation right before. Without a group (None) every held window is kept.
         """
         held_on = membership is None or membership.follows(self.membership)
         kept = [manager for partition, manager in self.owned.items() if held_on and partition in assigned]
@@ -53,19 +53,19 @@ class Partitions(Rotation):
         return kept, given_up
 
     def open(self, manager: OffsetManager) -> None:
-        """Begin with a partition that was assigned."""
+        """Start to read an assigned partition."""
         self.opening.discard(manager.partition)
         self.owned[manager.partition] = manager
         self._reorder()
 
     def reopen(self, partition: PartitionId) -> None:
-        """Give up what is known of a partition, and have it be opened anew: what was to be read is not there."""
+        """Close the window of a partition and open the partition again, because its next offset does not exist."""
         self.owned.pop(partition).close()
         self.opening.add(partition)
         self._reorder()
 
     def close(self) -> None:
-        """Give all up."""
+        """Close all windows."""
         for manager in self.owned.values():
             manager.close()
         self.owned, self.opening = {}, set()
@@ -74,21 +74,21 @@ class Partitions(Rotation):
     def _reorder(self) -> None:
         self.rotate(self.owned.values())
 
-    # What there is
+    # State
 
     @property
     def in_flight(self) -> int:
-        """Records that are emitted and have no verdict."""
+        """Number of emitted records without an ack or a fail."""
         return sum(manager.in_flight for manager in self.owned.values())
 
     @property
     def held(self) -> int:
-        """Records that failed and wait to be emitted again."""
+        """Number of failed records that wait for their retry."""
         return sum(manager.held for manager in self.owned.values())
 
     @property
     def have_ended(self) -> bool:
-        """True where all is emitted that there is to read, and nothing waits for another try; for a spout that stops at the end."""
+        """True if all records to read are emitted and no retry waits, for `stop_at_end`."""
         return (
             not self.opening
             and not self.suspended
@@ -96,24 +96,24 @@ class Partitions(Rotation):
         )
 
     def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
-        """Return what there is to commit, by partition."""
+        """Return the next commits, by partition."""
         return commits_of(self.owned.values(), topology, most_bytes, carries_set=carries_set)
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
-        """Note that the broker has these; what was opened anew meanwhile has committed nothing."""
+        """Record that the broker has these commits. Windows that were opened again meanwhile ignore them."""
         for partition, commit in commits.items():
             if self.owned.get(partition) is commit.manager:
                 commit.manager.note_committed(commit)
 
     def to_pause(self) -> Iterator[OffsetManager]:
-        """Yield what is full or stopped and not paused yet, and note that it will be."""
+        """Yield windows to pause, and mark each as paused."""
         for manager in self.owned.values():
             if manager.must_pause and not manager.is_paused:
                 manager.is_paused = True
                 yield manager
 
     def to_resume(self) -> Iterator[OffsetManager]:
-        """Yield what is paused and may be fetched again, and note that it goes on."""
+        """Yield paused windows that may continue, and mark each as not paused."""
         for manager in self.owned.values():
             if manager.is_paused and not manager.must_pause:
                 manager.is_paused = False

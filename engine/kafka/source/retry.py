@@ -1,4 +1,4 @@
-"""When a failed record is emitted again (KS-4). Decides; does nothing."""
+"""Backoff and due times of failed records (KS-4). Decides only, without I/O."""
 
 import heapq
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ _MOST_DOUBLINGS = 64
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """How long a record waits after each of its failures, in seconds."""
+    """Waiting times of a record after each of its failures, in seconds."""
 
     initial_secs: float = 0.0
     period_secs: float = 0.002
@@ -19,7 +19,7 @@ class Backoff:
     max_retries: int | None = None
 
     def wait_secs(self, failures: int) -> float | None:
-        """Return the wait after so many failures (1, 2, …): initial, then 2^(n-1) periods, at most the most; None to give up.
+        """Return the wait after the n-th failure: `initial_secs`, then 2^(n-1) periods up to `most_secs`. None means give up.
 
         >>> [Backoff().wait_secs(n) for n in (1, 2, 3, 40)]
         [0.0, 0.004, 0.008, 10.0]
@@ -33,7 +33,7 @@ class Backoff:
 
 
 class RetryService:
-    """The failed entries of a spout in the order of their due times."""
+    """Failed entries of a spout, in the order of their due times."""
 
     def __init__(self, backoff: Backoff) -> None:
         self._backoff = backoff
@@ -44,7 +44,7 @@ class RetryService:
         return len(self._heap)
 
     def schedule(self, entry: Entry, now: float) -> bool:
-        """Have an entry be due after its backoff; False where it is to be given up."""
+        """Schedule an entry after its backoff. Return False if the entry has no retry left."""
         wait = self._backoff.wait_secs(entry.failures)
         if wait is None:
             return False
@@ -52,7 +52,7 @@ class RetryService:
         return True
 
     def postpone(self, entry: Entry, now: float) -> None:
-        """Have an entry be due after the longest wait, whatever became of its retries."""
+        """Schedule an entry after the longest wait, however many retries it had."""
         self._push(entry, now + self._backoff.most_secs)
 
     def _push(self, entry: Entry, due: float) -> None:
@@ -60,11 +60,11 @@ class RetryService:
 
     @property
     def next_due(self) -> float | None:
-        """When the next entry is due; None where none waits."""
+        """Due time of the next entry, None if no entry waits."""
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now: float) -> Entry | None:
-        """Return an entry that is due, None where none is; those of partitions that were given up are left out."""
+        """Return a due entry, None if there is none. Skip entries of given-up partitions."""
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)[2]
             if not entry.is_lost and not entry.is_done:
@@ -72,6 +72,6 @@ class RetryService:
         return None
 
     def forget_lost(self) -> None:
-        """Let go of the entries of partitions that were given up."""
+        """Drop the entries of given-up partitions."""
         self._heap = [item for item in self._heap if not item[2].is_lost]
         heapq.heapify(self._heap)

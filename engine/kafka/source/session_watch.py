@@ -1,4 +1,4 @@
-"""Whether this process slept for longer than its session may last: then its partitions may be others' by now (KS-6)."""
+"""Detects that this process slept longer than its session: other members may own its partitions now (KS-6)."""
 
 import asyncio
 from typing import Final
@@ -11,10 +11,10 @@ _PAUSE_SECS: Final = 0.1
 
 
 class SessionWatch:
-    """After too long a sleep nothing is emitted before the group has said that we are still its member.
+    """Suspends emitting after a long sleep, until the group confirms the membership.
 
-    A process that was paused, or whose loop was blocked, hears of its lost session only with the answer to its next heartbeat; until then
-    it would emit what others do. `most_secs`: the session, less a heartbeat that may have been due; every `period_secs` it is looked at.
+    A process that was paused, or whose loop was blocked, learns of its lost session only from its next heartbeat. Until then it would emit
+    records of other members. most_secs: the session less one heartbeat. period_secs: the interval of the checks.
     """
 
     def __init__(self, link: ConsumerLink, partitions: Partitions, clock: Clock, *, most_secs: float, period_secs: float) -> None:
@@ -26,13 +26,13 @@ class SessionWatch:
         self._timer = self._loop.call_later(period_secs, self._look)
 
     def stop(self) -> None:
-        """Watch no more."""
+        """Stop watching."""
         self._timer.cancel()
         if self._asking is not None:
             self._asking.cancel()
 
     def _look(self) -> None:
-        """Called by a timer, not by a coroutine: after a sleep it comes before the spout's turn."""
+        """Check the time. A timer calls this, not a coroutine, because after a sleep timers run before the spout."""
         now = self._clock.now()
         if now - self._looked > self._most_secs and not self._partitions.suspended:
             self._partitions.suspend()
@@ -41,7 +41,7 @@ class SessionWatch:
         self._timer = self._loop.call_later(self._period_secs, self._look)
 
     async def _ask(self, suspension: int) -> None:
-        """Go on where we are still a member; where we are not, the next assignment goes on."""
+        """Resume if the group still knows this member. If not, the next assignment resumes."""
         while self._partitions.suspensions == suspension and self._link.membership == self._partitions.membership:
             if await self._link.is_member():
                 self._partitions.go_on(suspension)

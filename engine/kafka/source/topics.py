@@ -1,4 +1,4 @@
-"""Whether the topics of a spout are there, and may be read; and which of their partitions are a task's own where no group says so."""
+"""Waits for the topics of a spout, and assigns their partitions to tasks if no group does."""
 
 import asyncio
 from typing import Final
@@ -12,11 +12,11 @@ from engine.kafka.source.spout_config import KafkaSpoutConfig
 
 _PAUSE_SECS: Final = 0.25
 _LOOK_SECS: Final = 0.5
-"""Between two looks at what the client knows of the topics, which it asks for every metadata_max_age_ms."""
+"""Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
 
 
 async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
-    """Wait until all topics of the settings are there; FatalError for one that is not within `topic_timeout_secs`, or is forbidden."""
+    """Wait until all topics exist. Raise FatalError for one that is forbidden or does not appear within `topic_timeout_secs`."""
     if config.pattern is not None:
         if link.is_missing_topics:
             text, hint = (
@@ -28,7 +28,7 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
     missing, is_reported = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
     while missing:
-        if not await link.look_for(config.topics):  # no broker answers, which is told elsewhere
+        if not await link.look_for(config.topics):  # no broker answers; watch_brokers() reports this
             deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
             await asyncio.sleep(_PAUSE_SECS)
             continue
@@ -52,15 +52,15 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
 
 
 async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
-    """Without a group: assigns partitions round robin by index, including partitions that are added later; none changes its task.
+    """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
 
-    A topic that goes is looked for as in a group; FatalError where it does not come back.
+    Wait for a deleted topic as at the start; raise FatalError if it does not come back.
     """
     share: set[PartitionId] | None = None
     while True:
         every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
         found = {one for number, one in every if number % tasks == task_index}
-        if share is None or not found <= share:  # a topic that is not seen just now may be seen again
+        if share is None or not found <= share:  # a topic that is missing now may come back
             share = found | (share or set())
             link.take_over(sorted(share))
         await asyncio.sleep(_LOOK_SECS)

@@ -1,4 +1,4 @@
-"""Records that the client cannot decode: read up to, and then told, since whoever skips one has to know which (KS-8)."""
+"""Handles records that the client cannot decode: read up to the record, then end the run with its offset (KS-8)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -11,13 +11,13 @@ from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
 
 _MOST_TRIES: Final = 5
-"""A record whose checksum is wrong may have been damaged on its way, and is fetched so often; no other fetch mends the rest."""
+"""Fetches of a record with a wrong checksum, which may have been damaged in transit. Other decoding errors get one fetch."""
 
 
 class UndecodableRecord:
-    """The record that is in the way, while there is one. Decides; does nothing.
+    """Place of the record that cannot be decoded, if any. Decides only, without I/O.
 
-    The client gives back nothing of a poll that comes upon such a record, so until it is reached one record is polled at a time.
+    A poll that meets such a record returns nothing, so up to it records are polled one at a time.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class UndecodableRecord:
         self._tries = 0
 
     def most_records(self, owned: Mapping[PartitionId, OffsetManager], usual: int) -> int:
-        """Return how many records to poll."""
+        """Return the maximum number of records for the next poll."""
         if self._place is None:
             return usual
         partition, offset = self._place
@@ -35,7 +35,7 @@ class UndecodableRecord:
         return usual
 
     def is_reached(self, place: tuple[PartitionId, int], owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
-        """Note that a poll came upon it; True where all before it was read, and no other try would do better."""
+        """Record that a poll met it. Return True if all earlier records were read and no retry is left."""
         self._tries = self._tries + 1 if place == self._place else 1
         self._place = partition, offset = place
         if partition not in owned or owned[partition].position < offset:
@@ -44,7 +44,7 @@ class UndecodableRecord:
 
 
 def undecodable_error(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
-    """Return the error that such a record ends the run with."""
+    """Return the error that ends the run at such a record."""
     partition, offset = place
     skip = f"commit an offset beyond it for group {group!r}" if group else "start beyond it"
     codec = hint_of(error) if isinstance(error, errors.UnsupportedCodecError) else None
