@@ -22,7 +22,7 @@ from tests.patience import PATIENCE_SECS
 from tests.servers import kafka_security
 from tests.servers.certificates import Certificates
 from tests.servers.kafka_admin import LITERAL, Operation, Resource, admin, allow, create_topic, fresh_name
-from tests.servers.kafka_broker import KafkaBroker, connection_error
+from tests.servers.kafka_broker import KafkaBroker, why_not
 from tests.servers.required import required
 
 ANN, PASSWORD, ANY = "ann", "s3cret", 1
@@ -33,7 +33,7 @@ pytestmark = pytest.mark.guarantee("KS-2")
 @pytest.fixture(scope="module")
 def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     """A broker with TLS, a password for Ann, and no rights but those that are granted."""
-    required(connection_error())
+    required(why_not())
     security = kafka_security.KafkaSecurity(users={ANN: PASSWORD}, tls=True, acls=True)
     with KafkaBroker(tmp_path_factory.mktemp("guarded"), security=security) as broker:
         yield broker

@@ -1,4 +1,4 @@
-"""The way of records to one partition: one batch is with the broker, the next one fills meanwhile."""
+"""Sends records to one partition: one batch is in flight while the next one fills."""
 
 import asyncio
 from collections import deque
@@ -14,14 +14,14 @@ from engine.kafka.client.producer_link import ProducerLink, concerns_producer, s
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 MOST_TRIES: Final = 3
-"""Of one batch, while only the producer is to blame; then its tuples fail."""
+"""Attempts for one batch if only the producer is broken. After them its tuples fail."""
 BATCH_OVERHEAD_BYTES: Final = 61
 NO_LIMIT: Final = 2**62
 
 
 @dataclass(frozen=True, slots=True)
 class SenderSettings:
-    """What all lanes of a sink share."""
+    """Settings that all senders of a sink share."""
 
     now: Callable[[], float]
     """The run's clock."""
@@ -31,19 +31,19 @@ class SenderSettings:
 
 
 class RecordOutcomes(Protocol):
-    """Whoever settles the tuples of records: the sink."""
+    """Handles the outcomes of records. The sink, the committer and the dead-letter writer implement it."""
 
     def note_written(self, records: list[OutgoingRecord]) -> None:
-        """The broker has acknowledged them."""
+        """Handle records that the broker has acknowledged."""
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
-        """They were not written, or not as far as we know."""
+        """Handle records that were not written, or whose outcome is unknown."""
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
-        """No broker takes it."""
+        """Handle a record that no broker will accept."""
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """So much is not in flight any more."""
+        """Count these records and bytes as no longer in flight."""
 
 
 class Batch:
@@ -58,7 +58,7 @@ class Batch:
         self.made_at = made_at
 
     def add(self, record: OutgoingRecord) -> int:
-        """Take a record in; return its bytes, 0 where there is no room for it. The first one always finds room."""
+        """Add a record, and return its bytes, 0 if it does not fit. The first record always fits."""
         placed = self.builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
         if placed is None:
             return 0
@@ -69,14 +69,17 @@ class Batch:
 
 
 class PartitionSender:
-    """One partition of one topic. Its batches go one after the other: records keep their order, and none is numbered behind a refusal."""
+    """Sender of one partition.
+
+    It sends one batch at a time, so records keep their order and a refused batch leaves no gap in the sequence numbers.
+    """
 
     def __init__(self, topic: SinkTopic, partition: int, owner: RecordOutcomes, link: ProducerLink, settings: SenderSettings) -> None:
         self.topic: Final = topic.name
         self.partition: Final = partition
         self._topic = topic
         self.aio_task: asyncio.Task[None] | None = None
-        """Runs while there is something to send."""
+        """Runs `send_all` while batches wait."""
         self._owner = owner
         self._link = link
         self._settings = settings
@@ -85,13 +88,13 @@ class PartitionSender:
         self._full: deque[Batch] = deque()
         self._sending: Batch | None = None
         self._settled = 0
-        """How many records of it, from its beginning on, have their answer."""
+        """Number of its first records that have an outcome."""
         self._filled: asyncio.Future[None] | None = None
         self._most_batch_bytes = NO_LIMIT
-        """Falls where batches are refused: the topic's `max.message.bytes`, which we do not know, is smaller."""
+        """Shrinks when batches are refused as too large, because the topic's `max.message.bytes` is unknown here."""
 
     def add(self, record: OutgoingRecord) -> int:
-        """Put a record into the batch that fills; return its bytes."""
+        """Add a record to the current batch, and return its bytes."""
         batch = self._filling or self._begin()
         byte_count = batch.add(record)
         if not byte_count:
@@ -103,7 +106,7 @@ class PartitionSender:
         return byte_count
 
     def records(self) -> Iterator[OutgoingRecord]:
-        """Yield all that is not settled, the oldest first."""
+        """Yield the records without an outcome, oldest first."""
         if self._sending is not None:
             yield from self._sending.records[self._settled :]
         for batch in (*self._full, self._filling):
@@ -111,11 +114,11 @@ class PartitionSender:
                 yield from batch.records
 
     def waits_since(self) -> float | None:
-        """Return when the batch that is being sent was begun, by the run's clock."""
+        """Return the start time of the batch in flight by the run's clock, None without one."""
         return None if self._sending is None else self._sending.made_at
 
     def clear(self) -> list[OutgoingRecord]:
-        """Let go of all that is not settled, and return it."""
+        """Remove and return the records without an outcome."""
         left = list(self.records())
         self._sending = self._filling = None
         self._full.clear()
@@ -126,7 +129,7 @@ class PartitionSender:
         return self._filling
 
     def _close(self) -> None:
-        """The batch that fills is full."""
+        """Close the current batch, because it is full."""
         if self._filling is not None:
             self._full.append(self._filling)
             self._filling = None
@@ -137,13 +140,13 @@ class PartitionSender:
     # Sending
 
     async def send_all(self) -> None:
-        """Send until nothing is left; raises FatalError where no record will be taken."""
+        """Send until no batch is left. Raise FatalError if no record can be written."""
         while (batch := await self._next()) is not None:
             self._sending, self._settled = batch, 0
             await self._deliver(batch)
             self._sending = None
             self._owner.release_room(len(batch.records), batch.byte_count)
-        self.aio_task = None  # at once: a record that comes now has to start it again
+        self.aio_task = None  # before any await, because the next record must start a new task
 
     async def _next(self) -> Batch | None:
         if not self._full and self._filling is not None and self._settings.linger_secs:
@@ -162,7 +165,7 @@ class PartitionSender:
             self._filled = None
 
     async def _deliver(self, batch: Batch) -> None:
-        """Send a batch, in parts where it is refused as a whole."""
+        """Send a batch; if the broker refuses it, send it in parts."""
         error = await self._try(batch)
         if error is None:
             self._settled += len(batch.records)
@@ -176,7 +179,7 @@ class PartitionSender:
             self._owner.note_failed(batch.records, error)
 
     async def _try(self, batch: Batch) -> Exception | None:
-        """Send it; return what came of it in the end."""
+        """Send a batch with retries. Return the last error, None after success."""
         if len(batch.records) == 1 and batch.byte_count + BATCH_OVERHEAD_BYTES > self._settings.most_record_bytes:
             most = self._settings.most_record_bytes
             too_large: Exception = errors.MessageSizeTooLargeError(
@@ -197,13 +200,16 @@ class PartitionSender:
 
     @staticmethod
     def _is_refused(error: Exception, batch: Batch) -> bool:
-        """A compacted topic that gets a record without a key answers with an error that aiokafka does not know."""
+        """Return True if the records were refused.
+
+        A compacted topic answers a record without a key with an error code that aiokafka does not know.
+        """
         if send_error_kind(error) == "refused":
             return True
         return type(error) is errors.UnknownError and any(record.key is None for record in batch.records)
 
     async def _sort_out(self, batch: Batch, error: Exception) -> None:
-        """Something in it is refused: find what, by halves, and write the rest."""
+        """Find the refused records by halving the batch, and write the others."""
         records = batch.records
         if len(records) == 1:
             if type(error) is errors.UnknownError:

@@ -1,4 +1,4 @@
-"""From a tuple to a record that is to be written."""
+"""Records to write: made of tuples, and assigned to the partitions of their topic."""
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
@@ -15,10 +15,10 @@ _NO_HEADERS: Final[list[tuple[str, bytes]]] = []
 
 
 class OutgoingRecord(NamedTuple):
-    """A record that is to be written."""
+    """A record to write."""
 
     origin: Any
-    """The tuple that it was made of; of a dead letter, its ticket."""
+    """Tuple that the record was made of; the ticket of a dead letter."""
     key: bytes | None
     value: bytes | None
     headers: list[tuple[str, bytes]]
@@ -26,7 +26,7 @@ class OutgoingRecord(NamedTuple):
 
 
 class RecordSettings(Protocol):
-    """What a config says of the records that are made of tuples."""
+    """Settings that make records of tuples."""
 
     @property
     def topic(self) -> str | Callable[[Tuple], str]: ...
@@ -43,7 +43,7 @@ class RecordSettings(Protocol):
 
 
 class RecordMaker:
-    """Makes records of tuples, as a config says. What it raises concerns one tuple, a FatalError all of its stream."""
+    """Makes records of tuples. An error concerns one tuple, a FatalError the whole stream."""
 
     def __init__(self, config: RecordSettings) -> None:
         self._config = config
@@ -85,12 +85,12 @@ class RecordMaker:
         return name
 
     def partition(self, tup: Tuple) -> int | None:
-        """Return what the config's function of partitions says of a tuple; only where there is one."""
+        """Return the result of the config's `partition` function. Call it only if there is one."""
         assert self._config.partition is not None
         return _number("partition", self._config.partition(tup))
 
     def _learn(self, tup: Tuple) -> None:
-        """Look where key and value stand in tuples of this stream."""
+        """Find the positions of key and value in tuples of this stream."""
         fields = tup.fields
         names = tuple(fields)
         if self._config.value is None:
@@ -124,7 +124,7 @@ class RecordMaker:
 
 
 def content(name: str, made: object) -> bytes | None:
-    """Return a key or value as bytes; UsageError for what is neither bytes, a text, nor None."""
+    """Return a key or value as bytes or None. Raise UsageError for other types."""
     if isinstance(made, str):
         return made.encode()
     if made is None:
@@ -148,25 +148,25 @@ def _is_header(made: Any) -> bool:
 
 
 class SinkTopic:
-    """One topic. Until `partitions` are known its records wait here."""
+    """A topic and its partitions. Records wait here until the partitions are known."""
 
     def __init__(self, name: str, partitioner: Partitioner | None) -> None:
         self.name: Final = name
         self.partitions: tuple[int, ...] = ()
-        """All, ascending; empty: not known yet."""
+        """All partition numbers, ascending. Empty until known."""
         self.available: tuple[int, ...] = ()
-        """Those that have a leader."""
+        """Numbers of the partitions that have a leader."""
         self.waiting: deque[OutgoingRecord] = deque()
         self._partitioner = partitioner
         self._turn = 0
 
     def learn(self, partitions: Sequence[int], available: Sequence[int]) -> None:
-        """Take over what the cluster says; what it says of a topic that is gone for now is not believed."""
+        """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing only for a moment."""
         if partitions:
             self.partitions, self.available = tuple(partitions), tuple(available)
 
     def taken(self, partition: int) -> None:
-        """A partition's batch is sent: records without a key fill another one's from now on."""
+        """Move on after a partition's batch was closed: records without a key go to the next partition."""
         if self._current() == partition:
             self._turn += 1
 
@@ -175,7 +175,7 @@ class SinkTopic:
         return among[self._turn % len(among)]
 
     def choose(self, key: bytes | None, wanted: int | None) -> int:
-        """Return the partition of a record; UsageError where the config's functions name one that is not there."""
+        """Return the partition of a record. Raise UsageError if the config's functions name a missing one."""
         chosen: object = wanted
         if chosen is None:
             if self._partitioner is not None:

@@ -1,4 +1,4 @@
-"""`KafkaSink`: a bolt that writes a record for each tuple, and acks the tuple when the broker has the record (KS-10)."""
+"""`KafkaSink`: a bolt that writes one record for each tuple, and acks the tuple after the broker's acknowledgment (KS-10)."""
 
 import asyncio
 from collections.abc import Awaitable, Coroutine, Iterator
@@ -18,17 +18,17 @@ from engine.topology import Bolt, FailTuple, Tuple
 
 LOOK_SECS: Final = 1.0
 SHOWN_AFTER_SECS: Final = 10.0
-"""How long nothing may be acknowledged before it is reported, and how long until the next report."""
+"""Time without an acknowledgment before a report, and between two reports."""
 
 
 class KafkaSink(Bolt):
-    """Writes records; emits nothing.
+    """Writes records to Kafka. Emits nothing.
 
     >>> config = KafkaSinkConfig(brokers="127.0.0.1:9092", topic="counts")
     >>> sink = lambda: KafkaSink(config)  # builder.set_bolt("sink", sink).shuffle_grouping("count")
 
-    `execute` puts a record into the batch of its partition, and waits only where too much is in flight. Each partition has a sender
-    that sends its batches; a tuple is acked or failed when its batch has an answer.
+    `execute` adds a record to the batch of its partition, and waits only while too much is in flight. Each partition has a
+    `PartitionSender`. A tuple is acked or failed when its batch has an outcome.
     """
 
     def __init__(self, config: KafkaSinkConfig) -> None:
@@ -38,7 +38,7 @@ class KafkaSink(Bolt):
         self.config: Final = config
         self._maker = RecordMaker(config)
         self._topics: dict[str, SinkTopic] = {}
-        """Those that exist, and those that are being asked for."""
+        """Existing topics, and topics whose lookup is running."""
         self._senders: dict[tuple[str, int], PartitionSender] = {}
         self._fixed: SinkTopic | None = None
         self._in_flight = self._bytes_in_flight = 0
@@ -53,7 +53,7 @@ class KafkaSink(Bolt):
     # Life
 
     async def prepare(self) -> None:
-        """Connect, however long that takes; FatalError where it would be for nothing."""
+        """Connect, with retries until it succeeds. Raise FatalError for a permanent error."""
         context, config = self.context, self.config
         self._loop = asyncio.get_running_loop()
         self._now = context.clock.now
@@ -70,7 +70,7 @@ class KafkaSink(Bolt):
         try:
             await self._connect()
             context.create_task(self._look_after())
-            await asyncio.sleep(0)  # its first step: from now on it closes what was opened, whatever ends this instance
+            await asyncio.sleep(0)  # starts the task, which closes the clients whatever ends this instance
         except BaseException:
             await self._close()
             raise
@@ -89,7 +89,7 @@ class KafkaSink(Bolt):
             self._fixed = self._topics[topic.name] = topic
 
     async def _look_after(self) -> None:
-        """Keep clocks and partitions up to date, report what stands still, and die of what a sender died of."""
+        """Renew tuple timeouts, refresh partitions, report a standstill, and raise the error of a dead sender."""
         refresh_secs = self.context.config.message_timeout_secs / 4
         refresh_at = self._now() + refresh_secs
         try:
@@ -108,7 +108,7 @@ class KafkaSink(Bolt):
             self._begin_close(0.0 if self._broken.done() else self.config.flush_timeout_secs)
 
     def _restart_clocks(self) -> None:
-        """What waits for the broker is still worked on: were it sent again by its source, it would be written twice (ACK-8)."""
+        """Restart the timeouts of tuples that wait for the broker. If they timed out, their replay would be written twice (ACK-8)."""
         for record in self._records():
             self.collector.reset_timeout(record.origin)
 
@@ -122,7 +122,7 @@ class KafkaSink(Bolt):
             self.collector.report_error(TimeoutError(text))
 
     async def cleanup(self) -> None:
-        """Flush what is in flight, within a bound, and disconnect; what is left fails."""
+        """Flush for at most `flush_timeout_secs`, and disconnect. Tuples that are left fail."""
         await self._begin_close(self.config.flush_timeout_secs)
 
     def _begin_close(self, flush_secs: float) -> "asyncio.Task[None]":
@@ -147,17 +147,17 @@ class KafkaSink(Bolt):
             await self._dead_letters.stop()
         await self._link.stop(*([0.0] if unsettled else []))
         if not self._broken.cancel() and not self._broken.cancelled():
-            self._broken.exception()  # known by now, or nobody is left to tell
+            self._broken.exception()  # retrieved, so that asyncio does not warn
 
     def _broken_by(self) -> Exception | None:
-        """Return what ends this instance; None where it ends by itself."""
+        """Return the error that ends this instance, None for a normal end."""
         error = self._broken.exception() if self._broken.done() and not self._broken.cancelled() else None
         return error if isinstance(error, Exception) else None
 
-    # Taking records in
+    # Input
 
     def execute(self, tup: Tuple) -> Awaitable[None] | None:
-        """Put the record of a tuple on its way; return what to wait for where too much is on its way already."""
+        """Start to write the record of a tuple. Return an awaitable if too much is in flight."""
         if tup.is_tick:
             self.collector.ack(tup)
             return None
@@ -180,13 +180,13 @@ class KafkaSink(Bolt):
         return None
 
     async def _wait_for_room(self) -> None:
-        """Half of what may be in flight has to arrive, so that the next batches are large again."""
+        """Wait until only half of the limit is in flight, so that the next batches are large again."""
         while self._in_flight * 2 > self._most_records or self._bytes_in_flight * 2 > self._most_bytes:
             self._room = self._loop.create_future()
             await self._room
 
     def _place(self, record: OutgoingRecord, topic: SinkTopic) -> None:
-        """Put a record into a sender, and have that sender send, behind what is ready to run now."""
+        """Add a record to the sender of its partition, and start that sender."""
         wanted = None if self._names_no_partition else self._maker.partition(record.origin)
         partition = topic.choose(record.key, wanted)
         sender = self._senders.get((topic.name, partition))
@@ -206,7 +206,7 @@ class KafkaSink(Bolt):
         return topic
 
     async def _open(self, topic: SinkTopic) -> None:
-        """Ask for a topic's partitions, and place what waits for it; where it is missing that fails, and the next record asks again."""
+        """Look up a topic, and place its waiting records. If the topic is missing they fail, and the next record looks again."""
         error = await self._ask_for(topic)
         if error is not None and send_error_kind(error) == "fatal" and not isinstance(error, errors.InvalidTopicError):
             raise self._missing(topic, error)
@@ -240,10 +240,10 @@ class KafkaSink(Bolt):
             return FatalError(text, hint=hint)
         return fatal_error(error, f"writing topic {topic.name!r}")
 
-    # What becomes of records
+    # Outcomes of records
 
     def note_written(self, records: list[OutgoingRecord]) -> None:
-        """Ack them: the broker has them."""
+        """Ack the tuples of acknowledged records."""
         ack = self.collector.ack
         for record in records:
             ack(record[0])
@@ -251,7 +251,7 @@ class KafkaSink(Bolt):
         self._last_answer = self._now()
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
-        """Fail them, with why: their source sends them again."""
+        """Fail the tuples of these records with the reason. Their source replays them."""
         why = _told(error)
         self.collector.report_error(
             ConnectionError(f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, and fail: {why}")
@@ -260,7 +260,7 @@ class KafkaSink(Bolt):
             self.collector.fail(record.origin, error=f"the record was not written: {why}")
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
-        """Do with a record that no broker takes what the config says."""
+        """Handle a refused record by `on_refused` and `dead_letter_topic`."""
         self._given_up.add(1)
         told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
         if self.config.on_refused == "drop":
@@ -291,7 +291,7 @@ class KafkaSink(Bolt):
         )
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Let `execute` go on where it waits for room."""
+        """Count these as no longer in flight, and wake `execute` if it waits."""
         self._in_flight -= records
         self._bytes_in_flight -= byte_count
         if self._room is not None and not self._room.done():
@@ -304,7 +304,7 @@ class KafkaSink(Bolt):
             yield from topic.waiting
 
     def _work(self, coroutine: Coroutine[Any, Any, None]) -> "asyncio.Task[None]":
-        """Start work that goes on while the sink closes, for as long as `_close` allows; what it raises ends the instance."""
+        """Start background work, which may continue while the sink closes. Its error ends the instance."""
         task = self._loop.create_task(coroutine)
         self._working.add(task)
         task.add_done_callback(self._worked)
