@@ -1,4 +1,4 @@
-"""`AdminClient`: what the tools ask of a cluster from outside, and the one place that knows aiokafka's admin client."""
+"""`AdminClient`: questions of the tools to a cluster, and commits from outside of a group."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
@@ -23,7 +23,7 @@ from engine.kafka.client.topic_lookup import disable_topic_creation
 from engine.names import did_you_mean, nearest
 
 MOST_METADATA_BYTES: Final = 4096
-"""What a broker takes beside a committed offset, as it is set by default."""
+"""Limit of the metadata of a committed offset, by a broker's default."""
 _PAUSE_SECS: Final = 0.1
 _MOST_NAMED: Final = 20
 _SOME_NAMED: Final = 5
@@ -36,7 +36,7 @@ Offsets = Mapping[PartitionId, int]
 @validated
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterConfig:
-    """How a tool reaches a cluster."""
+    """Access of a tool to a cluster."""
 
     brokers: Brokers
     security: KafkaSecurity = PLAINTEXT
@@ -48,7 +48,7 @@ class ClusterConfig:
         yield from connection_faults(self, REFUSED_EVERYWHERE)
 
     def client_options(self) -> dict[str, Any]:
-        """Return the keywords of aiokafka's clients; FatalError for certificates that cannot be used."""
+        """Return the options of aiokafka's clients. Raise FatalError for unusable certificates."""
         try:
             of_security = self.security.client_options()
         except OSError as error:  # ssl.SSLError is one
@@ -64,7 +64,7 @@ class ClusterConfig:
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member of a group, and what it reads."""
+    """A member of a group, and its assigned partitions."""
 
     member_id: str
     client_id: str
@@ -74,17 +74,17 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """A group as its coordinator sees it."""
+    """A group, as its coordinator describes it."""
 
     name: str
     state: str
-    """Stable, Empty, PreparingRebalance, CompletingRebalance; Dead where there is none, or one of another protocol."""
+    """Stable, Empty, PreparingRebalance or CompletingRebalance. Dead if the group does not exist, or uses another protocol."""
     members: tuple[Member, ...] = ()
 
 
 @contextmanager
 def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
-    """Raise what aiokafka raises as a FatalError that a person can act on; `doing`: `reading topic 'a'`."""
+    """Translate aiokafka's errors into a FatalError with advice. doing: like "reading topic 'a'"."""
     try:
         yield
     except (errors.KafkaError, OSError) as error:
@@ -96,7 +96,7 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
 
 @asynccontextmanager
 async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
-    """A link for the block; FatalError where the cluster cannot be reached."""
+    """Return a connected client for the block. Raise FatalError if the cluster cannot be reached."""
     link = AdminClient(config)
     try:
         await link.start()
@@ -113,17 +113,20 @@ def make_consumer(**options: Any) -> AIOKafkaConsumer:
 
 
 async def stop_consumer(consumer: AIOKafkaConsumer) -> None:
-    """Stop a consumer; one that has just started, or that pauses after an error, ends with a cancellation that concerns nobody else."""
+    """Stop a consumer.
+
+    A consumer that has just started, or pauses after an error, raises CancelledError here. It must not cancel the caller.
+    """
     stopping = asyncio.ensure_future(consumer.stop())
     await asyncio.wait([stopping])
     if stopping.cancelled() or stopping.exception() is not None:
-        await consumer._client.close()  # it did not come to that
+        await consumer._client.close()  # the failed stop left it open
     if not stopping.cancelled():
         stopping.result()
 
 
 class AdminClient:
-    """Asks one cluster. Raises FatalError for what is in the way; nothing that it asks for is created by that."""
+    """Reads the state of one cluster, and commits for groups without members. Raises FatalError; creates no topics."""
 
     def __init__(self, config: ClusterConfig) -> None:
         self.config = config
@@ -138,7 +141,7 @@ class AdminClient:
         try:
             await self._admin.start()
             await self._consumer.start()
-            await self._consumer._client.force_metadata_update()  # of all topics: else the first offsets wait for a pause or two
+            await self._consumer._client.force_metadata_update()  # of all topics, or the first question for offsets would wait for it
         except (errors.KafkaError, OSError) as error:
             with translate_errors(self.config, "connecting"):
                 raise await find_real_error(error, self.config) from error
@@ -161,21 +164,21 @@ class AdminClient:
         }
 
     async def partitions_of(self, topic: str) -> tuple[PartitionId, ...]:
-        """Return the partitions of a topic; UsageError where there is none of this name."""
+        """Return the partitions of a topic. Raise UsageError if it does not exist."""
         topics = await self.topics()
         if topic not in topics:
             raise UsageError(f"there is no topic {topic!r}, or no right to see it", hint=nearest_of(topic, topics))
         return topics[topic]
 
     async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Offsets:
-        """Return the first offset of each partition, or the one after its last."""
+        """Return the first offset of each partition, or the offset after its last record."""
         ask = self._consumer.beginning_offsets if end == "earliest" else self._consumer.end_offsets
         with translate_errors(self.config, "asking for offsets"):
             found = await ask([TopicPartition(*partition) for partition in partitions])
         return {PartitionId(*at): offset for at, offset in found.items()}
 
     async def at_time(self, partitions: Collection[PartitionId], timestamp_ms: int) -> Offsets:
-        """Return the first offset at or after a time; a partition that has none is left out."""
+        """Return the first offset at or after a time. Partitions without one are left out."""
         with translate_errors(self.config, "asking for offsets of a time"):
             found = await self._consumer.offsets_for_times({TopicPartition(*partition): timestamp_ms for partition in partitions})
         return {PartitionId(*at): one.offset for at, one in found.items() if one is not None}
@@ -188,11 +191,11 @@ class AdminClient:
             return sorted(name for name, *_ in await self._admin.list_consumer_groups())
 
     async def group(self, name: str) -> Group:
-        """Return what the coordinator knows of a group; its state is Dead where there is none."""
+        """Return the coordinator's description of a group. The state is Dead if it does not exist."""
         with translate_errors(self.config, f"describing group {name!r}"):
             answer = await self._ask_coordinator(name, DescribeGroupsRequest([name]), lambda answer: answer.groups[0][0])
         _, _, state, kind, _, members, *_ = answer.groups[0]
-        is_of_consumers = kind == ConsumerProtocol.PROTOCOL_TYPE  # else, of Kafka Connect say, assignments are of another form
+        is_of_consumers = kind == ConsumerProtocol.PROTOCOL_TYPE  # other types, such as Kafka Connect, encode assignments differently
         return Group(name, state, tuple(_member(one[0], one[1], one[2], one[4] if is_of_consumers else b"") for one in members))
 
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
@@ -207,7 +210,7 @@ class AdminClient:
         }
 
     async def commit(self, group: str, commits: Mapping[PartitionId, CommittedOffset]) -> None:
-        """Commit from outside, which the broker takes for a group without members only."""
+        """Commit for a group from outside. The broker accepts this only if the group has no members."""
         rows: dict[str, list[tuple[int, int, str]]] = {}
         for partition, one in commits.items():
             rows.setdefault(partition.topic, []).append((partition.partition, one.offset, one.metadata))
@@ -219,7 +222,7 @@ class AdminClient:
                 raise UsageError(f"group {group!r} has members again", hint="Stop what reads as this group, and say it again.") from error
 
     async def _ask_coordinator(self, group: str, request: Any, code_of: Callable[[Any], int]) -> Any:
-        """Send a request to the coordinator of a group, also when that moves or is loading just now; raises what it answers."""
+        """Send a request to the coordinator of a group, and retry while it moves or loads. Raise its error."""
         deadline = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
         while True:
             try:
@@ -235,7 +238,7 @@ class AdminClient:
 
 
 def nearest_of(name: str, known: Collection[str]) -> str:
-    """Return a hint for a name that is not known: the nearest one, else those that there are, as far as they are few."""
+    """Return a hint for an unknown name: the nearest known name, or the known names if there are few."""
     if nearest(name, known):
         return did_you_mean(name, known)
     if not known:

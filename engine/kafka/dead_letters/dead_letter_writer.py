@@ -15,9 +15,9 @@ from engine.topology import TaskContext
 
 TOPIC_SECS: Final = 30.0
 DELIVERY_SECS: Final = 60.0
-"""What one try of a letter gets; there is another one after it."""
+"""Limit of one attempt to write a letter. Retries follow."""
 MOST_BYTES: Final = 1_048_576
-"""A larger one is cut at once."""
+"""Limit of a whole letter; a larger one is cut at once."""
 
 
 class DeadLetterConfig(ClientConfig, Protocol):
@@ -28,7 +28,7 @@ class DeadLetterConfig(ClientConfig, Protocol):
 
 
 class _Ticket:
-    """A letter on its way, and who waits for it."""
+    """A letter in flight, and the future of its sender."""
 
     __slots__ = ("arrived", "letter")
 
@@ -38,9 +38,9 @@ class _Ticket:
 
 
 class DeadLetterWriter:
-    """Writes dead letters, by a producer of its own: whatever else fails does not concern them.
+    """Writes dead letters with its own producer, so that failures of a sink's producer do not affect them.
 
-    Used by spouts and sinks; `config` is theirs, `report` their collector's `report_error`. Open letters are as many as they allow.
+    Spouts and sinks use it. config: theirs. report: `report_error` of their collector. They bound the number of letters in flight.
     """
 
     def __init__(self, config: DeadLetterConfig, context: TaskContext, report: Report) -> None:
@@ -63,7 +63,7 @@ class DeadLetterWriter:
     # Life
 
     async def start(self) -> None:
-        """Connect, however long that takes; FatalError where no letter could be written: the topic is missing, or not ours to write."""
+        """Connect, with retries. Raise FatalError if the topic does not exist or writing is forbidden."""
         await self._link.start()
         try:
             partitions = await self._link.partitions_of(self.topic, TOPIC_SECS)
@@ -77,7 +77,7 @@ class DeadLetterWriter:
             self._place(ticket)
 
     async def stop(self) -> None:
-        """End; letters that are not acknowledged are cancelled. Await those that are to arrive before."""
+        """Stop, and cancel unacknowledged letters. Await them before the stop if they must arrive."""
         for pause in self._pauses:
             pause.cancel()
         senders = [sender.aio_task for sender in self._senders.values() if sender.aio_task is not None]
@@ -97,10 +97,10 @@ class DeadLetterWriter:
         return self.send_dead_letter(dead_letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))
 
     def send_dead_letter(self, letter: DeadLetter) -> "asyncio.Future[None]":
-        """Return a future that is done when the broker has acknowledged the letter; until then it is tried again, which is reported.
+        """Write a letter. The returned future is done after the broker's acknowledgment.
 
-        It is cut where no broker takes it whole. The future ends with FatalError where no try would do better; `stop` cancels it. May
-        be called before `start` is through.
+        Failed attempts are reported and repeated. A letter that is too large is cut. The future gets FatalError for a permanent error, and
+        `stop` cancels it. This may be called before `start` has finished.
         """
         arrived: asyncio.Future[None] = self._loop.create_future()
         ticket = self._open[arrived] = _Ticket(letter, arrived)
@@ -111,17 +111,17 @@ class DeadLetterWriter:
 
     @property
     def unacknowledged(self) -> int:
-        """How many are not acknowledged."""
+        """Number of letters without an acknowledgment."""
         return len(self._open)
 
     def _close(self, arrived: "asyncio.Future[None]") -> None:
         del self._open[arrived]
         if not arrived.cancelled():
-            arrived.exception()  # whoever waits is told; where nobody does any more, asyncio is not to complain
+            arrived.exception()  # retrieved, so that asyncio does not warn if nobody waits any more
 
     def _place(self, ticket: _Ticket) -> None:
-        """Put a letter into the sender of its key's partition."""
-        if ticket.arrived.done():  # given up by whoever sent it
+        """Add a letter to the sender of its key's partition."""
+        if ticket.arrived.done():  # cancelled by the caller
             return
         letter = ticket.letter
         number = self._partitions.choose(letter.key, None)
@@ -141,17 +141,17 @@ class DeadLetterWriter:
             for record in sender.clear():
                 _tell(record.origin, error)
 
-    # What becomes of them (RecordOutcomes)
+    # Outcomes (RecordOutcomes)
 
     def note_written(self, records: list[OutgoingRecord]) -> None:
-        """They have arrived."""
+        """Complete the futures of acknowledged letters."""
         self._pause_secs = FIRST_PAUSE_SECS
         for record in records:
             if not record.origin.arrived.done():
                 record.origin.arrived.set_result(None)
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
-        """Try again, after a pause that grows from time to time."""
+        """Retry after a pause, which doubles after each failure."""
         pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
         text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; tried again in {pause:g} s"
         self._report(ConnectionError(text))
@@ -165,7 +165,7 @@ class DeadLetterWriter:
         self._pauses.add(handle)
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
-        """Cut it; where it is cut already, nothing helps."""
+        """Cut the letter. If it is cut already, fail it with FatalError."""
         ticket: _Ticket = record.origin
         if ticket.letter.is_whole:
             ticket.letter = ticket.letter.cut()
@@ -177,7 +177,7 @@ class DeadLetterWriter:
         _tell(ticket, refused)
 
     def release_room(self, records: int, byte_count: int) -> None:
-        """Nothing waits for room here: whoever sends letters bounds them."""
+        """Do nothing: the callers bound the letters in flight."""
 
 
 def _tell(ticket: _Ticket, error: BaseException) -> None:
