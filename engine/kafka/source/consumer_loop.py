@@ -1,4 +1,4 @@
-"""One coroutine that owns the consumer of a spout task, from its connection to its end: it polls, commits, and follows the group."""
+"""One coroutine that owns the consumer of a spout task: it connects, polls, commits, and follows rebalances."""
 
 import asyncio
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
@@ -31,26 +31,26 @@ _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
 class SpoutCallbacks(Protocol):
-    """What the coroutine asks of its spout."""
+    """Calls of the consumer loop to its spout."""
 
     def wake(self) -> None:
-        """Have the spout polled at once."""
+        """Poll the spout at once."""
 
     def report(self, error: BaseException) -> None:
-        """Show an error that is survived."""
+        """Report an error that the spout survives."""
 
     def begin(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work whose errors are the spout's."""
+        """Start background work. Its error ends the spout's instance."""
 
     def request_checkpoint(self) -> None:
-        """Have what stateful bolts hold back be acked soon."""
+        """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
 
     def given_up(self, managers: Iterable[OffsetManager]) -> None:
-        """Learn which partitions went away."""
+        """Forget these partitions, which this task no longer owns."""
 
 
 class ConsumerLoop:
-    """The consumer's life. The spout takes from `partitions`; all else happens here."""
+    """Runs the consumer of a spout task. The spout takes records from `partitions`; everything else happens here."""
 
     def __init__(
         self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, spout: SpoutCallbacks
@@ -67,18 +67,18 @@ class ConsumerLoop:
         self._room = asyncio.Event()
         self._assignments = 0
         self.has_begun = False
-        """True once partitions were assigned: from then on `have_ended` means something."""
+        """True after the first assignment. `have_ended` is meaningless before."""
         self._reported_topologies: set[str] = set()
         self._at_first: frozenset[PartitionId] | None = None
-        """The partitions that were there when the first were assigned."""
+        """Partitions that existed at the first assignment."""
         self._topics: set[str] | None = None
-        """The topics that were there at any assignment."""
+        """Topics that existed at any assignment."""
         self._undecodable = UndecodableRecord()
 
     # Life
 
     async def run(self) -> None:
-        """Connect, join, and read until cancelled; then `end` it, whatever ended it."""
+        """Connect, join the group, and read until cancelled. Commit and leave at the end, also after an error."""
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
@@ -92,15 +92,15 @@ class ConsumerLoop:
             self._spout.begin(self.commits.keep(link))
             await self._keep_polling(link)
         finally:
-            self._ending = asyncio.ensure_future(self._end())  # in a task of its own: this one may be cancelled again
+            self._ending = asyncio.ensure_future(self._end())  # in its own task, because this one may be cancelled again
 
     async def ended(self) -> None:
-        """Wait until everything acked is committed and the consumer has left."""
+        """Wait until all acked offsets are committed and the consumer has left its group."""
         if self._ending is not None:
             await self._ending
 
     def _watch_session(self, link: ConsumerLink) -> None:
-        """Not at most once: what waits there is committed, and nobody else's."""
+        """Watch the session, except for at most once: its waiting records are committed, so no other member reads them."""
         if self._config.guarantee != "at_most_once":
             period_secs = self._config.heartbeat_interval_ms / 1000
             most_secs = self._config.session_timeout_ms / 1000 - period_secs
@@ -130,13 +130,13 @@ class ConsumerLoop:
         return await connect(make, self._config, self._spout.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
-        """Return the offset that the next record of a partition will get, None while that is not known."""
+        """Return the end of a partition, None if unknown."""
         return None if self._link is None else self._link.end_of(partition)
 
     # Partitions
 
     async def _revoked(self) -> None:
-        """The group rebalances: emit nothing more, let what is in flight end, commit; then the client rejoins (KS-6)."""
+        """Prepare for a rebalance: stop emitting, drain records in flight, commit. Then the client rejoins (KS-6)."""
         link, partitions = self._link, self.partitions
         partitions.suspend()
         if link is None or not partitions.owned or link.membership != partitions.membership:
@@ -146,11 +146,11 @@ class ConsumerLoop:
                 self._spout.request_checkpoint()
                 await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
             await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
-        except Exception as error:  # noqa: BLE001 - handed to a person; aiokafka would only log it
+        except Exception as error:  # noqa: BLE001 - reported; aiokafka would only log it
             self._spout.report(error)
 
     async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
-        """Wait until nothing is open any more, at most so long; looked at whenever a partition has nothing in flight."""
+        """Wait until `is_open` is false, at most `most_secs`. Check whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
             manager.when_quiet(quiet.set)
@@ -166,7 +166,7 @@ class ConsumerLoop:
                 manager.when_quiet(None)
 
     def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
-        """The group gave us these: go on with what is kept, find out where the others begin."""
+        """Handle an assignment: continue kept partitions, and find the start positions of the others."""
         link = self._link
         if link is None:
             return
@@ -175,7 +175,7 @@ class ConsumerLoop:
         if self._at_first is None:
             self._at_first = link.all_partitions()
         self._note_topics(link)
-        if self._config.guarantee == "at_most_once" and membership is not None:  # what waits was given back by the commit of the revoke
+        if self._config.guarantee == "at_most_once" and membership is not None:  # the commit at the revocation gave waiting records back
             self._give_up(self.partitions.assign((), membership)[1])
         before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
@@ -187,7 +187,7 @@ class ConsumerLoop:
             self._spout.report(KafkaTrouble(text, hint=hint))
         self._give_up(given_up)
         for manager in kept:
-            manager.is_paused = False  # the client's new assignment knows nothing of it
+            manager.is_paused = False  # the client's new assignment has no paused partitions
             link.seek(manager.partition, manager.position)
         if link.is_missing_topics:
             self._spout.begin(wait_for_topics(link, self._config, self._spout.report))
@@ -196,7 +196,7 @@ class ConsumerLoop:
         self._spout.wake()
 
     def _note_topics(self, link: ConsumerLink) -> None:
-        """Announce topics that a pattern did not find at the first assignment."""
+        """Log topics that the pattern did not find at the first assignment."""
         found = {one.topic for one in link.all_partitions()}
         if self._config.pattern is not None and self._topics is not None:
             log_found_topics(found - self._topics)
@@ -209,7 +209,7 @@ class ConsumerLoop:
     async def _open(
         self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
     ) -> None:
-        """Find out where these begin, and begin; without effect where the group has rebalanced meanwhile."""
+        """Find the start positions of these and open them. Do nothing if the group has rebalanced meanwhile."""
         retry_policy = RetryPolicy(self._spout.report)
         while True:
             try:
@@ -220,7 +220,7 @@ class ConsumerLoop:
                 managers = {partition: self._manager(partition, start) for partition, start in found.items()}
                 await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
                 break
-            except Exception as error:  # noqa: BLE001 - borne or raised
+            except Exception as error:  # noqa: BLE001 - retried or raised
                 await retry_policy.wait_or_raise(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
         if assignment != self._assignments or link is not self._link:
             return
@@ -232,7 +232,10 @@ class ConsumerLoop:
         self._spout.wake()
 
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
-        """At least once: commit places that a later start would not find, or what was emitted since would be lost with this process."""
+        """Commit start positions that a later start would not find, for at least once.
+
+        Without this commit a restart would begin later, and lose records that this process emitted and did not finish.
+        """
         if self._config.guarantee != "at_least_once":
             return
         try:
@@ -240,7 +243,7 @@ class ConsumerLoop:
         except errors.CommitFailedError:
             if self._config.membership == "group":
                 raise
-            # Others are members of the group that this spout only commits for: each commit is refused then, and told of.
+            # The group has members of its own, so the broker refuses each commit of this spout. commit() reports it.
 
     def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
         limit = self._config.max_uncommitted_offsets
@@ -253,7 +256,7 @@ class ConsumerLoop:
         return manager
 
     def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
-        """Count and tell what a person should know of where a partition begins; raise where it may not begin there."""
+        """Count and report facts about a start position. Raise FatalError for `out_of_range="fail"`."""
         self._dropped.add(start.dropped)
         if start.missing is not None:
             self._out_of_range.add(1)
@@ -275,9 +278,9 @@ class ConsumerLoop:
             self._spout.report(KafkaTrouble(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """What was to be read is not there: retention has taken it, or the topic was made anew (KS-7).
+        """Open partitions again whose next offset does not exist: retention, or a topic that was made anew (KS-7).
 
-        Where we read elsewhere it says nothing: the client had begun at the commit before we said where, and kept the error until now.
+        Ignore errors of other offsets: the client started at the commit before our seek, and kept its error until now.
         """
         offsets: Mapping[Any, int] = error.args[0] if error.args else {}
         owned = self.partitions.owned
@@ -289,7 +292,7 @@ class ConsumerLoop:
         if unread:
             self._spout.begin(self._open(link, unread, self._assignments, unread))
         else:
-            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client tells it again until it is sought elsewhere
+            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client repeats the error until a seek
 
     # Polling
 
@@ -298,7 +301,7 @@ class ConsumerLoop:
         while True:
             try:
                 await self._wait_for_room(link)
-                link.resume([manager.partition for manager in self.partitions.to_resume()])  # stopped no more
+                link.resume([manager.partition for manager in self.partitions.to_resume()])  # no longer full or stopped
                 link.pause([manager.partition for manager in self.partitions.to_pause()])
                 batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
                 if batches and self._config.guarantee == "at_most_once":
@@ -306,10 +309,10 @@ class ConsumerLoop:
                 self._feed(link, batches)
                 retry_policy.reset()
             except errors.NoOffsetForPartitionError:
-                await asyncio.sleep(FIRST_PAUSE_SECS)  # it is being opened
+                await asyncio.sleep(FIRST_PAUSE_SECS)  # the partition is being opened
             except errors.OffsetOutOfRangeError as error:
                 await self._reset(link, error)
-            except Exception as error:  # noqa: BLE001 - borne or raised
+            except Exception as error:  # noqa: BLE001 - retried or raised
                 undecodable = link.undecodable()
                 link.reread({manager.partition: manager.position for manager in self.partitions})
                 if undecodable is not None:
@@ -318,7 +321,7 @@ class ConsumerLoop:
                 await retry_policy.wait_or_raise(error, self._doing)
 
     async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
-        """A poll came upon a record that it cannot decode: have all before it be done, then end the run with its place."""
+        """Handle a record that cannot be decoded: finish all records before it, then end the run with its offset."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
             await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
             raise undecodable_error(place, error, self._config.group)
@@ -329,7 +332,7 @@ class ConsumerLoop:
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:
-        """Wait until less waits than one poll may bring; show the group meanwhile that we live."""
+        """Wait until fewer records wait than one poll returns. Poll now and then, so that the group sees a living member."""
         while self.partitions.waiting >= self._config.max_poll_records:
             self._room.clear()
             self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
@@ -349,7 +352,7 @@ class ConsumerLoop:
         came = False
         for at, records in batches.items():
             manager = owned.get(at)
-            if manager is not None:  # else it is being opened, and will be sought
+            if manager is not None:  # a partition that is being opened gets a seek later
                 if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
                     records = [one for one in records if one.offset < manager.stop_at]
                 came = manager.feed(records) > 0 or came
@@ -362,9 +365,9 @@ class ConsumerLoop:
             self._spout.wake()
 
     async def commit(self) -> None:
-        """Commit what is done; without effect in the middle of a rebalance, which commits by itself.
+        """Commit finished offsets. Do nothing during a rebalance, which commits itself, and nothing for at most once.
 
-        Nor at most once: what waits is committed already, and to take that back would have it emitted before its commit.
+        At most once has committed waiting records already. A lower commit would emit them before their commit.
         """
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":

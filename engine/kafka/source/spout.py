@@ -1,4 +1,4 @@
-"""`KafkaSpout`: records of Kafka as tuples, each tracked to its end (KS-1 to KS-9)."""
+"""`KafkaSpout`: emits the records of Kafka topics, and tracks each to its end (KS-1 to KS-9)."""
 
 import asyncio
 import inspect
@@ -24,8 +24,8 @@ from engine.topology.task_port import SpoutPortUser
 class KafkaSpout(Spout, SpoutPortUser):
     """Reads topics of Kafka: `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
 
-    Its tasks, and those of every process with the same group, share the partitions. The message id of a tuple is the entry of its record;
-    an ack is one store into it, compiled.
+    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack is
+    one store into it, in compiled code.
     """
 
     def __init__(self, config: KafkaSpoutConfig) -> None:
@@ -39,20 +39,20 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
         self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
-        self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # both are called for every record, and compiled
+        self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
         self._has_ended = False
-        """Exhausted, with the partitions that it had by then."""
+        """True after SpoutExhausted, until a rebalance brings more."""
         self._alarm: asyncio.TimerHandle | None = None
-        """Rings when the next failed record is due."""
+        """Timer of the next failed record."""
         self._alarm_at = 0.0
-        """When that is. The handle cannot be asked: uvloop's has no `when` where less than half a millisecond is left."""
+        """Due time of the timer. Kept here, because `when` of uvloop's handle fails if less than half a millisecond is left."""
 
     # Life
 
     def open(self) -> None:
-        """Begin to connect, in the background; records come when the group has given some partitions."""
+        """Start to connect in the background. Records come after the group has assigned partitions."""
         context, config = self.context, self.config
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
         most_retries = config.max_retries
@@ -68,11 +68,11 @@ class KafkaSpout(Spout, SpoutPortUser):
         context.create_task(self._metrics.keep())
 
     async def deactivate(self) -> None:
-        """Commit what is acked; the consumer stays a member of its group."""
+        """Commit acked offsets. The consumer stays a member of its group."""
         await self._consumer_loop.commit()
 
     async def close(self) -> None:
-        """Commit what is acked, and leave the group."""
+        """Commit acked offsets, and leave the group."""
         if self._alarm is not None:
             self._alarm.cancel()
         try:
@@ -84,11 +84,11 @@ class KafkaSpout(Spout, SpoutPortUser):
     # Records
 
     def next_tuple(self) -> None:
-        """Emit a failed record that is due, else the next one; of an instance, it is the feed's own."""
+        """Emit a due failed record, else the next record. Instances replace this by the compiled method of the feed."""
         self._feed.next_tuple()
 
     def rest(self) -> None:
-        """Nothing can be emitted just now."""
+        """Handle a poll with nothing to emit: ask for a commit, or raise SpoutExhausted at the end."""
         self._consumer_loop.commits.look()
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
@@ -99,14 +99,14 @@ class KafkaSpout(Spout, SpoutPortUser):
     # Failures
 
     def fail(self, message_id: Any) -> None:
-        """Have the record be emitted again after its backoff, or give it up."""
+        """Retry the record after its backoff, or give it up."""
         if message_id.manager.fail(message_id):
             self._retry(message_id, self.context.failure or Failure(FAILED))
 
     def unreadable(self, entry: Entry, error: BaseException, values: object) -> None:
-        """The translator raised, or made no tuple of the stream: the record fails (KS-8)."""
+        """Fail a record that the translator could not translate (KS-8)."""
         if inspect.iscoroutine(values):
-            values.close()  # else it is warned of that nobody awaited it
+            values.close()  # or Python warns that it was never awaited
         manager: OffsetManager = entry.manager
         self.report(translator_error(entry.record, error))
         failure = Failure(ERROR, self.context.component_id, self.context.task_id, error_text(error))
@@ -136,7 +136,7 @@ class KafkaSpout(Spout, SpoutPortUser):
             settle(entry)
 
     def due(self) -> Entry | None:
-        """Return a failed entry whose time has come, in flight again; None where there is none."""
+        """Return a due failed entry, marked as in flight again, None if there is none."""
         now = self.context.clock.now()
         while not self._partitions.suspended:
             entry = self._retries.take_due(now)
@@ -148,7 +148,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         return None
 
     def _wait_for_due(self, now: float) -> None:
-        """Have the spout be polled when the next failed record is due."""
+        """Set the timer, which polls the spout when the next failed record is due."""
         due = self._retries.next_due
         self._feed.has_retries = due is not None and due <= now
         if due is None or due <= now or (self._alarm is not None and self._alarm_at <= due):
@@ -159,21 +159,21 @@ class KafkaSpout(Spout, SpoutPortUser):
         self._alarm = asyncio.get_running_loop().call_later(due - now, self._ring)
 
     def _ring(self) -> None:
-        """A failed record is due, or as good as: uvloop rounds to milliseconds."""
+        """Wake the spout for a due record. It may be due within a millisecond, because uvloop rounds timers."""
         self._alarm = None
         self._feed.has_retries = True
         self.context.wake()
 
     def _bury(self, entry: Entry, failure: Failure) -> None:
-        """Send a record to the dead letters; only when the broker has it is it done."""
+        """Send a record to the dead letters. It is done after the broker has the letter."""
         assert self._dead_letters is not None
         sent = self._dead_letters.send(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
-            settle(entry)  # at once: a commit that gives back what waits must not give back what was emitted behind it
+            settle(entry)  # at once, or the commit at a revocation would give back records that were emitted after it
         sent.add_done_callback(lambda done: self._buried(entry, done))
 
     def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
-        """The letter has arrived, or never will: then the record is not done where that matters, and is tried again."""
+        """Settle the record after its letter was written. If the letter failed for good, retry the record (at least once) or drop it."""
         manager: OffsetManager = entry.manager
         if sent.cancelled() or entry.is_lost:
             return
@@ -191,28 +191,28 @@ class KafkaSpout(Spout, SpoutPortUser):
                 settle(entry)
         self.context.wake()
 
-    # Host of the consumer's coroutine
+    # SpoutCallbacks
 
     def wake(self) -> None:
-        """Have `next_tuple` be called at once."""
-        if self._has_ended and not self._partitions.have_ended:  # it was given what a member that went has left
+        """Poll the spout at once."""
+        if self._has_ended and not self._partitions.have_ended:  # a rebalance brought partitions of another member
             self._has_ended = False
             self.port.poll_again()
         self.context.wake()
 
     def report(self, error: BaseException) -> None:
-        """Show an error that is survived."""
+        """Report an error that the spout survives."""
         self.collector.report_error(error)
 
     def begin(self, work: Coroutine[Any, Any, object]) -> object:
-        """Start background work whose errors are the spout's."""
+        """Start background work. Its error ends the instance."""
         return self.context.create_task(work)
 
     def request_checkpoint(self) -> None:
-        """Have what stateful bolts hold back be acked soon (KS-6)."""
+        """Request a checkpoint, so that stateful bolts release their deferred acks soon (KS-6)."""
         self.port.run.request_checkpoint()
 
     def given_up(self, managers: Iterable[OffsetManager]) -> None:
-        """These partitions went away."""
+        """Forget these partitions, which this task no longer owns."""
         self._retries.forget_lost()
         self._metrics.forget(managers)
