@@ -1,7 +1,7 @@
-"""The acked offsets above a commit, as text for the commit's metadata (KS-7), and whose commit it is (KS-5).
+"""Metadata of a commit: the acked offsets above it (KS-7), and the topology that wrote it (KS-5).
 
-`stormcell:<version>:<topology>:<base64>`; every version has the topology there. The bytes are those of `offset_codec`: plain in version 1,
-packed in version 2, which is written only where it holds more. What does not fit is left out from the far end.
+The text is `stormcell:<version>:<topology>:<base64>`; every version has the topology there. `offset_codec` makes the bytes: plain in
+version 1, packed in version 2, which is written only if it holds more. Runs that do not fit are left out from the end.
 """
 
 import base64
@@ -14,7 +14,7 @@ from urllib.parse import quote, unquote
 from engine.kafka.source import offset_codec
 
 PLENTY: Final = 256
-"""Bytes that the shortest metadata fit in: a set of nothing, of a topology with the longest name."""
+"""Bytes that are enough for metadata with an empty set, even with the longest topology name."""
 
 _MARK: Final = "stormcell"
 _PLAIN: Final = "1"
@@ -25,31 +25,31 @@ _READERS: Final[Mapping[str, Callable[[bytes], offset_codec.OffsetSet]]] = {
 }
 _VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
-"""Characters of a name that are written. Earlier versions cut a longer name there, without a digest."""
+"""Limit of a written name, in characters. Earlier versions cut longer names there, without a digest."""
 _CUT: Final = "#"
-"""Stands in a cut name before its digest; no quoted name contains it."""
+"""Separator of a cut name and its digest. No quoted name contains it."""
 _DIGEST_CHARACTERS: Final = 32
 
 
 class CommitNote(NamedTuple):
-    """What stands in the metadata of a commit of ours."""
+    """Content of the metadata of our commits."""
 
     topology: str
-    """The name as it is written: see `written_name`."""
+    """Topology name in the form of `written_name`."""
     base: int
-    """The committed offset that the runs belong to."""
+    """Committed offset that the runs belong to."""
     runs: tuple[int, ...]
-    """Start, stop, start, stop… of what is done above it."""
+    """Start, stop, start, stop… of the finished offsets above it."""
 
     def is_by(self, topology: str) -> bool | None:
-        """Tell whether this topology wrote it; None where an older version has cut the name, so that nobody can say."""
+        """Return True if this topology wrote it, None if an older version cut the name and the writer is unknown."""
         if len(self.topology) == _LONGEST_NAME and _CUT not in self.topology:
             return None if _quoted(topology).startswith(self.topology) else False
         return self.topology == written_name(topology)
 
 
 def written_name(topology: str) -> str:
-    """Return a topology's name as metadata have it: no ':' in it, and bounded; a digest stands for the rest of a long one.
+    """Return a topology name for metadata: without ':', and cut with a digest if it is long.
 
     >>> written_name("word count: 2")
     'word%20count%3A%202'
@@ -66,9 +66,9 @@ def _quoted(topology: str) -> str:
 
 
 def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tuple[str, int]:
-    """Return the metadata of a commit at `base`, of at most so many bytes, and how many acked offsets did not fit.
+    """Return the metadata of a commit at `base`, and the number of acked offsets that did not fit into `most_bytes`.
 
-    Where not even the shortest fits (see `PLENTY`) there are none: ''. `runs`: ascending start, stop, start, stop… above `base`.
+    The metadata are '' if not even an empty set fits (see `PLENTY`). runs: ascending start, stop, start, stop… above `base`.
 
     >>> encode("words", 10, [12, 15], 4096)
     ('stormcell:1:words:CgID', 0)
@@ -91,9 +91,9 @@ def moved_to(note: CommitNote, offset: int) -> str:
 
 
 def decode(metadata: str | None) -> CommitNote | None:
-    """Return what a commit of ours says; None for the metadata of another program, or damaged.
+    """Return the content of our metadata, None for metadata that are damaged or of another program.
 
-    Of a later version only the topology is read; its base is -1, so that nobody takes its set for that of a commit.
+    Only the topology of a later version is read. Its base is -1, so that no commit matches it.
 
     >>> decode("stormcell:1:words:CgID")
     CommitNote(topology='words', base=10, runs=(12, 15))
@@ -113,7 +113,7 @@ def decode(metadata: str | None) -> CommitNote | None:
 
 
 def shown_name(written: str) -> str:
-    """Return a topology's name for a person, of a long one the beginning.
+    """Return a topology name for display; only the beginning of a long one.
 
     >>> shown_name(written_name("x" * 500)) == "x" * 63 + "…"
     True
@@ -121,10 +121,10 @@ def shown_name(written: str) -> str:
     name, _, digest = written.partition(_CUT)
     if not digest and len(name) < _LONGEST_NAME:
         return unquote(name)
-    return unquote(re.sub("%.?$", "", name), errors="ignore") + "…"  # cut within a letter, perhaps
+    return unquote(re.sub("%.?$", "", name), errors="ignore") + "…"  # the cut may be inside a character
 
 
 def count(runs: Iterable[int]) -> int:
-    """Return how many offsets stand in start, stop, start, stop…"""
+    """Return the number of offsets in start, stop, start, stop…"""
     bounds = list(runs)
     return sum(bounds[1::2]) - sum(bounds[::2])

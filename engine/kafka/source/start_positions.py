@@ -1,4 +1,4 @@
-"""Where reading of a partition begins: at the commit, or where the settings say (KS-5, KS-7)."""
+"""Start positions of partitions: the commit, or the position that the settings name (KS-5, KS-7)."""
 
 import asyncio
 from collections.abc import Collection, Mapping
@@ -14,34 +14,34 @@ from engine.kafka.source.spout_config import KafkaSpoutConfig
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where one partition begins, and what is known of it."""
+    """Start position of one partition, and facts about it."""
 
     offset: int
     committed: int | None = None
-    """The offset of the commit that it begins at."""
+    """Offset of the commit that reading starts at."""
     metadata: str | None = None
     skips: tuple[int, ...] = ()
-    """What is done already above it."""
+    """Runs of finished offsets above it."""
     dropped: int = 0
-    """Offsets of an acked set that could not be used."""
+    """Number of offsets of an acked set that could not be used."""
     foreign: str | None = None
-    """The topology that wrote the commit, where it is another one."""
+    """Topology that wrote the commit, if it is another one."""
     unsure: str | None = None
-    """The name as far as the commit has it, where it may be this topology's or another one's."""
+    """Shortened topology name in the commit, if it may be this topology or another one."""
     missing: int | None = None
-    """Where reading should have begun, where the broker does not have that."""
+    """Wanted offset, if the broker does not have it."""
     first: int = 0
     last: int = 0
-    """What the broker has: from this offset, to before that one."""
+    """Offsets of the broker: from `first` to before `last`."""
     is_passing: bool = False
-    """True where it is the place of this moment: unless it is committed, a later start would begin elsewhere."""
+    """True if a later start would find another position unless this one is committed."""
 
     def within(
         self, first: int, last: int, out_of_range: Literal["earliest", "latest", "fail"], *, last_is_stable: bool = False
     ) -> "StartPosition":
-        """Return this position as the broker's records allow it; one that is not among them is moved, and its acked set dropped (KS-7).
+        """Return this position limited to the broker's offsets. A position outside is moved, and its acked set dropped (KS-7).
 
-        Records may stand beyond the last one where that is only the last stable one, before a transaction that is open.
+        last_is_stable: `last` is the last stable offset, so records of an open transaction may follow it.
         """
         dropped = self.dropped + acked_set.count(self.skips)
         if first <= self.offset and (self.offset <= last or last_is_stable):
@@ -61,10 +61,10 @@ async def find(
     unread: Mapping[PartitionId, int] = MappingProxyType({}),
     added: Collection[PartitionId] = (),
 ) -> dict[PartitionId, StartPosition]:
-    """Return where each of these partitions begins.
+    """Return the start position of each of these partitions.
 
-    `unread`: where those are that have begun, and whose next offset is not there. `added`: those that were not there when the spout
-    began: the latest of them is their beginning, or what was written before they were seen would never be read.
+    unread: positions of running partitions whose next offset does not exist. added: partitions that did not exist when the spout started.
+    For these, "latest" means their first offset, or records written before their discovery would never be read.
     """
     first, last = await asyncio.gather(link.bounds(partitions, "earliest"), link.bounds(partitions, "latest"))
     committed = await link.committed([one for one in partitions if one not in unread])
@@ -89,7 +89,7 @@ async def find(
 
 
 def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
-    """Return how to go on from a commit; None where the settings say to begin elsewhere."""
+    """Return the start position at a commit, None if the settings name another one."""
     note = acked_set.decode(metadata)
     mine = note.is_by(topology) if note is not None else False
     if mine is False and config.start in ("earliest", "latest"):

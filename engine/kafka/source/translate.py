@@ -1,4 +1,4 @@
-"""From a record of Kafka to a tuple (KS-8)."""
+"""Translators: make tuples of records of Kafka (KS-8)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
@@ -10,11 +10,11 @@ _SHOWN_BYTES: Final = 100
 
 
 class KafkaRecord(Protocol):
-    """A record as the translator sees it; only to be read."""
+    """A record as the translator sees it. Read only."""
 
     @property
     def topic(self) -> str:
-        """The topic that it was read from."""
+        """Topic of the record."""
 
     @property
     def partition(self) -> int:
@@ -22,15 +22,15 @@ class KafkaRecord(Protocol):
 
     @property
     def offset(self) -> int:
-        """Where it stands in the partition."""
+        """Offset in the partition."""
 
     @property
     def timestamp(self) -> int:
-        """Milliseconds since the epoch: of the producer, or of the broker's append, as the topic is set."""
+        """Milliseconds since the epoch: set by the producer, or by the broker, depending on the topic."""
 
     @property
     def key(self) -> bytes | None:
-        """The key, None where there is none."""
+        """Key, None without one."""
 
     @property
     def value(self) -> bytes | None:
@@ -42,39 +42,39 @@ class KafkaRecord(Protocol):
 
 
 class ToStream(NamedTuple):
-    """What a translator returns for another stream than the default one."""
+    """Result of a translator for a stream other than the default one."""
 
     stream: str
     values: Values
 
 
 Translated: TypeAlias = Values | ToStream | None
-"""The values of the default stream; those of a named one; None: the record is skipped, and done."""
+"""Values for the default stream, values for a named stream, or None to skip the record."""
 
 Translator: TypeAlias = Callable[[Any], Translated]
-"""Makes a tuple of a record (a `KafkaRecord`). What it raises is a failure of that record alone (KS-4)."""
+"""Makes a tuple of a record (a `KafkaRecord`). An error fails that record alone (KS-4)."""
 
 RECORD_FIELDS: Final = Fields("topic", "partition", "offset", "key", "value")
 
 
 def whole_record(record: KafkaRecord) -> Values:
-    """The default translator: (topic, partition, offset, key, value), key and value as bytes or None."""
+    """Return (topic, partition, offset, key, value), the default. Key and value are bytes or None."""
     return record.topic, record.partition, record.offset, record.key, record.value
 
 
 class TranslatorError(Exception):
-    """A translator raised, or made no tuple of the stream. Stands for what was raised, with its frames and causes; only reported."""
+    """Report of a translator that raised, or made no tuple of the stream. Has the frames and causes of the error."""
 
 
 def translator_error(record: KafkaRecord, error: BaseException, then: str = "") -> TranslatorError:
-    """Return the report of a record that the translator could not make a tuple of. then: what happens to the record."""
+    """Return the report of a record that could not be translated. then: text about the fate of the record."""
     found = TranslatorError(translator_text(record, error_text(error)) + then).with_traceback(error.__traceback__)
     found.__cause__ = error.__cause__
     return found
 
 
 def translator_text(record: KafkaRecord, raised: str) -> str:
-    """Return the place and the head of a record that the translator could not make a tuple of. raised: the text of its error.
+    """Return the place and the first bytes of a record that could not be translated. raised: the text of the error.
 
     >>> from types import SimpleNamespace
     >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)
@@ -87,7 +87,7 @@ def translator_text(record: KafkaRecord, raised: str) -> str:
 
 
 def _head(part: bytes | None) -> str:
-    """Return the first bytes of a key or a value for a person, and of a longer one how many it has."""
+    """Return the first bytes of a key or value, with the length of a longer one."""
     if part is None or len(part) <= _SHOWN_BYTES:
         return repr(part)
     return f"{part[:_SHOWN_BYTES]!r}… ({len(part):,} bytes)"
