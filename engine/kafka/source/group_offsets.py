@@ -1,4 +1,4 @@
-"""What a group has committed, how far that is behind, and who reads; and commits that an operator sets anew."""
+"""Offsets, lag and members of a group, and resets of its commits by an operator."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ ResetTarget: TypeAlias = int | Literal["earliest", "latest"] | tuple[Literal["ti
 
 @dataclass(frozen=True, slots=True)
 class PartitionOffsets:
-    """One partition, as a group stands to it. What is None is not there: no commit, no topic, no owner."""
+    """One partition of a group. None means: no commit, no topic, no owner."""
 
     partition: PartitionId
     committed: int | None
@@ -29,36 +29,36 @@ class PartitionOffsets:
 
     @property
     def lag(self) -> int | None:
-        """Records from the commit to the end, as far as they still exist; those that are acked above the commit are among them."""
+        """Number of existing records from the commit to the end, including those that are acked above the commit."""
         if self.committed is None or self.end is None or self.beginning is None:
             return None
         return max(0, self.end - max(self.committed, self.beginning))
 
     @property
     def note(self) -> acked_set.CommitNote | None:
-        """What the commit says in its metadata, None where another program wrote it."""
+        """Content of the commit's metadata, None if another program wrote them."""
         return acked_set.decode(self.metadata) if self.committed is not None else None
 
     @property
     def topology(self) -> str | None:
-        """The topology that committed."""
+        """Topology that committed."""
         note = self.note
         return None if note is None else acked_set.shown_name(note.topology)
 
     @property
     def acked_runs(self) -> tuple[int, ...]:
-        """Start, stop, start, stop… of what is acked above the commit; none where the metadata belong to another offset."""
+        """Start, stop, start, stop… of the acked offsets above the commit; empty if the metadata belong to another offset."""
         note = self.note
         return note.runs if note is not None and note.base == self.committed else ()
 
     @property
     def is_foreign(self) -> bool:
-        """True where the metadata are another program's."""
+        """True if another program wrote the metadata."""
         return bool(self.metadata) and self.note is None
 
     @property
     def trouble(self) -> str | None:
-        """What is wrong with the commit, None for nothing."""
+        """Fault of the commit, None if it is good."""
         if self.end is None or self.beginning is None:
             return "no such topic"
         if self.committed is not None and self.committed > self.end:
@@ -77,18 +77,21 @@ class GroupOffsets:
 
     @property
     def state(self) -> str:
-        """The group's state; `unknown` for one that has commits and that the coordinator does not describe: of another protocol."""
+        """State of the group; `unknown` if it has commits and uses another protocol, which the coordinator does not describe."""
         is_there = any(one.committed is not None for one in self.partitions)
         return "unknown" if self.group.state == DEAD and is_there else self.group.state
 
     @property
     def lag(self) -> int:
-        """That of all partitions whose lag is known."""
+        """Sum of the known lags."""
         return sum(one.lag or 0 for one in self.partitions)
 
 
 async def describe_group(link: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
-    """Return how a group stands to these topics, by default to all that it has commits of or reads; UsageError where there is none."""
+    """Return the offsets of a group for these topics, by default for all that it reads or has commits of.
+
+    Raises UsageError if the group does not exist.
+    """
     group, commits = await link.group(name), await link.committed(name)
     if group.state == DEAD and not commits:
         names = await link.group_names()
@@ -96,7 +99,7 @@ async def describe_group(link: AdminClient, name: str, topics: Collection[str] =
     known = await link.topics()
     for topic in topics:
         if topic not in known:
-            await link.partitions_of(topic)  # says so, and what there is
+            await link.partitions_of(topic)  # raises, and names the existing topics
     owners = {partition: member for member in group.members for partition in member.partitions}
     chosen = set(topics) or {partition.topic for partition in (*commits, *owners)}
     there = {partition for topic in chosen for partition in known.get(topic, ())}
@@ -115,7 +118,7 @@ def _offsets(
 
 @dataclass(frozen=True, slots=True)
 class OffsetReset:
-    """One commit that is to be set."""
+    """One commit to set."""
 
     partition: PartitionId
     before: int | None
@@ -123,9 +126,9 @@ class OffsetReset:
 
 
 async def plan_reset(link: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
-    """Return what a reset would commit; UsageError where the group is read by somebody, or a partition has no such offset.
+    """Return the commits of a reset. Raise UsageError if the group has members, or a partition has no such offset.
 
-    The topology that committed keeps its name in the metadata, so that its `start` goes on from there; its acked set is dropped.
+    The metadata keep the name of the topology, so that its `start` continues there. The acked set is dropped.
     """
     found = await link.group(group)
     commits = await link.committed(group)
@@ -138,7 +141,7 @@ async def plan_reset(link: AdminClient, group: str, topic: str, numbers: Collect
 
 
 async def commit_reset(link: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:
-    """Commit what was planned."""
+    """Commit the planned offsets."""
     await link.commit(group, {one.partition: one.after for one in resets})
 
 

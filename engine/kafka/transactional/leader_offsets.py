@@ -1,4 +1,4 @@
-"""Offsets as the leaders of partitions tell them; a leader that does not answer holds up none of the others."""
+"""Offsets from the leaders of partitions. A leader that does not answer does not delay the others."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
@@ -12,11 +12,11 @@ from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
 
 _PATIENCE_SECS: Final = 2.0
-"""What a leader gets to answer before the others go on without it. Its answer counts whenever it comes."""
+"""Time for a leader to answer before the caller continues without it. A late answer still counts."""
 
 
 class LeaderOffsets:
-    """What was told so far, by partition. `ask` is one of the link's questions; `doing` says for errors what it is."""
+    """Known offsets by partition. ask: a method of the link. doing: the purpose, for error texts."""
 
     def __init__(self, link: PartitionLink, ask: Ask, report: Report, doing: str) -> None:
         self.known: dict[PartitionId, int] = {}
@@ -25,7 +25,7 @@ class LeaderOffsets:
         self._looking: asyncio.Task[bool] | None = None
 
     async def learn(self, partitions: Collection[PartitionId]) -> None:
-        """Ask each leader, and wait for those that owed no answer before; raises FatalError where one refuses for good."""
+        """Ask each leader, and wait for those without a pending question. Raise FatalError for a permanent error."""
         self._collect()
         await self._find_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
         by_leader: dict[int, list[PartitionId]] = {}
@@ -41,7 +41,7 @@ class LeaderOffsets:
         self._collect()
 
     async def _find_leaders(self, topics: Collection[str]) -> None:
-        """Ask the brokers who leads these; what is not answered in time is not waited for again."""
+        """Look up the leaders of these topics. Wait only once for a slow lookup."""
         if topics and self._looking is None:
             self._looking = asyncio.ensure_future(self._link.look_for(topics))
             await asyncio.wait((self._looking,), timeout=_PATIENCE_SECS)
@@ -72,7 +72,7 @@ class LeaderOffsets:
 
 
 class StartOffsets:
-    """Asked once for each partition, of all partitions of a leader together."""
+    """Start offsets of the first transaction. Each partition is asked for once, together with the others of its leader."""
 
     def __init__(self, link: PartitionLink, config: KafkaBatchSpoutConfig, report: Report) -> None:
         self._link, self._config = link, config
@@ -81,10 +81,10 @@ class StartOffsets:
         self._first = LeaderOffsets(link, lambda its: link.bounds(its, "earliest"), report, doing)
 
     async def of(self, partition: PartitionId, *, is_added: bool) -> int | None:
-        """Return where a partition begins, None where its leader does not answer in time.
+        """Return the start offset of a partition, None if its leader does not answer in time.
 
-        `is_added`: it was not there at the first transaction, so that its beginning is where it begins: what was written before it was
-        seen would never be read.
+        is_added: the partition was created after the first transaction. It is read from its first offset, or records written before its
+        discovery would never be read.
         """
         bounds = self._first if is_added else self._of_settings
         if partition not in bounds.known:
