@@ -1,6 +1,6 @@
-"""What a dead letter is on the wire: the record as it was, and headers that say where it comes from and why it is here.
+"""Format of a dead letter: the unchanged record, and headers that name its origin and the failure.
 
-Ours stand behind the record's own, from `stormcell.dead_letter` on; a letter that dies again carries both blocks, and the last one is read.
+Our headers follow the record's own, from `stormcell.dead_letter` on. A letter that fails again has two blocks, and the last one counts.
 
 | header | holds |
 |---|---|
@@ -29,7 +29,7 @@ MARK: Final = PREFIX + "dead_letter"
 VERSION: Final = b"1"
 MOST_ERROR_CHARACTERS: Final = 2000
 CUT_BYTES: Final = 1024
-"""What is left of a key or value, or of headers together, that are too large."""
+"""Bytes that are kept of a key or value that is too large. Larger headers are dropped."""
 
 Headers = Sequence[tuple[str, bytes]]
 _T = TypeVar("_T")
@@ -37,23 +37,23 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeadLetter:
-    """A record that was given up, and why."""
+    """A record that was given up, and its failure."""
 
     topic: str
-    """Where it was read from; of a sink's, where it was to go."""
+    """Topic that it was read from, or that the sink tried to write."""
     partition: int | None
     offset: int | None
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[str, bytes], ...] = ()
-    """Its own."""
+    """Headers of the record itself."""
     topology: str
     failure: Failure
     attempts: int
     failed_at_ms: int
     cut_from_bytes: int | None = None
-    """None: it is whole. Else what it had before it was cut."""
+    """Size before the cut, None for a whole record."""
 
     @property
     def is_whole(self) -> bool:

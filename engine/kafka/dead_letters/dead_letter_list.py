@@ -1,4 +1,4 @@
-"""Dead letters as they lie in their topic: listed, chosen, one looked up."""
+"""Reads dead letters from their topic: lists, filters, finds one."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -21,7 +21,7 @@ _MOST_SILENT_POLLS: Final = 60
 
 @dataclass(frozen=True, slots=True)
 class StoredDeadLetter:
-    """A dead letter, and where it lies."""
+    """A dead letter and its offset in the dead-letter topic."""
 
     at: PartitionId
     offset: int
@@ -45,7 +45,7 @@ _CHOOSERS: Final[Mapping[str, Callable[[StoredDeadLetter, str], bool]]] = {
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterFilter:
-    """Which letters are meant: for each name one of its texts has to fit; no names, all letters."""
+    """Filter of dead letters. For each name, one of its texts must match. Without names all letters match."""
 
     texts: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
@@ -62,22 +62,22 @@ class DeadLetterFilter:
         return cls(texts)
 
     def fits(self, stored: StoredDeadLetter) -> bool:
-        """Tell whether a letter is meant."""
+        """Return True if a letter matches."""
         return all(any(_CHOOSERS[name](stored, text) for text in texts) for name, texts in self.texts.items())
 
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterList:
-    """What a listing found."""
+    """Result of a listing."""
 
     letters: tuple[StoredDeadLetter, ...]
-    """In the order in which they were given up."""
+    """Letters in the order of their failures."""
     others: int
-    """Records that were read, and are no dead letters."""
+    """Number of other records that were read."""
 
 
 async def newest_dead_letters(link: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
-    """Return the newest letters that are meant, at most so many."""
+    """Return the newest matching letters, at most `limit`."""
     partitions = await link.partitions_of(topic)
     starts, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
     if not choice.texts:

@@ -1,4 +1,4 @@
-"""`DeadLetterWriter`: where records go that were given up. What a letter holds is said in `dead_letter`."""
+"""`DeadLetterWriter`: where records go that were given up. `dead_letter` has the format."""
 
 import asyncio
 from typing import Any, Final, Protocol
