@@ -17,10 +17,10 @@ from engine.cli.console.user_file import why_unreadable
 from engine.errors import ConfigError, EngineError, UsageError
 
 if TYPE_CHECKING:
-    from engine.kafka.cluster_link import ClusterConfig, ClusterLink
+    from engine.kafka.client.admin_client import AdminClient, ClusterConfig
 
 if TYPE_CHECKING:
-    from engine.kafka.cluster_link import ClusterLink
+    from engine.kafka.client.admin_client import AdminClient
 
 PASSWORD_VARIABLE: Final = "KAFKA_PASSWORD"
 WRONG: Final = 2
@@ -62,7 +62,7 @@ def json_option(text: str) -> Callable[[_F], _F]:
     return click.option("--json", "as_json", is_flag=True, help=text)  # type: ignore[return-value]
 
 
-def run_on_cluster(brokers: str, security: Path | None, work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int:
+def run_on_cluster(brokers: str, security: Path | None, work: Callable[["AdminClient"], Coroutine[Any, Any, int | None]]) -> int:
     """Connect to the cluster and do the work. Print errors, and return the exit status."""
     try:
         config = _config(brokers, security)
@@ -85,8 +85,8 @@ def _silent_client() -> Iterator[None]:
         logger.setLevel(before)
 
 
-async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Coroutine[Any, Any, int | None]]) -> int | None:
-    from engine.kafka.cluster_link import connected
+async def _connected(config: "ClusterConfig", work: Callable[["AdminClient"], Coroutine[Any, Any, int | None]]) -> int | None:
+    from engine.kafka.client.admin_client import connected
 
     async with connected(config) as link:
         return await work(link)
@@ -95,7 +95,7 @@ async def _connected(config: "ClusterConfig", work: Callable[["ClusterLink"], Co
 def _config(brokers: str, security: Path | None) -> "ClusterConfig":
     try:
         from engine.kafka import KafkaSecurity
-        from engine.kafka.cluster_link import ClusterConfig
+        from engine.kafka.client.admin_client import ClusterConfig
     except ImportError as error:
         if error.name not in (None, "aiokafka"):
             raise
@@ -194,7 +194,7 @@ def lag_command(
     records. client, member and host name the reader of the partition while the group is active. topology is the one that committed.
     """
 
-    async def work(link: "ClusterLink") -> None:
+    async def work(link: "AdminClient") -> None:
         from engine.cli.kafka_groups import show_lag
 
         await show_lag(link, group, topics, watch_secs, as_json=as_json)
@@ -224,7 +224,7 @@ def offsets_command(brokers: str, security: Path | None, group: str, topics: tup
     deleted records) is reported.
     """
 
-    async def work(link: "ClusterLink") -> None:
+    async def work(link: "AdminClient") -> None:
         from engine.cli.kafka_groups import show_offsets
 
         await show_offsets(link, group, topics, as_json=as_json)
@@ -253,7 +253,7 @@ def reset_command(brokers: str, security: Path | None, group: str, **chosen: Any
     acked offsets above the commit are dropped, so records above the new offset are processed again.
     """
 
-    async def work(link: "ClusterLink") -> int:
+    async def work(link: "AdminClient") -> int:
         from engine.cli.kafka_groups import reset_offsets
 
         return await reset_offsets(link, group, **chosen)
@@ -280,7 +280,7 @@ def dead_letters_command(brokers: str, security: Path | None, topic: str, condit
     letter is the name: partition@offset in TOPIC. sent tells whether replay, with its default group, has sent the letter back.
     """
 
-    async def work(link: "ClusterLink") -> None:
+    async def work(link: "AdminClient") -> None:
         from engine.cli.kafka_dead_letters import list_dead_letters, show_dead_letter
 
         if options["shown"] is not None:
@@ -320,7 +320,7 @@ def replay_command(brokers: str, security: Path | None, topic: str, conditions: 
     Exit status: 0, or 1 if chosen letters cannot be sent.
     """
 
-    async def work(link: "ClusterLink") -> int:
+    async def work(link: "AdminClient") -> int:
         from engine.cli.kafka_dead_letters import replay_dead_letters
 
         return await replay_dead_letters(link, topic, conditions, **options)

@@ -10,9 +10,9 @@ from engine.cli.console.formatting import NONE, aligned, clipped, count_text, js
 from engine.cli.console.live_display import progress_counter
 from engine.cli.console.output import print_to_stderr
 from engine.cli.json_values import json_form
-from engine.kafka.cluster_link import ClusterLink
-from engine.kafka.letter_list import LetterChoice, StoredLetter, letter_at, newest_letters
-from engine.kafka.replay import ReplayPlan, ReplayResult, group_of, replay, replayed_before
+from engine.kafka.client.admin_client import AdminClient
+from engine.kafka.dead_letters.dead_letter_list import DeadLetterFilter, StoredDeadLetter, find_dead_letter, newest_dead_letters
+from engine.kafka.dead_letters.replay import ReplayPlan, ReplayResult, read_replay_progress, replay, replay_group
 
 COLUMNS: Final = ("letter", "given up at", "from", "component", "reason", "error", "key", "value", "sent", "attempts")
 ERROR_WIDTH: Final = 40
@@ -20,10 +20,10 @@ BYTES_WIDTH: Final = 24
 INCOMPLETE: Final = 1
 
 
-async def list_dead_letters(link: ClusterLink, topic: str, conditions: Sequence[str], limit: int, *, as_json: bool) -> None:
+async def list_dead_letters(link: AdminClient, topic: str, conditions: Sequence[str], limit: int, *, as_json: bool) -> None:
     """Write a line for each of the newest dead letters."""
-    found = await newest_letters(link, topic, LetterChoice.parse(conditions), limit)
-    sent = await replayed_before(link, topic, group_of(topic))
+    found = await newest_dead_letters(link, topic, DeadLetterFilter.parse(conditions), limit)
+    sent = await read_replay_progress(link, topic, replay_group(topic))
     replayed = [sent[stored.at].is_sent_before(stored.offset) for stored in found.letters]
     if as_json:
         for stored, is_sent in zip(found.letters, replayed, strict=True):
@@ -37,9 +37,9 @@ async def list_dead_letters(link: ClusterLink, topic: str, conditions: Sequence[
         print_to_stderr(f"Note: {plural(found.others, 'record')} in the topic cannot be read as a dead letter")
 
 
-async def show_dead_letter(link: ClusterLink, topic: str, name: str, *, as_json: bool) -> None:
+async def show_dead_letter(link: AdminClient, topic: str, name: str, *, as_json: bool) -> None:
     """Write one complete dead letter."""
-    stored = await letter_at(link, topic, name)
+    stored = await find_dead_letter(link, topic, name)
     if as_json:
         click.echo(json_line(dead_letter_fields(stored)))
         return
@@ -59,7 +59,7 @@ async def show_dead_letter(link: ClusterLink, topic: str, name: str, *, as_json:
         click.echo(f"  {name_text(line)}")
 
 
-def dead_letter_fields(stored: StoredLetter) -> dict[str, Any]:
+def dead_letter_fields(stored: StoredDeadLetter) -> dict[str, Any]:
     """Return a dead letter as plain values. Bytes are text if they are UTF-8, else they have the form of docs/STATE.md."""
     letter = stored.letter
     return {
@@ -120,7 +120,7 @@ def _size(value: bytes | None, cut_from_bytes: int | None) -> str:
     return size if cut_from_bytes is None else f"{size}, truncated; key, value and headers had {count_text(cut_from_bytes)} bytes"
 
 
-def _row(stored: StoredLetter, *, is_sent: bool) -> tuple[str, ...]:
+def _row(stored: StoredDeadLetter, *, is_sent: bool) -> tuple[str, ...]:
     letter, failure = stored.letter, stored.letter.failure
     error = (failure.error or NONE).partition("\n")[0]
     return (
@@ -137,7 +137,7 @@ def _row(stored: StoredLetter, *, is_sent: bool) -> tuple[str, ...]:
     )
 
 
-def _origin(stored: StoredLetter) -> str:
+def _origin(stored: StoredDeadLetter) -> str:
     letter = stored.letter
     place = "" if letter.partition is None else f"-{letter.partition}" + ("" if letter.offset is None else f"@{letter.offset}")
     return f"{name_text(letter.topic)}{place}"
@@ -150,11 +150,11 @@ def _clock(timestamp_ms: int) -> str:
         return str(timestamp_ms)
 
 
-async def replay_dead_letters(link: ClusterLink, topic: str, conditions: Sequence[str], **options: Any) -> int:
+async def replay_dead_letters(link: AdminClient, topic: str, conditions: Sequence[str], **options: Any) -> int:
     """Send dead letters back and write the result. Return the exit status."""
     as_json = options.pop("as_json")
-    group = options.pop("group") or group_of(topic)
-    plan = ReplayPlan(topic=topic, choice=LetterChoice.parse(conditions), group=group, **options)
+    group = options.pop("group") or replay_group(topic)
+    plan = ReplayPlan(topic=topic, choice=DeadLetterFilter.parse(conditions), group=group, **options)
     with progress_counter("sent", "letters") as advance:
         result = await replay(link, plan, advance, lambda error: print_to_stderr(str(error)))
     click.echo(json_line(_result_fields(plan, result)) if as_json else result_text(plan, result))

@@ -12,9 +12,17 @@ from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, json_line, name_text, plural
 from engine.cli.console.output import print_to_stderr
 from engine.errors import FatalError
-from engine.kafka.acked_set import count
-from engine.kafka.cluster_link import ClusterLink, Member
-from engine.kafka.group_offsets import GroupOffsets, OffsetReset, PartitionOffsets, ResetTarget, commit_reset, look_at_group, plan_reset
+from engine.kafka.client.admin_client import AdminClient, Member
+from engine.kafka.source.acked_set import count
+from engine.kafka.source.group_offsets import (
+    GroupOffsets,
+    OffsetReset,
+    PartitionOffsets,
+    ResetTarget,
+    commit_reset,
+    describe_group,
+    plan_reset,
+)
 
 LAG_COLUMNS: Final = ("topic", "partition", "topology", "client", "member", "host", "committed", "end", "lag", "acked")
 LAG_TEXT_COLUMNS: Final = 6
@@ -25,13 +33,13 @@ FOREIGN: Final = "another program"
 _MEMBER_CHARACTERS: Final = 8
 
 
-async def show_lag(link: ClusterLink, group: str, topics: Collection[str], watch_secs: float | None, *, as_json: bool) -> None:
+async def show_lag(link: AdminClient, group: str, topics: Collection[str], watch_secs: float | None, *, as_json: bool) -> None:
     """Write the lag of a group; with `watch_secs` repeat for ever."""
-    _write_lag(await look_at_group(link, group, topics), as_json=as_json, clears=False)
+    _write_lag(await describe_group(link, group, topics), as_json=as_json, clears=False)
     while watch_secs is not None:
         await asyncio.sleep(watch_secs)
         try:
-            found = await look_at_group(link, group, topics)
+            found = await describe_group(link, group, topics)
         except FatalError as error:  # a broker may restart, and the user wants to see it come back
             print_to_stderr(f"{error.message}. Next attempt in {watch_secs:g} s.")
         else:
@@ -50,9 +58,9 @@ def _write_lag(found: GroupOffsets, *, as_json: bool, clears: bool) -> None:
     _write_table(found, rows, LAG_TEXT_COLUMNS)
 
 
-async def show_offsets(link: ClusterLink, group: str, topics: Collection[str], *, as_json: bool) -> None:
+async def show_offsets(link: AdminClient, group: str, topics: Collection[str], *, as_json: bool) -> None:
     """Write the commits of a group with their metadata."""
-    found = await look_at_group(link, group, topics)
+    found = await describe_group(link, group, topics)
     if as_json:
         click.echo(json_line(group_fields(found)))
         return
@@ -134,7 +142,7 @@ def _short_id(member: Member) -> str:
     return member.member_id.removeprefix(f"{member.client_id}-")[:_MEMBER_CHARACTERS]
 
 
-async def reset_offsets(link: ClusterLink, group: str, *, topic: str, partitions: Collection[int], target: str, is_sure: bool) -> int:
+async def reset_offsets(link: AdminClient, group: str, *, topic: str, partitions: Collection[int], target: str, is_sure: bool) -> int:
     """Show the new offsets, ask, and commit them. Return the exit status."""
     resets = await plan_reset(link, group, topic, partitions, reset_target(target))
     question = f"group {group!r}:\n{_reset_table(resets)}"

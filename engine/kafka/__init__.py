@@ -9,12 +9,12 @@ try:
 except ImportError as error:
     raise ImportError("engine.kafka needs aiokafka, which is not installed. Install it: pip install 'stormcell[kafka]'") from error
 
-from engine.kafka.connection import KafkaSecurity
-from engine.kafka.kafka_sink import KafkaSink
-from engine.kafka.kafka_spout import KafkaSpout
-from engine.kafka.sink_config import KafkaSinkConfig
-from engine.kafka.spout_config import KafkaSpoutConfig
-from engine.kafka.translate import KafkaRecord, ToStream
+from engine.kafka.client.connection import KafkaSecurity
+from engine.kafka.sink.sink import KafkaSink
+from engine.kafka.sink.sink_config import KafkaSinkConfig
+from engine.kafka.source.spout import KafkaSpout
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.kafka.source.translate import KafkaRecord, ToStream
 
 __all__ = ["KafkaRecord", "KafkaSecurity", "KafkaSink", "KafkaSinkConfig", "KafkaSpout", "KafkaSpoutConfig", "ToStream"]
 

@@ -13,7 +13,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from engine import Config, Run, Topology, TopologyBuilder
 from engine.errors import Failure
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.dead_letters import DeadLetters
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.testing import Feeder, Finished, run_topology_async
 
 PATIENCE_SECS: Final = 60.0
@@ -100,17 +100,17 @@ FAILURE: Final = Failure("error", "count", 7, "KeyError: 'wörd'")
 
 
 @asynccontextmanager
-async def burying(kafka: str, topic: str, **changes: Any) -> AsyncIterator[tuple[DeadLetters, list[BaseException]]]:
+async def burying(kafka: str, topic: str, **changes: Any) -> AsyncIterator[tuple[DeadLetterWriter, list[BaseException]]]:
     """Dead letters that are started, and what they report."""
     config = KafkaSinkConfig(**({"brokers": kafka, "topic": "words", "dead_letter_topic": topic} | changes))
     context: Any = SimpleNamespace(
         topology_name="counting", component_id="words", task_index=0, clock=SimpleNamespace(wall=time.time, now=time.monotonic)
     )
     reported: list[BaseException] = []
-    letters = DeadLetters(config, context, reported.append)
+    letters = DeadLetterWriter(config, context, reported.append)
     await letters.start()
     try:
         yield letters, reported
     finally:
         await letters.stop()
-    assert letters.open_letters == 0
+    assert letters.unacknowledged == 0

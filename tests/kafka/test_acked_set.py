@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
+from engine.kafka.source.acked_set import PLENTY, CommitNote, count, decode, encode, moved_to, shown_name, written_name
 from tests.model.acked_set_model import ByTheBook, most_as_runs
 
 NAMES = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=200)

@@ -65,7 +65,7 @@ async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Aw
     ],
 )
 async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.kafka.connecting._CONNECT_SECS", 0.2)
+    monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 0.2)
     async with serving(how) as address:
         async with playing(settings(address, "t"), notes := Notes()) as run:
             texts = heard(run)
@@ -101,7 +101,7 @@ async def until_it_ends(config: Any) -> None:
 @pytest.mark.deep
 async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
-    monkeypatch.setattr("engine.kafka.reach._TIMEOUT_SECS", 0.5)
+    monkeypatch.setattr("engine.kafka.client.connect._TIMEOUT_SECS", 0.5)
     monkeypatch.setattr("engine.executor.error_report.WINDOW_SECS", 0.5)
     port = free_port()
     config = settings(f"{HOST}:{port}", "words", **QUICK)
@@ -158,7 +158,7 @@ async def test_a_run_ends_though_the_broker_is_frozen(
     own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a broker that answers nothing, when the spout is deactivated and closed, then both end, it is told, and no task is left."""
-    monkeypatch.setattr("engine.kafka.consumer_link.COMMIT_TIMEOUT_SECS", 1.0)
+    monkeypatch.setattr("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 1.0)
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     await produce(own_broker.bootstrap, topic, range(100))
     config, notes = settings(own_broker.bootstrap, topic), Notes()

@@ -15,7 +15,7 @@ from aiokafka.protocol.admin import DeleteAclsRequest
 from engine import ComponentError
 from engine.errors import FatalError
 from engine.kafka import KafkaSecurity
-from engine.kafka.cluster_link import ClusterConfig, connected
+from engine.kafka.client.admin_client import ClusterConfig, connected
 from tests.kafka.play import Notes, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, write
 from tests.patience import PATIENCE_SECS
@@ -79,7 +79,7 @@ async def test_an_unknown_authority(guarded: KafkaBroker, tmp_path: Path) -> Non
 async def test_a_listener_that_speaks_another_protocol(
     guarded: KafkaBroker, speaks: str, listener: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("engine.kafka.connecting._CONNECT_SECS", 1.0)
+    monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     sasl = {"mechanism": "PLAIN", "username": ANN, "password": PASSWORD} if speaks.startswith("SASL") else {}
     config = settings(guarded.address(listener), "t", security=KafkaSecurity(protocol=speaks, **sasl))
     async with playing(config, notes := Notes()) as run:
@@ -88,7 +88,7 @@ async def test_a_listener_that_speaks_another_protocol(
 
 
 async def test_a_listener_with_a_password_that_is_not_given(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("engine.kafka.connecting._CONNECT_SECS", 1.0)
+    monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     async with playing(settings(guarded.address("SASL_PLAINTEXT"), "t"), notes := Notes()) as run:
         texts = heard(run)
         await notes.until(lambda: any("Perhaps it speaks another protocol than PLAINTEXT" in text for text in texts))

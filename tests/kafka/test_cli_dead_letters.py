@@ -8,13 +8,12 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from engine.errors import Failure, FatalError, UsageError
-from engine.kafka.cluster_link import ClusterConfig, connected
-from engine.kafka.letter_list import POLL_RECORDS
-from engine.kafka.letter_sender import LetterSender, Outcome
-from engine.kafka.replay import ReplayPlan, replay
-from engine.kafka.replay_place import SoleMember
+from engine.kafka.client.admin_client import ClusterConfig, connected
+from engine.kafka.dead_letters.dead_letter_list import POLL_RECORDS
+from engine.kafka.dead_letters.replay import DeadLetterSender, Outcome, ReplayPlan, replay
+from engine.kafka.dead_letters.replay_member import ReplayMember
 from tests.kafka.play import produce
-from tests.kafka.tools import Captured, letter_of, lines, printed, records_of, shown, write_letters, write_many
+from tests.kafka.tools import Captured, dead_letter_of, lines, printed, records_of, shown, write_letters, write_many
 from tests.patience import PATIENCE_SECS
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -22,7 +21,7 @@ from tests.servers.kafka_fixtures import NewTopic
 async def letters(kafka: str, new_topic: NewTopic, count: int = 3) -> tuple[str, list[str]]:
     """A topic with dead letters of it, and how commands name where they lie."""
     topic, dead = await new_topic(partitions=2), await new_topic(partitions=1)
-    await write_letters(kafka, dead, [letter_of(topic, number, partition=1) for number in range(count)])
+    await write_letters(kafka, dead, [dead_letter_of(topic, number, partition=1) for number in range(count)])
     return topic, ["--brokers", kafka, "--topic", dead]
 
 
@@ -62,7 +61,7 @@ async def test_one_letter(kafka: str, new_topic: NewTopic, capsys: Captured) -> 
 async def test_nothing_of_a_letter_commands_the_terminal(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     evil = "\x1b[2J\r\nowned"
     dead = await new_topic(partitions=1)
-    hostile = letter_of(
+    hostile = dead_letter_of(
         evil,
         0,
         key=evil.encode(),
@@ -86,7 +85,7 @@ async def test_replay_sends_each_letter_once(kafka: str, new_topic: NewTopic, ca
     assert await records_of(kafka, topic) == []
     assert "there is no group" in (await printed(capsys, "offsets", "--brokers", kafka, "--group", f"{where[-1]}.replay", status=2))[1]
     assert (await printed(capsys, "replay", *where))[0] == f"sent: 3\n  3 to {topic}\n"
-    await write_letters(kafka, where[-1], [letter_of(topic, 3)])
+    await write_letters(kafka, where[-1], [dead_letter_of(topic, 3)])
     assert [one["sent"] for one in await lines(capsys, "dead-letters", *where)] == [True, True, True, False]
     assert (await shown(capsys, "replay", *where))["sent"] == {topic: 1}
     assert (await shown(capsys, "replay", *where))["sent"] == {}
@@ -124,12 +123,12 @@ async def test_what_cannot_be_sent_is_said_and_stays(kafka: str, new_topic: NewT
         kafka,
         dead,
         [
-            letter_of(small, 0, value=b"x" * 600),
-            letter_of(small, 1),
-            letter_of("nowhere", 2),
-            letter_of(small, 3).cut(),
-            letter_of(small, 4, key=None, value=b"", headers=()),
-            letter_of(small, 5, value=b"y" * 300),
+            dead_letter_of(small, 0, value=b"x" * 600),
+            dead_letter_of(small, 1),
+            dead_letter_of("nowhere", 2),
+            dead_letter_of(small, 3).cut(),
+            dead_letter_of(small, 4, key=None, value=b"", headers=()),
+            dead_letter_of(small, 5, value=b"y" * 300),
         ],
     )
     where = ["--brokers", kafka, "--topic", dead]
@@ -145,7 +144,7 @@ async def test_what_cannot_be_sent_is_said_and_stays(kafka: str, new_topic: NewT
 
 async def test_refused_letters_among_many(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     small, dead = await new_topic(partitions=1, settings={"max.message.bytes": "400"}), await new_topic(partitions=1)
-    await write_many(kafka, dead, [letter_of(small, number, value=b"x" * (500 if number % 50 == 0 else 100)) for number in range(300)])
+    await write_many(kafka, dead, [dead_letter_of(small, number, value=b"x" * (500 if number % 50 == 0 else 100)) for number in range(300)])
     found = await shown(capsys, "replay", "--brokers", kafka, "--topic", dead, status=1)
     assert (found["sent"], list(found["left"].values())) == ({small: 294}, [6])
     again = await shown(capsys, "replay", "--brokers", kafka, "--topic", dead, status=1)
@@ -165,7 +164,7 @@ async def test_two_replays_at_once_do_not_send_the_same(kafka: str, new_topic: N
 
 async def test_many_letters(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, dead = await new_topic(partitions=4), await new_topic(partitions=2)
-    made = [letter_of(topic, number, partition=number % 4) for number in range(3000)]
+    made = [dead_letter_of(topic, number, partition=number % 4) for number in range(3000)]
     await write_many(kafka, dead, made)
     assert (await shown(capsys, "replay", "--brokers", kafka, "--topic", dead))["sent"] == {topic: 3000}
     found = await records_of(kafka, topic)
@@ -175,15 +174,15 @@ async def test_many_letters(kafka: str, new_topic: NewTopic, capsys: Captured) -
 
 async def test_a_broken_replay_notes_what_it_sent(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, where = await letters(kafka, new_topic)
-    send = LetterSender.send
+    send = DeadLetterSender.send
 
-    async def broken(self: LetterSender, given: Any, **options: Any) -> list[Outcome]:
+    async def broken(self: DeadLetterSender, given: Any, **options: Any) -> list[Outcome]:
         return [*await send(self, given[:2], **options), Outcome(error=FatalError("the broker has burnt down"))]
 
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=where[-1], group=f"{topic}-group")
         with monkeypatch.context() as patch:
-            patch.setattr(LetterSender, "send", broken)
+            patch.setattr(DeadLetterSender, "send", broken)
             with pytest.raises(FatalError, match="burnt down"):
                 await replay(link, plan, lambda number: None, print)
         assert (await replay(link, plan, lambda number: None, print)).sent == {topic: 1}
@@ -194,11 +193,11 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
-    await write_many(kafka, dead, [letter_of(topic, number) for number in range(2 * POLL_RECORDS)])
+    await write_many(kafka, dead, [dead_letter_of(topic, number) for number in range(2 * POLL_RECORDS)])
     commits = 0
-    commit = SoleMember.commit
+    commit = ReplayMember.commit
 
-    async def die(self: SoleMember, *noted: Any) -> None:
+    async def die(self: ReplayMember, *noted: Any) -> None:
         nonlocal commits
         commits += 1
         if commits == 2:
@@ -208,7 +207,7 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
-            patch.setattr(SoleMember, "commit", die)
+            patch.setattr(ReplayMember, "commit", die)
             with pytest.raises(FatalError, match="burnt down"):
                 await replay(link, plan, lambda number: None, print)
         sent = (await replay(link, plan, lambda number: None, print)).sent.total()
@@ -221,7 +220,7 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
 async def test_a_choice_that_is_too_scattered_is_refused_before_it_is_sent(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     count, draws = 30_000, random.Random(7)  # half of them by chance: of so many no commit can hold all
-    await write_many(kafka, dead, [letter_of(topic, number, topology=f"t{draws.randrange(2)}") for number in range(count)])
+    await write_many(kafka, dead, [dead_letter_of(topic, number, topology=f"t{draws.randrange(2)}") for number in range(count)])
     where = ["--brokers", kafka, "--topic", dead]
     assert "too scattered" in (await printed(capsys, "replay", *where, "--only", "topology=t1", status=2))[1]
     await printed(capsys, "replay", *where)
@@ -230,17 +229,17 @@ async def test_a_choice_that_is_too_scattered_is_refused_before_it_is_sent(kafka
 
 async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
-    await write_many(kafka, dead, [letter_of(topic, number) for number in range(POLL_RECORDS + 100)])
+    await write_many(kafka, dead, [dead_letter_of(topic, number) for number in range(POLL_RECORDS + 100)])
     other = AIOKafkaConsumer(dead, bootstrap_servers=kafka, group_id=f"{dead}.group", enable_auto_commit=False)
-    send, revoked, has_come = LetterSender.send, SoleMember.on_partitions_revoked, asyncio.Event()
+    send, revoked, has_come = DeadLetterSender.send, ReplayMember.on_partitions_revoked, asyncio.Event()
     newcomers: list[asyncio.Task[None]] = []
 
-    async def send_when_it_comes(self: LetterSender, given: Any, **options: Any) -> list[Outcome]:
+    async def send_when_it_comes(self: DeadLetterSender, given: Any, **options: Any) -> list[Outcome]:
         newcomers.append(asyncio.create_task(other.start()))
         await asyncio.wait_for(has_come.wait(), PATIENCE_SECS)
         return await send(self, given, **options)
 
-    async def tell_it_comes(self: SoleMember, partitions: Any) -> None:
+    async def tell_it_comes(self: ReplayMember, partitions: Any) -> None:
         if newcomers:
             has_come.set()
         await revoked(self, partitions)
@@ -248,8 +247,8 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
-            patch.setattr(LetterSender, "send", send_when_it_comes)
-            patch.setattr(SoleMember, "on_partitions_revoked", tell_it_comes)
+            patch.setattr(DeadLetterSender, "send", send_when_it_comes)
+            patch.setattr(ReplayMember, "on_partitions_revoked", tell_it_comes)
             with pytest.raises(UsageError, match="has another member"):
                 await replay(link, plan, lambda number: None, print)
         await asyncio.gather(*newcomers)

@@ -10,7 +10,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from engine.cli.main import run_command_line
-from engine.kafka import acked_set
+from engine.kafka.source import acked_set
 from tests.kafka.play import commit, committed, produce
 from tests.kafka.tools import Captured, printed, shown
 from tests.patience import PATIENCE_SECS
@@ -97,10 +97,10 @@ async def test_watch_looks_again(kafka: str, new_topic: NewTopic, capsys: Captur
         looks.append(1)
         if len(looks) == 3:
             raise KeyboardInterrupt
-        return await look_at_group(*arguments)
+        return await describe_group(*arguments)
 
-    look_at_group = kafka_groups.look_at_group
-    monkeypatch.setattr(kafka_groups, "look_at_group", look)
+    describe_group = kafka_groups.describe_group
+    monkeypatch.setattr(kafka_groups, "describe_group", look)
     out, _ = await printed(capsys, "lag", "--brokers", kafka, "--group", group, "--topic", topic, "--watch", "1ms", "--json")
     assert len(out.splitlines()) == 2
 

@@ -2,15 +2,15 @@
 
 import pytest
 
-from engine.kafka.client_errors import passes
-from engine.kafka.cluster_link import nearest_of
+from engine.kafka.client.admin_client import nearest_of
+from engine.kafka.client.errors import is_transient
 
 pytestmark = pytest.mark.guarantee("KS-2")
 
 
 def test_a_broker_that_does_not_know_of_itself_yet_passes() -> None:
-    assert passes(AssertionError("Did we not perform bootstrap?"))
-    assert not passes(AssertionError("something else"))
+    assert is_transient(AssertionError("Did we not perform bootstrap?"))
+    assert not is_transient(AssertionError("something else"))
 
 
 def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:

@@ -20,9 +20,7 @@ LARGE: Final = [f"{number}" * 1000 for number in range(10)]
 
 
 @pytest.mark.parametrize("codec", CODECS)
-async def test_what_a_sink_compresses_a_spout_reads(
-    kafka: str, new_topic: NewTopic, codec: Codec, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_what_a_sink_compresses_a_spout_reads(kafka: str, new_topic: NewTopic, codec: Codec, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     feeder = fed(LARGE)
     await write(sink_config(kafka, topic, compression=codec), feeder)

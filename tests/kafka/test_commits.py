@@ -8,8 +8,9 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from engine.errors import ConfigError
-from engine.kafka import KafkaSpoutConfig, committing
-from engine.kafka.acked_set import CommitNote, count, decode, encode
+from engine.kafka import KafkaSpoutConfig
+from engine.kafka.source import commit_loop as committing
+from engine.kafka.source.acked_set import CommitNote, count, decode, encode
 from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, heard, playing, produce, settings, until_committed
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_fixtures import NewBroker, NewTopic

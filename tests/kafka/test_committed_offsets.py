@@ -6,8 +6,8 @@ import pytest
 from aiokafka.protocol.commit import OffsetFetchRequest
 
 from engine.kafka import KafkaSpoutConfig
-from engine.kafka.consumer_link import ConsumerLink
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.partition import PartitionId
 from tests.kafka.play import commit, produce
 from tests.servers.kafka_fixtures import NewTopic
 

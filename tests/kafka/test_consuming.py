@@ -8,12 +8,13 @@ import pytest
 from aiokafka import TopicPartition, errors
 
 from engine.clock import Clock
-from engine.kafka import consuming as module
-from engine.kafka import start_positions
-from engine.kafka.consumer_link import ConsumerLink
-from engine.kafka.consuming import Consuming
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
-from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.source import consumer_loop as module
+from engine.kafka.source import start_positions
+from engine.kafka.source.consumer_loop import ConsumerLoop
+from engine.kafka.source.offset_manager import Commit, OffsetManager
+from engine.kafka.source.partitions import Partitions
 from tests.kafka.play import settings
 
 HERE: Final = PartitionId("words", 0)
@@ -60,7 +61,7 @@ class Played:
         counter: Any = SimpleNamespace(add=lambda count: None)
         context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
         host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, given_up=lambda managers: None)
-        self.consuming: Any = Consuming(settings("h:1", "words", **changes), context, "us", self.partitions, host)
+        self.consuming: Any = ConsumerLoop(settings("h:1", "words", **changes), context, "us", self.partitions, host)
         self.consuming._link = self.client
 
 

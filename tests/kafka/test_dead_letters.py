@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.errors import Failure, UsageError
-from engine.kafka.dead_letter import (
+from engine.kafka.dead_letters.dead_letter import (
     MARK,
     PREFIX,
     DeadLetter,
+    dead_letter_of,
     is_dead_letter,
-    letter_of,
     original_headers,
     read_dead_letter,
 )
@@ -26,7 +26,7 @@ from tests.tiers import cases
 
 def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) -> DeadLetter:
     """One as a spout makes it."""
-    return letter_of(record or Record(), failure, attempts, topology="counting", failed_at_ms=1_700_000_001_000)
+    return dead_letter_of(record or Record(), failure, attempts, topology="counting", failed_at_ms=1_700_000_001_000)
 
 
 def as_record(letter: DeadLetter) -> Record:

@@ -13,7 +13,7 @@ from engine.kafka.transactional import KafkaTransactionalSpout
 from engine.testing import Feeder
 from tests.kafka.play import Notes, all_of, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, until, values, write
-from tests.kafka.tools import letter_of, printed, write_letters
+from tests.kafka.tools import dead_letter_of, printed, write_letters
 from tests.kafka.transactional.committing import committer_config, committing
 from tests.kafka.transactional.hand import coordinating
 from tests.kafka.transactional.hand import settings as batch_settings
@@ -72,7 +72,7 @@ async def test_a_missing_topic_is_not_made_by_who_uses_it(
     kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Given brokers that make topics on request, when one is missing, then it stays so, and the client does not log it again and again."""
-    monkeypatch.setattr("engine.kafka.dead_letters.TOPIC_SECS", 0.5)
+    monkeypatch.setattr("engine.kafka.dead_letters.dead_letter_writer.TOPIC_SECS", 0.5)
     caplog.set_level(logging.WARNING)
     missing = fresh_name("missing")
     await use(kafka, missing, await new_topic())
@@ -82,7 +82,7 @@ async def test_a_missing_topic_is_not_made_by_who_uses_it(
 
 async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: pytest.CaptureFixture[str]) -> None:
     missing, dead = fresh_name("missing"), await new_topic(partitions=1)
-    await write_letters(kafka, dead, [letter_of(missing, 1)])
+    await write_letters(kafka, dead, [dead_letter_of(missing, 1)])
     brokers = ("--brokers", kafka)
     out, _ = await printed(capsys, "replay", *brokers, "--topic", dead, status=1)
     assert f"topic {missing!r} is not there" in out

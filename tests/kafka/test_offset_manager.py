@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.kafka import acked_set
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source import acked_set
+from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kernel import Entry, settle
 from tests.model.proofs import prove
 from tests.tiers import cases

@@ -6,8 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from engine.kafka.offset_manager import OffsetManager, PartitionId
-from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.partitions import Partitions
 from engine.kernel import Entry, settle
 
 IDS = [PartitionId("lines", number) for number in range(4)]

@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from engine.kafka import KafkaSecurity
-from engine.kafka.cluster_link import ClusterConfig
-from engine.kafka.reach import why_not
+from engine.kafka.client.admin_client import ClusterConfig
+from engine.kafka.client.connect import connection_error
 from tests.servers.certificates import Certificates
 from tests.servers.process import HOST
 
@@ -49,7 +49,7 @@ def test_a_look_at_a_broker_leaves_no_socket_open(tmp_path: Path) -> None:
     with stays_on_the_line(certificates) as address, warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
         security = KafkaSecurity(protocol="SSL", cafile=str(certificates.ca))
-        told = str(asyncio.run(why_not(ClusterConfig(brokers=address, security=security))))
+        told = str(asyncio.run(connection_error(ClusterConfig(brokers=address, security=security))))
         gc.collect()
     assert "Correlation ids do not match" in told
     assert [str(one.message) for one in seen] == []

@@ -5,9 +5,9 @@ from random import Random
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka import acked_set
-from engine.kafka.cluster_link import CommittedOffset
-from engine.kafka.replay_progress import ReplayProgress
+from engine.kafka.client.partition import CommittedOffset
+from engine.kafka.dead_letters.replay_progress import ReplayProgress
+from engine.kafka.source import acked_set
 
 Passes = list[tuple[int, set[int]]]
 

@@ -9,7 +9,7 @@ import pytest
 import uvloop
 
 from engine.kafka import ToStream
-from engine.kafka.dead_letters import DeadLetters
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from tests.kafka.play import Notes, all_of, committed, number, playing, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 
@@ -193,7 +193,7 @@ async def test_at_most_once_repeats_nothing_because_of_a_dead_letter_that_is_on_
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, ["x", *range(1, 10)])
     sent: list[Any] = []
-    monkeypatch.setattr(DeadLetters, "_place", lambda letters, ticket: sent.append(ticket))  # they never arrive
+    monkeypatch.setattr(DeadLetterWriter, "_place", lambda letters, ticket: sent.append(ticket))  # they never arrive
     config, notes = settings(kafka, topic, guarantee="at_most_once", dead_letter_topic=dead), Notes()
     async with playing(config, notes):
         await notes.until(lambda: len(notes.got) == 9 and sent)

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.kafka.offset_manager import OffsetManager, PartitionId
-from engine.kafka.retry import Backoff, RetryService
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.retry import Backoff, RetryService
 from engine.kernel import Entry, settle
 
 

@@ -7,8 +7,9 @@ from typing import Any, Final, cast
 import pytest
 
 from engine.clock import Clock
-from engine.kafka.partitions import Membership, Partitions
-from engine.kafka.session_watch import SessionWatch
+from engine.kafka.client.partition import Membership
+from engine.kafka.source.partitions import Partitions
+from engine.kafka.source.session_watch import SessionWatch
 from tests.patience import PATIENCE_SECS
 
 MOST_SECS: Final = 5.0

@@ -7,8 +7,8 @@ from aiokafka import errors
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.producer_link import java_partition, kind_of
-from engine.kafka.sink_topic import SinkTopic
+from engine.kafka.client.producer_link import java_partition, send_error_kind
+from engine.kafka.sink.records import SinkTopic
 
 BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
 
@@ -83,7 +83,7 @@ def test_one_acknowledgement_may_do_where_it_is_said() -> None:
     ids=lambda each: type(each).__name__ if isinstance(each, Exception) else each,
 )
 def test_errors_by_their_kind(error: Exception, kind: str) -> None:
-    assert kind_of(error) == kind
+    assert send_error_kind(error) == kind
 
 
 def test_keys_hash_as_in_java() -> None:

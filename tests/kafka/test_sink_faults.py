@@ -9,7 +9,7 @@ import pytest
 from engine import Config, Run
 from engine.errors import ComponentError
 from engine.kafka import KafkaSecurity
-from engine.kafka.dead_letter import read_dead_letter
+from engine.kafka.dead_letters.dead_letter import read_dead_letter
 from engine.testing import Feeder
 from tests.kafka.sink_play import FAILURE, Record, burying, fed, sink_config, until, values, write, written
 from tests.patience import PATIENCE_SECS
@@ -214,6 +214,6 @@ async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBr
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()
         waiting = letters.send(Record(), FAILURE, 1)
-        assert letters.open_letters == 1
+        assert letters.unacknowledged == 1
     shaken.thaw()
     assert waiting.cancelled()

@@ -9,7 +9,7 @@ import pytest
 from engine import Config, TopologyBuilder
 from engine.errors import ComponentError
 from engine.kafka import KafkaSink, KafkaSpout
-from engine.kafka.dead_letter import read_dead_letter
+from engine.kafka.dead_letters.dead_letter import read_dead_letter
 from engine.testing import Feeder, Finished, run_topology_async
 from tests.kafka.play import commit, produce, settings
 from tests.kafka.sink_play import fed, sink_config, values, write, written
@@ -90,9 +90,7 @@ async def test_the_dead_letter_of_the_source_says_why_the_sink_failed_it(kafka: 
     source, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     topic = await new_topic(partitions=1, settings=SMALL)
     await produce(kafka, source, ["small", "x" * 3000])
-    reading = settings(
-        kafka, source, translator=lambda record: (record.value,), max_retries=0, dead_letter_topic=dead, stop_at_end=True
-    )
+    reading = settings(kafka, source, translator=lambda record: (record.value,), max_retries=0, dead_letter_topic=dead, stop_at_end=True)
     builder = TopologyBuilder("copying")
     builder.set_spout("lines", lambda: KafkaSpout(reading))
     builder.set_bolt("sink", lambda: KafkaSink(sink_config(kafka, topic))).shuffle_grouping("lines")

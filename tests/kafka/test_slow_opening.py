@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from engine.kafka import start_positions
-from engine.kafka.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.source import start_positions
 from tests.kafka.play import Notes, commit, playing, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 

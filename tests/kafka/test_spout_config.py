@@ -11,8 +11,8 @@ from aiokafka import AIOKafkaClient
 
 from engine.errors import ConfigError
 from engine.kafka import KafkaSecurity, KafkaSpoutConfig
-from engine.kafka.consumer_link import ConsumerLink
-from engine.kafka.spout_config import _REFUSED
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.source.spout_config import _REFUSED
 
 WHOLE = {"brokers": "127.0.0.1:9092", "topics": "lines", "group": "words"}
 SASL = {"protocol": "SASL_SSL", "mechanism": "PLAIN", "username": "u", "password": "secret"}
@@ -153,7 +153,7 @@ async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.Monkey
         given.update(options)
         return SimpleNamespace(_client=AIOKafkaClient())
 
-    monkeypatch.setattr("engine.kafka.consumer_link.AIOKafkaConsumer", consumer)
+    monkeypatch.setattr("engine.kafka.client.consumer_link.AIOKafkaConsumer", consumer)
     ConsumerLink(config(), "me", None, None, None)  # type: ignore[arg-type]
     assert set(given) <= set(_REFUSED)
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from engine.kafka.dead_letter import read_dead_letter
+from engine.kafka.dead_letters.dead_letter import read_dead_letter
 from tests.kafka.play import Notes, all_of, committed, playing, produce, settings
 from tests.servers.kafka_fixtures import NewTopic
 

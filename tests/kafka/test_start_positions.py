@@ -6,9 +6,10 @@ from urllib.parse import quote
 
 import pytest
 
-from engine.kafka import KafkaSpoutConfig, acked_set
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.start_positions import StartPosition, find, resume
+from engine.kafka import KafkaSpoutConfig
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source import acked_set
+from engine.kafka.source.start_positions import StartPosition, find, resume
 
 ID = PartitionId("lines", 0)
 FIRST, LAST, AT_TIME = 3, 90, 40

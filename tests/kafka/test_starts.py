@@ -8,7 +8,7 @@ from aiokafka import TopicPartition
 from aiokafka.admin import RecordsToDelete
 
 from engine import ComponentError
-from engine.kafka.acked_set import encode
+from engine.kafka.source.acked_set import encode
 from tests.kafka.play import Notes, all_of, commit, committed, counted, gauges, playing, produce, settings
 from tests.servers.kafka_admin import admin, fresh_name
 from tests.servers.kafka_fixtures import NewTopic

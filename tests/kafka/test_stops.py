@@ -6,10 +6,9 @@ from collections.abc import Awaitable, Callable, Collection
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from engine.kafka.cluster_link import stop_consumer
-from engine.kafka.consumer_link import ConsumerLink
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.partitions import Membership
+from engine.kafka.client.admin_client import stop_consumer
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.partition import Membership, PartitionId
 from tests.kafka.play import PATIENCE_SECS, settings
 from tests.servers.kafka_admin import create_topic
 from tests.servers.kafka_broker import KafkaBroker

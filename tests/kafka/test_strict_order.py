@@ -10,9 +10,10 @@ import pytest
 from engine import Config, FailTuple, StatefulBasicBolt, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError
 from engine.kafka import KafkaSpout, KafkaSpoutConfig
-from engine.kafka.acked_set import CommitNote, decode, encode
-from engine.kafka.offset_manager import OffsetManager, PartitionId
-from engine.kafka.partitions import Partitions
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source.acked_set import CommitNote, decode, encode
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.partitions import Partitions
 from engine.kernel import settle
 from tests.kafka.play import PATIENCE_SECS, Notes, all_of, commit, committed, counted, gauges, number, playing, produce, settings
 from tests.kafka.tools import records_of

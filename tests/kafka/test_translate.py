@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from engine.kafka import ToStream
-from engine.kafka.translate import RECORD_FIELDS, whole_record
+from engine.kafka.source.translate import RECORD_FIELDS, whole_record
 
 
 @pytest.mark.guarantee("KS-8")

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 
 from engine.cli.main import run_command_line
 from engine.errors import Failure
-from engine.kafka.dead_letter import DeadLetter
+from engine.kafka.dead_letters.dead_letter import DeadLetter
 
 Captured = pytest.CaptureFixture[str]
 
@@ -34,7 +34,7 @@ async def lines(capsys: Captured, *arguments: str) -> list[Any]:
     return [json.loads(line) for line in (await printed(capsys, *arguments, "--json"))[0].splitlines()]
 
 
-def letter_of(topic: str, number: int, **changes: Any) -> DeadLetter:
+def dead_letter_of(topic: str, number: int, **changes: Any) -> DeadLetter:
     """A dead letter of a record of a topic: its offset, key and value are a number."""
     base: dict[str, Any] = {
         "topic": topic,

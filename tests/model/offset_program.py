@@ -7,8 +7,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from random import Random
 
-from engine.kafka import acked_set
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source import acked_set
+from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kernel import Entry, settle
 from tests.model.ledger_program import pick
 from tests.model.offset_model import OffsetModel

@@ -5,7 +5,8 @@ What is emitted is also judged without the model: see `judge`. A program is byte
 
 from random import Random
 
-from engine.kafka.offset_manager import OffsetManager, PartitionId
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source.offset_manager import OffsetManager
 from engine.kernel import Entry, settle
 from tests.model.ledger_program import pick
 from tests.model.offset_program import Record

@@ -6,9 +6,9 @@ from typing import Any, ClassVar, Final, Literal
 
 from engine.config import setting
 from engine.config.validated import validated
-from engine.kafka.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.spout_config import output_faults, source_faults, start_faults
-from engine.kafka.translate import RECORD_FIELDS, Translator, whole_record
+from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
+from engine.kafka.source.spout_config import output_faults, source_faults, start_faults
+from engine.kafka.source.translate import RECORD_FIELDS, Translator, whole_record
 from engine.topology.stream import OutputFields
 
 _NO_MEMBER: Final = "It is of members of a consumer group, and this spout is none: its tasks share the partitions by themselves."

@@ -1,14 +1,14 @@
 """`KafkaTransactionalSpout` and `KafkaOpaqueSpout`: topics of Kafka as the source of transactions (TX-7, TX-10)."""
 
 from engine.errors import UsageError
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.errors import KafkaTrouble
+from engine.kafka.client.partition import PartitionId
 from engine.kafka.transactional.batch_reader import BatchReader
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.offset_range import Metadata, OffsetRange, place_of, range_of
 from engine.kafka.transactional.partition_reader import OffsetLost
 from engine.kafka.transactional.spout_coordinator import KafkaSpoutCoordinator
-from engine.kafka.trouble import KafkaTrouble
 from engine.topology import TaskContext
 from engine.transactional import (
     BatchCollector,

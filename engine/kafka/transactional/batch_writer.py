@@ -9,16 +9,15 @@ from typing import Any, Final, Protocol
 from aiokafka import TopicPartition, errors
 
 from engine.errors import FatalError
-from engine.kafka import client_errors
-from engine.kafka.cluster_link import ClusterConfig, ClusterLink, connected
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.producer_link import OF_ANY_CLIENT, producer_options
-from engine.kafka.sink_lane import LaneSettings
-from engine.kafka.sink_topic import SinkTopic
+from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
+from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.producer_link import OF_ANY_CLIENT, producer_options
+from engine.kafka.client.transaction_link import TransactionLink, TransactionLost
+from engine.kafka.sink.partition_sender import SenderSettings
+from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
-from engine.kafka.transactional.transaction_link import TransactionLink, TransactionLost
-from engine.kafka.trouble import Patience
 from engine.topology import TaskContext
 from engine.transactional import FailedBatch, TransactionAttempt
 
@@ -44,13 +43,13 @@ class BatchWriter:
         self._writing = f"writing topic {config.topic!r} in transactions of {context.component_id!r}"
         self.link = self._link_of(self._owner)
         self.topic = SinkTopic(config.topic, config.partitioner)
-        self.lane_settings = LaneSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
+        self.sender_settings = SenderSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
         self._stored: dict[int, Stored] = {}
         self._stored_of = 0
         """The producer after whose start that was read: what came before it is committed or aborted."""
         self._one_at_a_time = asyncio.Lock()
-        self.written = context.counter("kafka_records_written")
-        self.refused = context.counter("kafka_records_refused")
+        self.records_written = context.counter("kafka_records_written")
+        self.records_refused = context.counter("kafka_records_refused")
 
     def _link_of(self, owner: Owner) -> TransactionLink:
         config = self._config
@@ -71,7 +70,7 @@ class BatchWriter:
                 hint = "Create the topic, or correct its name: it is looked for, and never created."
                 raise FatalError(f"topic {self._config.topic!r} does not exist: {error}", hint=hint) from error
             if isinstance(error, errors.KafkaError):
-                raise client_errors.fatal(error, self._writing) from error
+                raise fatal_error(error, self._writing) from error
             raise
         self._context.create_task(self._keep_stored())
 
@@ -129,9 +128,9 @@ class BatchWriter:
                 f"{self._writing}: not done within transaction_timeout_ms={self._config.transaction_timeout_ms}", report=True
             )
         cause = _cause(error)
-        if isinstance(cause, errors.KafkaError) and not client_errors.passes(cause) and client_errors.hint_of(cause) is not None:
-            return client_errors.fatal(cause, self._writing)
-        return FailedBatch(f"{self._writing} failed: {client_errors.describe(cause)}", report=True)
+        if isinstance(cause, errors.KafkaError) and not is_transient(cause) and hint_of(cause) is not None:
+            return fatal_error(cause, self._writing)
+        return FailedBatch(f"{self._writing} failed: {describe_error(cause)}", report=True)
 
     async def _keep_stored(self) -> None:
         """Have the brokers remember the txid of a topology that is idle."""
@@ -162,7 +161,7 @@ class BatchWriter:
 
     async def _read(self) -> None:
         """Learn what all tasks have stored; tasks of another parallelism cannot change it any more then."""
-        producers, patience = self.link.producers, Patience(_log)
+        producers, retry_policy = self.link.producers, RetryPolicy(_log)
         while True:
             try:
                 stored = await self._stored_by_all()
@@ -173,9 +172,9 @@ class BatchWriter:
                 break
             except FatalError as error:
                 cause = error.__cause__
-                if not isinstance(cause, Exception) or not client_errors.passes(cause):
+                if not isinstance(cause, Exception) or not is_transient(cause):
                     raise
-                await patience.bear(cause, "reading which transactions are stored")
+                await retry_policy.wait_or_raise(cause, "reading which transactions are stored")
         self._stored, self._stored_of = stored, producers
 
     async def _stored_by_all(self) -> dict[int, Stored]:
@@ -193,7 +192,7 @@ class BatchWriter:
             most = max((one.parallelism for one in stored.values()), default=0)
             return stored | await self._stored_by(link, range(self._owner.parallelism, most))
 
-    async def _stored_by(self, link: ClusterLink, tasks: Collection[int]) -> dict[int, Stored]:
+    async def _stored_by(self, link: AdminClient, tasks: Collection[int]) -> dict[int, Stored]:
         found: dict[int, Stored] = {}
         for task in tasks:
             owner = self._owner._replace(task=task)
@@ -214,7 +213,7 @@ class BatchWriter:
 
 
 @dataclass(frozen=True, slots=True)
-class WriterOf:
+class WriterResource:
     """The resource of a committer's task. A task has one writer, whatever config comes: its transactional id is one."""
 
     config: KafkaCommitterConfig = field(compare=False)

@@ -6,8 +6,8 @@ from typing import Any, Final, Literal
 
 from engine.config import setting
 from engine.config.validated import set_frozen, validated
-from engine.kafka.connection import PLAINTEXT, Brokers, KafkaSecurity, connection_faults
-from engine.kafka.sink_config import REFUSED, Content, Partitioner, is_topic_name, record_faults
+from engine.kafka.client.connection import PLAINTEXT, Brokers, KafkaSecurity, connection_faults
+from engine.kafka.sink.sink_config import REFUSED, Content, Partitioner, is_topic_name, record_faults
 from engine.topology import Tuple
 
 _C_INT_MAXIMUM: Final = 2**31 - 1

@@ -3,11 +3,11 @@
 import asyncio
 from typing import Final
 
-from engine.kafka import acked_set, client_errors
-from engine.kafka.cluster_link import MOST_METADATA_BYTES, CommittedOffset
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.transactional.partition_link import PartitionLink
-from engine.kafka.trouble import KafkaTrouble, Report
+from engine.kafka.client.admin_client import MOST_METADATA_BYTES
+from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import CommittedOffset, PartitionId
+from engine.kafka.client.partition_link import PartitionLink
+from engine.kafka.source import acked_set
 
 _PAUSE_SECS: Final = 1.0
 """Between two commits: a lag is looked at by people."""
@@ -59,11 +59,11 @@ class GroupCommits:
             async with asyncio.timeout(most_secs):
                 await self._link.commit(commits, None)
         except Exception as error:
-            if not client_errors.passes(error):
-                raise client_errors.fatal(error, f"a commit of group {self._group!r}") from error
+            if not is_transient(error):
+                raise fatal_error(error, f"a commit of group {self._group!r}") from error
             self._due = due | self._due
             hint = "Only the group's lag is late; transactions do not depend on it."
-            self._report(KafkaTrouble(f"a commit of group {self._group!r} failed: {client_errors.describe(error)}", hint=hint))
+            self._report(KafkaTrouble(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
 
     def _metadata(self, offset: int) -> str:
         return acked_set.encode(self._topology, offset, (), MOST_METADATA_BYTES)[0]

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
 from engine.errors import FatalError, UsageError
-from engine.kafka.client_errors import describe
-from engine.kafka.outgoing import Outgoing, RecordMaker
-from engine.kafka.sink_lane import Lane
-from engine.kafka.transactional.batch_writer import BatchWriter, WriterOf
+from engine.kafka.client.errors import describe_error
+from engine.kafka.sink.partition_sender import PartitionSender
+from engine.kafka.sink.records import OutgoingRecord, RecordMaker
+from engine.kafka.transactional.batch_writer import BatchWriter, WriterResource
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.topology import Tuple
 from engine.transactional import Committer
@@ -35,13 +35,13 @@ class KafkaCommitter(Committer):
         self.keyed_by: Sequence[str] | None = config.keyed_by
         """The fields that its input is grouped by, where it has several tasks."""
         self._maker = RecordMaker(config)
-        self._lanes: dict[int, Lane] = {}
+        self._senders: dict[int, PartitionSender] = {}
         self._bytes = 0
         self._failure: Exception | None = None
 
     async def prepare(self) -> None:
         """Have a producer, however long that takes; it is the task's, for all attempts."""
-        self._writer: BatchWriter = await self.resources.opened(WriterOf(self.config))
+        self._writer: BatchWriter = await self.resources.opened(WriterResource(self.config))
         self._writer.check(self.config)
 
     def execute(self, tup: Tuple) -> None:
@@ -49,10 +49,10 @@ class KafkaCommitter(Committer):
         made, topic = self._maker.make(tup), self._writer.topic
         wanted = None if self.config.partition is None else self._maker.partition(tup)
         partition = topic.choose(made.key, wanted)
-        lane = self._lanes.get(partition)
-        if lane is None:
-            lane = self._lanes[partition] = Lane(topic, partition, self, self._writer.link, self._writer.lane_settings)
-        self._bytes += lane.add(Outgoing(None, made.key, made.value, made.headers, made.timestamp_ms))
+        sender = self._senders.get(partition)
+        if sender is None:
+            sender = self._senders[partition] = PartitionSender(topic, partition, self, self._writer.link, self._writer.sender_settings)
+        self._bytes += sender.add(OutgoingRecord(None, made.key, made.value, made.headers, made.timestamp_ms))
         if self._bytes > self.config.max_output_bytes:
             text = f"batch {self.attempt} writes more than max_output_bytes={self.config.max_output_bytes} at one task"
             raise FatalError(
@@ -67,28 +67,28 @@ class KafkaCommitter(Committer):
 
     async def send(self) -> None:
         """Have all records written, the batches of each partition one after the other."""
-        ends = await asyncio.gather(*(lane.send_all() for lane in self._lanes.values()), return_exceptions=True)
+        ends = await asyncio.gather(*(sender.send_all() for sender in self._senders.values()), return_exceptions=True)
         for error in (*ends, self._failure):
             if error is not None:
                 raise error
 
-    # As the lanes' RecordOwner
+    # As the senders' RecordOutcomes
 
-    def written(self, records: list[Outgoing]) -> None:
+    def note_written(self, records: list[OutgoingRecord]) -> None:
         """Count them; whether they are ever seen is the transaction's."""
-        self._writer.written.add(len(records))
+        self._writer.records_written.add(len(records))
 
-    def failed(self, records: list[Outgoing], error: Exception) -> None:
+    def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """The transaction has failed."""
         self._failure = self._failure or error
 
-    async def refused(self, record: Outgoing, topic: str, partition: int, error: Exception) -> None:
+    async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Do with a record that no broker takes what the config says."""
-        told = f"a record for topic {topic!r} is refused: {describe(error)}"
+        told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
         if self.config.on_refused == "stop":
             raise FatalError(told, hint="Make no such record, or write on_refused='drop'.")
-        self._writer.refused.add(1)
+        self._writer.records_refused.add(1)
         self.collector.report_error(ValueError(f"{told}; it is dropped"))
 
-    def leaves(self, records: int, byte_count: int) -> None:
+    def release_room(self, records: int, byte_count: int) -> None:
         """Nothing waits for room: all of it was there before the first was sent."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple, TypeAlias
 
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.partition import PartitionId
 
 Metadata: TypeAlias = list[int] | None
 """`[start, end, records]`; None: it is not known yet where reading begins."""

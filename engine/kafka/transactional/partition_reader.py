@@ -7,12 +7,12 @@ from typing import Any, Final
 from aiokafka import errors
 
 from engine.errors import FatalError
-from engine.kafka import client_errors, connecting
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.connect import connect
+from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition_link import PartitionLink
+from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.transactional.partition_link import PartitionLink
-from engine.kafka.trouble import KafkaTrouble, Report
-from engine.kafka.undecodable import told
 
 _ALONE_SECS: Final = 3.0
 """How long a fetch of one partition alone is waited for, beside `fetch_max_wait_ms` for the fetch before it and for itself."""
@@ -45,11 +45,11 @@ class PartitionReader:
     async def open(self) -> None:
         """Connect, however long that takes."""
         make = lambda: PartitionLink(self._config, self._client_id)  # noqa: E731 - a short one
-        self.link = await connecting.connect(make, self._config, self._report)
+        self.link = await connect(make, self._config, self._report)
         try:
             self._assign(await self.link.find_partitions())
         except errors.KafkaError as error:  # each is found when it is begun
-            self._report(KafkaTrouble(f"looking for topics failed: {client_errors.describe(error)}"))
+            self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}"))
         except BaseException:
             await self.link.stop()
             raise
@@ -139,10 +139,10 @@ class PartitionReader:
         if place is not None:
             tries = self._tries[partition] = self._tries.get(partition, 0) + 1
             if not isinstance(error, errors.CorruptRecordException) or tries > _MOST_TRIES:
-                raise told(place, error, None) from error
-        elif not client_errors.passes(error):
-            raise client_errors.fatal(error, f"reading {partition}") from error
-        self._report(KafkaTrouble(f"reading {partition} failed: {client_errors.describe(error)}", hint="It is tried again."))
+                raise undecodable_error(place, error, None) from error
+        elif not is_transient(error):
+            raise fatal_error(error, f"reading {partition}") from error
+        self._report(KafkaTrouble(f"reading {partition} failed: {describe_error(error)}", hint="It is tried again."))
 
     async def wait(self, timeout_secs: float) -> None:
         """Wait until records come, of any partition."""

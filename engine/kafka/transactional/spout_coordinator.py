@@ -5,15 +5,15 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from engine.kafka import client_errors, connecting, reach
-from engine.kafka.lookups import announce
-from engine.kafka.offset_manager import PartitionId
-from engine.kafka.topics import find_topics
+from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition_link import PartitionLink
+from engine.kafka.client.topic_lookup import log_found_topics
+from engine.kafka.source.topics import wait_for_topics
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
-from engine.kafka.transactional.bounds import Bounds
+from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.kafka.transactional.offset_range import range_of
-from engine.kafka.transactional.partition_link import PartitionLink
-from engine.kafka.trouble import KafkaTrouble
 from engine.topology import SpoutExhausted
 from engine.transactional import Partition, PartitionedCoordinator
 
@@ -37,10 +37,12 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         """Connect, and wait for the topics."""
         config, context = self._config, self.context
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.coordinator"
-        self._link = await connecting.connect(lambda: PartitionLink(config, client_id), config, self._report)
+        self._link = await connect(lambda: PartitionLink(config, client_id), config, self._report)
         try:
-            await find_topics(self._link, config, self._report)
-            self._ends = Bounds(self._link, lambda its: self._link.bounds(its, "latest"), self._report, "asking for the ends of partitions")
+            await wait_for_topics(self._link, config, self._report)
+            self._ends = LeaderOffsets(
+                self._link, lambda its: self._link.bounds(its, "latest"), self._report, "asking for the ends of partitions"
+            )
             await self._look()
             self._at_first = tuple(self._partitions)
             if not self._at_first:
@@ -51,7 +53,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             raise
         self._is_open = True
         context.create_task(self._keep_looking())
-        context.create_task(reach.watch(config, self._link.answered_at, SILENCE_SECS, self._report))
+        context.create_task(watch_brokers(config, self._link.answered_at, SILENCE_SECS, self._report))
 
     async def close(self) -> None:
         """Disconnect."""
@@ -99,7 +101,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         known, topics = set(self._partitions), {one.topic for one in self._partitions}
         found = [one for one in await self._link.find_partitions() if one not in known]
         if self._is_open:
-            announce({one.topic for one in found} - topics)
+            log_found_topics({one.topic for one in found} - topics)
         self._partitions += found
 
     async def _keep_looking(self) -> None:
@@ -109,9 +111,9 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             try:
                 await self._look()
             except Exception as error:
-                if not client_errors.passes(error):
-                    raise client_errors.fatal(error, "looking for topics") from error
-                self._report(KafkaTrouble(f"looking for topics failed: {client_errors.describe(error)}", hint="It is tried again."))
+                if not is_transient(error):
+                    raise fatal_error(error, "looking for topics") from error
+                self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}", hint="It is tried again."))
 
     @staticmethod
     def _report(error: BaseException) -> None:

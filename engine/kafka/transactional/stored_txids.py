@@ -1,7 +1,7 @@
-"""Which transactions a committer's topic has already: how that is written, and what follows from it (TX-8). Decides; does nothing.
+"""Decides which transactions a committer must write, from the txids that it has stored (TX-8). No I/O.
 
-Each task stores its newest txid as an offset of a group of its own, in the same transaction of Kafka as its records. The metadata of the
-offset say how many tasks there were.
+Each task stores its newest txid as an offset of its own group, in the same transaction of Kafka as its records. The metadata of the
+offset hold the number of tasks.
 """
 
 from collections.abc import Mapping
@@ -15,11 +15,11 @@ _VERSION: Final = "1"
 
 
 class Stored(NamedTuple):
-    """What one task has stored last."""
+    """Newest stored txid of one task."""
 
     txid: int
     parallelism: int
-    """How many tasks there were."""
+    """Number of tasks at that transaction."""
 
 
 class Owner(NamedTuple):
@@ -32,17 +32,17 @@ class Owner(NamedTuple):
 
     @property
     def transactional_id(self) -> str:
-        """What no two processes have at once. Tasks of another parallelism have others: these may fence all of them."""
+        """Transactional id of the task. Tasks of another parallelism have other ids, so that a new task can fence all old ones."""
         return f"{self._name}:{self.task}-of-{self.parallelism}"
 
     @property
     def group(self) -> str:
-        """Where its txid stands, whatever the parallelism."""
+        """Group that stores the txid, for any parallelism."""
         return f"{self._name}:{self.task}"
 
     @property
     def metadata(self) -> str:
-        """What stands beside the txid."""
+        """Metadata beside the txid."""
         return f"{PREFIX}:{_VERSION}:{self.parallelism}"
 
     @property
@@ -51,7 +51,7 @@ class Owner(NamedTuple):
 
 
 def read_stored(owner: Owner, offset: int, metadata: str) -> Stored:
-    """Return what an offset says; FatalError for one that another program has committed.
+    """Return the txid that an offset stores. Raise FatalError if another program committed it.
 
     >>> read_stored(Owner("words", "counts", 0, 1), 17, "stormcell-tx:1:2")
     Stored(txid=17, parallelism=2)
@@ -65,9 +65,9 @@ def read_stored(owner: Owner, offset: int, metadata: str) -> Stored:
 
 
 def is_to_write(stored: Mapping[int, Stored], owner: Owner, txid: int, *, writes_unknown: bool) -> bool:
-    """Tell whether a task is to write a txid, or it is there already. `stored`: by task, what all of them have stored.
+    """Return True if a task must write a txid, False if it was written already. stored: newest txids of all tasks.
 
-    Raises FatalError where that cannot be told, or where transactions come that were committed long ago.
+    Raises FatalError if this cannot be decided, or if the txid is older than the stored one.
     """
     if not stored:
         if txid == 1 or writes_unknown:

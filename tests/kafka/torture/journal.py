@@ -18,7 +18,7 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engine.kafka import acked_set
+from engine.kafka.source import acked_set
 
 
 class Journal:

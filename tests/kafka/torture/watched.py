@@ -10,13 +10,16 @@ from typing import Any
 from aiokafka.conn import AIOKafkaConnection
 
 from engine.errors import Failure
-from engine.kafka import consuming, kafka_spout, start_positions
-from engine.kafka.committing import Committing
-from engine.kafka.consumer_link import Batches, ConsumerLink
-from engine.kafka.consuming import Consuming
-from engine.kafka.dead_letters import DeadLetters
-from engine.kafka.offset_manager import Commit, OffsetManager, PartitionId
-from engine.kafka.partitions import Membership, Partitions
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
+from engine.kafka.source import consumer_loop as consuming
+from engine.kafka.source import spout as kafka_spout
+from engine.kafka.source import start_positions
+from engine.kafka.source.commit_loop import CommitLoop
+from engine.kafka.source.consumer_loop import ConsumerLoop
+from engine.kafka.source.offset_manager import Commit, OffsetManager
+from engine.kafka.source.partitions import Partitions
 from tests.checkpoint.killing import Death
 from tests.kafka.torture.journal import Journal
 
@@ -55,10 +58,10 @@ class Watch:
         spout_module: Any = kafka_spout
         consuming_module: Any = consuming
         spout_module.Partitions = partial(WatchedPartitions, self)
-        spout_module.Consuming = partial(WatchedConsuming, self)
-        consuming_module.Committing = WatchedCommitting
+        spout_module.ConsumerLoop = partial(WatchedConsumerLoop, self)
+        consuming_module.CommitLoop = WatchedCommitLoop
         consuming_module.ConsumerLink = partial(WatchedLink, self)
-        spout_module.DeadLetters = partial(WatchedDeadLetters, self)
+        spout_module.DeadLetterWriter = partial(WatchedDeadLetterWriter, self)
         self._die_within_commit()
         self._die_within_opening()
 
@@ -133,7 +136,7 @@ class WatchedPartitions(Partitions):
             self._watch.journal.write("g", self.task, one.partition, reason, self.in_flight_of.get(one, 0), self.decided)
 
 
-class WatchedConsuming(Consuming):
+class WatchedConsumerLoop(ConsumerLoop):
     """Writes down what the group does, and dies at the steps of a rebalance."""
 
     partitions: WatchedPartitions
@@ -173,7 +176,7 @@ class WatchedConsuming(Consuming):
             self._watch.death.at("after fetch")
 
 
-class WatchedCommitting(Committing):
+class WatchedCommitLoop(CommitLoop):
     """Notes whether the last commit of a revoke, or of the end, went through."""
 
     _partitions: WatchedPartitions
@@ -184,7 +187,7 @@ class WatchedCommitting(Committing):
         self._partitions.is_committed = is_last
 
 
-class WatchedDeadLetters(DeadLetters):
+class WatchedDeadLetterWriter(DeadLetterWriter):
     """Writes down each letter that the broker has, before the spout hears of it."""
 
     def __init__(self, watch: Watch, *arguments: Any) -> None:

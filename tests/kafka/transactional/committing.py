@@ -8,7 +8,7 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from engine.kafka.cluster_link import ClusterConfig, connected
+from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
 from engine.kafka.transactional.stored_txids import Owner, Stored, read_stored

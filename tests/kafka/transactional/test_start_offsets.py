@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engine.kafka.offset_manager import PartitionId
+from engine.kafka.client.partition import PartitionId
 from engine.kafka.transactional import KafkaOpaqueSpout
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import emitting, settings

@@ -1,0 +1,123 @@
+"""Connects consumers, finds the reason why a cluster cannot be reached, and watches whether its brokers still answer.
+
+aiokafka raises only KafkaConnectionError and logs the reason, so `connection_error` asks each broker itself.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+from aiokafka import errors
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.protocol.metadata import MetadataRequest
+
+from engine.kafka.client.connection import BrokerAccess
+from engine.kafka.client.consumer_link import ConsumerLink
+from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+
+_CONNECT_SECS: Final = 5.0
+"""Limit of the first attempt. Each later attempt gets twice as long."""
+_TIMEOUT_SECS: Final = 5.0
+_OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
+_LONGEST_PAUSE_SECS: Final = 60.0
+_SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
+
+L = TypeVar("L", bound=ConsumerLink)
+
+
+async def connect(make: Callable[[], L], to: BrokerAccess, report: Report) -> L:
+    """Return a started link. Retry and report transient errors; raise FatalError for others."""
+    retry_policy, limit = RetryPolicy(report), _CONNECT_SECS
+    while True:
+        link: L | None = None
+        try:
+            link = make()
+            async with asyncio.timeout(limit):
+                await link.start()
+            return link
+        except BaseException as error:
+            if link is not None:
+                await link.stop()
+            if not isinstance(error, Exception):
+                raise
+            real = await find_real_error(error, to)
+            await retry_policy.wait_or_raise(real, f"a connection to {', '.join(to.brokers)}")
+        limit *= 2
+
+
+async def find_real_error(error: Exception, to: BrokerAccess) -> Exception:
+    """Return the reason for a failed connection if the given error hides it, else that error."""
+    if isinstance(error, TimeoutError):
+        return ConnectionError(_SILENT.format(broker=", ".join(to.brokers)))
+    if not isinstance(error, errors.KafkaConnectionError):
+        return error
+    return await connection_error(to) or error
+
+
+async def connection_error(to: BrokerAccess) -> Exception | None:
+    """Ask each broker once. Return None if one answers, else an error, a permanent one before a transient one."""
+    found: Exception | None = None
+    for broker in to.brokers:
+        this = await _connection_error(broker, to)
+        if this is None:
+            return None
+        if found is None or is_transient(found):
+            found = this
+    return found
+
+
+async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], silence_secs: float, report: Report) -> None:
+    """Report, forever, when no broker has answered for `silence_secs`, and why.
+
+    Raises FatalError for a permanent reason, such as a changed password.
+    """
+    now = asyncio.get_running_loop().time
+    since, seen = now(), answered_at()
+    due, pause = 0.0, silence_secs
+    while True:
+        await asyncio.sleep(silence_secs)
+        before, seen = seen, answered_at()
+        if seen != before:
+            since, due, pause = now(), 0.0, silence_secs
+        if seen != before or now() < due:
+            continue
+        error = await connection_error(to)
+        if error is None:
+            continue
+        if not is_transient(error):
+            raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
+        text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
+        report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
+
+
+async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
+    """Connect to one broker. Return the error, None if the broker answers."""
+    host, _, port = broker.rpartition(":")
+    options = to.security.client_options() | {name: to.client[name] for name in _OF_A_CONNECTION if name in to.client}
+    connection: Any = None
+    try:
+        async with asyncio.timeout(_TIMEOUT_SECS):
+            connection = AIOKafkaConnection(host.strip("[]"), int(port), **options)
+            await connection.connect()
+            await connection.send(MetadataRequest([]))  # a listener with SASL answers this only after authentication
+    except TimeoutError:
+        return ConnectionError(_SILENT.format(broker=broker))
+    except Exception as error:  # noqa: BLE001 - returned
+        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
+        return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
+    finally:
+        if connection is not None:
+            _cut(connection)
+    return None
+
+
+def _cut(connection: Any) -> None:
+    """Close the socket at once.
+
+    Over TLS, `close` waits for the broker's close_notify, and the event loop may end before it comes.
+    """
+    connection.close()
+    transport = getattr(connection._protocol, "_transport", None)
+    if transport is not None:
+        transport.abort()

@@ -1,0 +1,120 @@
+"""Errors of Kafka's client: which of them are worth a retry, the retries, and the texts of the others."""
+
+import asyncio
+import ssl
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from aiokafka import errors
+
+from engine.errors import EngineError, FatalError
+
+Report: TypeAlias = Callable[[BaseException], None]
+
+FIRST_PAUSE_SECS: Final = 0.1
+LONGEST_PAUSE_SECS: Final = 5.0
+_PASSING: Final = (
+    errors.KafkaTimeoutError,
+    errors.NoBrokersAvailable,
+    errors.CommitFailedError,
+    errors.UnknownMemberIdError,
+    errors.IllegalGenerationError,
+    errors.RebalanceInProgressError,
+    errors.BrokerNotAvailableError,
+    errors.ReplicaNotAvailableError,
+    errors.CorruptRecordException,
+    errors.UnknownError,
+    asyncio.TimeoutError,
+    OSError,
+)
+"""Errors that are worth a retry, although aiokafka does not call them retriable. OSError: the host is down, or has no address yet."""
+
+_OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
+"""Subclasses of OSError that no retry repairs: certificates that do not match, or cannot be read."""
+
+_NO_BROKER_YET: Final = "Did we not perform bootstrap?"
+"""Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
+
+CODECS_HINT: Final = "pip install 'stormcell[kafka]', or cramjam, which has snappy, lz4 and zstd."
+
+_HINTS: Final[dict[type[BaseException], str]] = {
+    errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
+    errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
+    errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
+    errors.IllegalSaslStateError: "The brokers' listener has no SASL: write the protocol of KafkaSecurity that it speaks.",
+    errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic; to write: WRITE, and for a committer both.",
+    errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
+    errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
+    errors.TransactionalIdAuthorizationFailed: "Give the user WRITE on transactional ids that begin with 'stormcell-tx:'.",
+    errors.InvalidTransactionTimeout: "Choose a transaction_timeout_ms within the brokers' transaction.max.timeout.ms.",
+    errors.InvalidGroupIdError: "Choose another group.",
+    errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
+    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
+    errors.InvalidTopicError: "Name a topic of your own, by letters, digits, '.', '_' and '-'.",
+    errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
+    errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
+    errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
+    ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",
+    OSError: "Check cafile, certfile and keyfile of KafkaSecurity.",
+    TypeError: "Correct client={...}: it takes what aiokafka's own client takes.",
+    ValueError: "Correct client={...}: it takes what aiokafka's own client takes.",
+}
+
+FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs tell more."
+
+
+def is_transient(error: BaseException) -> bool:
+    """Return True if the call is worth a retry: a broker is away, a group rebalances."""
+    if isinstance(error, _OF_FILES):
+        return False
+    if isinstance(error, AssertionError):
+        return str(error) == _NO_BROKER_YET
+    return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
+
+
+def fatal_error(error: BaseException, doing: str) -> FatalError:
+    """Return the error that ends the run, because no retry would succeed. doing: like "reading topics 'a' as group 'g'"."""
+    what = f"Kafka refused {doing}" if isinstance(error, errors.KafkaError) else f"{doing} failed"
+    found = FatalError(f"{what}: {describe_error(error)}", hint=hint_of(error) or FALLBACK_HINT)
+    found.__cause__ = error
+    return found
+
+
+def hint_of(error: BaseException) -> str | None:
+    """Return the advice for an error, None if there is none."""
+    return next((text for kind, text in _HINTS.items() if isinstance(error, kind)), None)
+
+
+def describe_error(error: BaseException) -> str:
+    """Return an error of the client as one line: its class and its text."""
+    kind = type(error).__name__
+    said = error.args[-1] if isinstance(error, errors.CommitFailedError) else error  # the other arguments advise plain consumers
+    text = " ".join(str(said).split())
+    return text if kind in text else f"{kind}: {text}" if text else kind
+
+
+class KafkaTrouble(EngineError):
+    """A problem with Kafka that the run survives. It is reported, never raised."""
+
+
+class RetryPolicy:
+    """Waits before each retry, twice as long each time, up to `LONGEST_PAUSE_SECS`. Call `reset()` after a success."""
+
+    def __init__(self, report: Report) -> None:
+        self._report = report
+        self.pause_secs = FIRST_PAUSE_SECS
+
+    def reset(self) -> None:
+        """Start again with the shortest pause."""
+        self.pause_secs = FIRST_PAUSE_SECS
+
+    async def wait_or_raise(self, error: Exception, doing: str) -> None:
+        """Report a transient error and wait. Raise FatalError for any other. doing: like "reading topics 'a'"."""
+        if isinstance(error, FatalError):
+            raise error
+        if not is_transient(error):
+            raise fatal_error(error, doing)
+        pause, self.pause_secs = self.pause_secs, min(2 * self.pause_secs, LONGEST_PAUSE_SECS)
+        self._report(KafkaTrouble(f"{doing} failed: {describe_error(error)}", hint=f"It is tried again in {pause:g} s."))
+        await asyncio.sleep(pause)

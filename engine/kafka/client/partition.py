@@ -1,0 +1,36 @@
+"""Plain values of Kafka's protocol: a partition, a committed offset, a member of a group."""
+
+from typing import NamedTuple
+
+
+class PartitionId(NamedTuple):
+    """A partition of a topic. Equal to aiokafka's `TopicPartition`, because both are tuples."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class CommittedOffset(NamedTuple):
+    """Offset and metadata that a group has committed for a partition."""
+
+    offset: int
+    metadata: str
+
+
+class Membership(NamedTuple):
+    """Generation and member id of this consumer in its group. Both change when the session is lost."""
+
+    generation: int
+    member: str
+
+    @property
+    def is_lost(self) -> bool:
+        """True if the group no longer knows this member."""
+        return self.generation < 0
+
+    def follows(self, before: "Membership | None") -> bool:
+        """Return True if this is the generation right after `before`: the member missed none in between."""
+        return before is not None and not before.is_lost and self == Membership(before.generation + 1, before.member)

@@ -1,0 +1,339 @@
+"""`ProducerLink`: a producer that is replaced when it breaks, over aiokafka's producer and its private parts."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, Literal, Protocol, TypeAlias
+
+from aiokafka import AIOKafkaProducer, TopicPartition, errors
+from aiokafka.partitioner import murmur2
+from aiokafka.producer.message_accumulator import BatchBuilder
+
+from engine.errors import FatalError
+from engine.kafka.client.connect import find_real_error
+from engine.kafka.client.connection import BrokerAccess
+from engine.kafka.client.errors import (
+    CODECS_HINT,
+    FIRST_PAUSE_SECS,
+    LONGEST_PAUSE_SECS,
+    KafkaTrouble,
+    Report,
+    describe_error,
+    fatal_error,
+    is_transient,
+)
+from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
+
+STOP_SECS: Final = 2.0
+"""Time for a normal stop. After it the connections are closed by force."""
+
+ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
+
+_REFUSED: Final = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.InvalidTimestampError,
+)
+_SPOILT: Final = (
+    errors.OutOfOrderSequenceNumber,
+    errors.DuplicateSequenceNumber,
+    errors.UnknownProducerId,
+    errors.InvalidProducerEpoch,
+    errors.InvalidProducerIdMapping,
+    errors.ProducerFenced,
+    errors.ProducerClosed,
+)
+"""Errors of one producer only. Another producer, with another producer id, can continue."""
+
+OF_ANY_CLIENT: Final = frozenset(
+    {"metadata_max_age_ms", "retry_backoff_ms", "connections_max_idle_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
+)
+
+
+class ClientConfig(BrokerAccess, Protocol):
+    """Settings that spouts, sinks and tools share: access to the cluster, client id and timeout."""
+
+    @property
+    def client_id(self) -> str | None: ...
+    @property
+    def request_timeout_ms(self) -> int: ...
+
+
+def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
+    """Return aiokafka's options for an idempotent producer. Raise FatalError for unusable certificates.
+
+    Of `config.client`, only options that any client knows are used.
+    """
+    try:
+        security = config.security.client_options()
+    except OSError as error:  # an SSLError is one
+        raise FatalError(f"the certificates of KafkaSecurity cannot be used: {describe_error(error)}", hint="Correct its files.") from error
+    return {
+        **{name: value for name, value in config.client.items() if name in OF_ANY_CLIENT},
+        **security,
+        "bootstrap_servers": list(config.brokers),
+        "client_id": client_id,
+        "request_timeout_ms": config.request_timeout_ms,
+        "enable_idempotence": True,
+        "acks": "all",
+    }
+
+
+def send_error_kind(error: BaseException) -> ErrorKind:
+    """Classify the error of a failed send.
+
+    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
+    been written. `fatal`: no record can be written.
+    """
+    if isinstance(error, _REFUSED):
+        return "refused"
+    return "passing" if concerns_producer(error) or is_transient(error) else "fatal"
+
+
+def concerns_producer(error: BaseException) -> bool:
+    """Return True if only the producer is broken, so that another one can send the same records at once."""
+    # KafkaError itself: aiokafka's sender has died.
+    return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
+
+
+class _Producer:
+    """One producer of aiokafka, and its sends that wait for an acknowledgment."""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        self.client: Any = AIOKafkaProducer(**options)
+        disable_topic_creation(self.client.client)
+        self.waiting: set[asyncio.Future[Any]] = set()
+        self.is_spoilt = False
+
+    async def wait_for(self, future: "asyncio.Future[Any]", timeout_secs: float) -> None:
+        """Wait for the acknowledgment. Raise the broker's error, KafkaTimeoutError or ProducerClosed."""
+        self.waiting.add(future)
+        future.add_done_callback(_retrieve)
+        try:
+            await asyncio.wait((future,), timeout=timeout_secs)
+        finally:
+            self.waiting.discard(future)
+        if not future.done():
+            raise errors.KafkaTimeoutError(f"no broker has acknowledged within {timeout_secs:g} s")
+        if future.cancelled():
+            raise errors.ProducerClosed("the producer was replaced")
+        future.result()
+
+    def take_numbers_back(self, topic: str, partition: int, records: int) -> None:
+        """Give the sequence numbers of a refused batch to the next batch, because brokers accept no gap.
+
+        Safe only if the producer has no other batch of that partition.
+        """
+        manager = self.client._txn_manager
+        if manager is not None:
+            manager.increment_sequence_number(TopicPartition(topic, partition), -records)
+
+    async def end(self, flush_secs: float) -> None:
+        """Flush and close, each within a limit. Sends that still wait get ProducerClosed."""
+        stopping = asyncio.ensure_future(self.client.stop())
+        try:
+            await asyncio.wait((stopping,), timeout=flush_secs)
+            if not stopping.done():
+                await self._close_by_force(stopping)
+        finally:
+            stopping.add_done_callback(_retrieve)
+            stopping.cancel()
+            self.retrieve_outcome()
+            for future in self.waiting:
+                future.cancel()
+
+    def retrieve_outcome(self) -> None:
+        """Retrieve the result of the transaction, so that asyncio does not warn if nobody awaits it."""
+        waiter = None if self.client._txn_manager is None else self.client._txn_manager._transaction_waiter
+        if waiter is not None:
+            waiter.add_done_callback(_retrieve)
+
+    async def _close_by_force(self, stopping: "asyncio.Future[None]") -> None:
+        """Close the connections without a flush, because no broker answers. This ends the sender, for which `stop` waits."""
+        sender = self.client._sender.sender_task
+        for _ in range(2):
+            if sender is not None and not sender.done():
+                sender.cancel()
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(STOP_SECS / 2):
+                    await self.client.client.close()
+            await asyncio.wait((stopping,), timeout=STOP_SECS / 2)
+        self._fail_batches()
+        await asyncio.wait((stopping,), timeout=STOP_SECS / 2)
+
+    def _fail_batches(self) -> None:
+        """Fail the batches that are left. `stop`, and perhaps other callers, wait for them."""
+        accumulator = self.client._message_accumulator
+        batches = [*itertools.chain(*accumulator._batches.values()), *accumulator._pending_batches]
+        accumulator._pending_batches.update(batches)  # where aiokafka's own callbacks look for them
+        accumulator.fail_all(errors.ProducerClosed("the producer was replaced"))
+        for batch in batches:
+            batch._drain_waiter.add_done_callback(_retrieve)
+
+
+def _retrieve(future: "asyncio.Future[Any]") -> None:
+    """Retrieve the exception, so that asyncio does not warn about an abandoned future."""
+    if not future.cancelled():
+        future.exception()
+
+
+class ProducerLink:
+    """A producer that starts with retries, is replaced when it breaks, and stops within a limit.
+
+    options: aiokafka's, see `producer_options`. writing: its purpose for error texts, like "writing topic 'words'". report: gets each
+    failed attempt.
+    """
+
+    def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
+        self._config = config
+        self._options = options
+        self._writing = writing
+        self._report = report
+        self._producer: _Producer | None = None
+        self._builders: Any = None
+        """The newest started producer. It makes the batches, which any producer can send."""
+        self._starting = asyncio.Lock()
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_stopped = False
+
+    # Life
+
+    async def start(self) -> None:
+        """Connect, with retries until it succeeds. Raise FatalError for a permanent error."""
+        await self._current()
+
+    async def stop(self, flush_secs: float = STOP_SECS) -> None:
+        """Flush for at most `flush_secs`, and stop. Do nothing if no producer runs."""
+        self._is_stopped = True
+        self._give_up_producer(flush_secs)
+        while self._ending:
+            await asyncio.wait(set(self._ending))
+
+    async def _current(self) -> _Producer:
+        """Return the current producer; start a new one if there is none, or if it is broken."""
+        async with self._starting:
+            if self._producer is not None and self._producer.is_spoilt:
+                self._give_up_producer(STOP_SECS)
+            if self._producer is None:
+                self._producer = await self._start_one()
+                self._builders = self._producer.client
+            return self._producer
+
+    def _give_up_producer(self, flush_secs: float) -> None:
+        producer, self._producer = self._producer, None
+        if producer is not None:
+            ending = asyncio.get_running_loop().create_task(producer.end(flush_secs), name="end of a Kafka producer")
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
+
+    async def _start_one(self) -> _Producer:
+        pause = FIRST_PAUSE_SECS
+        while not self._is_stopped:
+            try:
+                return await self._try_to_start()
+            except FatalError:
+                raise
+            except Exception as raised:  # noqa: BLE001 - told, or raised as a FatalError
+                error = await find_real_error(raised, self._config)
+                if send_error_kind(error) != "passing":
+                    raise fatal_error(error, self._writing) from error
+                brokers = ",".join(self._config.brokers)
+                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; tried again in {pause:g} s"
+                self._report(ConnectionError(text))
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_PAUSE_SECS)
+        raise errors.ProducerClosed("the producer was stopped")
+
+    async def _try_to_start(self) -> _Producer:
+        try:
+            producer = _Producer(self._options)
+        except (ValueError, TypeError, RuntimeError) as error:
+            hint = f"Install the codec: {CODECS_HINT}" if isinstance(error, RuntimeError) else "Correct the setting."
+            raise FatalError(f"Kafka's client does not take the settings for {self._writing}: {error}", hint=hint) from error
+        try:
+            async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
+                await producer.client.start()
+        except BaseException:
+            await producer.end(STOP_SECS)
+            raise
+        return producer
+
+    # Work
+
+    async def partitions_of(self, topic: str, timeout_secs: float) -> tuple[int, ...]:
+        """Return the partition numbers of a topic, ascending. Raise UnknownTopicOrPartitionError if it does not appear in time.
+
+        Raise InvalidTopicError for an internal topic of the brokers. A missing topic is reported, and logged when it appears. Time without
+        an answering broker is reported, and does not count.
+        """
+        client, now = (await self._current()).client.client, asyncio.get_running_loop().time
+        deadline, told = now() + timeout_secs, set[str]()
+        client.set_topics(client._topics | {topic})
+        while not (found := client.cluster.partitions_for_topic(topic)):
+            answered = await client.force_metadata_update()
+            if topic in client.cluster.unauthorized_topics:
+                raise errors.TopicAuthorizationFailedError(topic)
+            if client.cluster.partitions_for_topic(topic):
+                continue
+            if not answered:
+                deadline = now() + timeout_secs
+                self._tell(told, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})"))
+            elif now() >= deadline:
+                client._topics.discard(topic)
+                raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s")
+            else:
+                hint = f"It is looked for during {timeout_secs:g} s, and not created."
+                self._tell(told, "missing", KafkaTrouble(f"topic {topic!r} is not there ({self._writing})", hint=hint))
+            await asyncio.sleep(FIRST_PAUSE_SECS)
+        if topic in client.cluster.internal_topics:
+            raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")
+        if "missing" in told:
+            log_found_topics([topic])
+        return tuple(sorted(found))
+
+    def _tell(self, told: set[str], what: str, error: Exception) -> None:
+        """Report an error unless it was reported before."""
+        if what not in told:
+            told.add(what)
+            self._report(error)
+
+    def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """Return the known partitions of a topic, and those that have a leader, both ascending."""
+        if self._producer is None:
+            return (), ()
+        cluster = self._producer.client.client.cluster
+        with_leader = cluster.available_partitions_for_topic(topic) or ()
+        return tuple(sorted(cluster.partitions_for_topic(topic) or ())), tuple(sorted(with_leader))
+
+    def new_batch(self) -> BatchBuilder:
+        """Return an empty batch. Any producer of this link can send it."""
+        return self._builders.create_batch()
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
+        """Send a batch, and return after the broker has acknowledged it. Send each batch once, and one batch of a partition at a time.
+
+        Raises the errors that `send_error_kind` classifies. After a timeout the batch may still be written.
+        """
+        producer = await self._current()
+        try:
+            if partition not in await producer.client.partitions_for(topic):
+                raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has no partition {partition}")
+            await producer.wait_for(await producer.client.send_batch(batch, topic, partition=partition), timeout_secs)
+        except Exception as error:
+            if send_error_kind(error) == "refused" or type(error) is errors.UnknownError:  # the broker expects these numbers again
+                producer.take_numbers_back(topic, partition, batch.record_count())
+            else:
+                producer.is_spoilt = True
+            raise
+
+
+@lru_cache(maxsize=16_384)
+def _murmur(key: bytes) -> int:
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def java_partition(key: bytes, partitions: Sequence[int]) -> int:
+    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
+    return partitions[_murmur(key) % len(partitions)]

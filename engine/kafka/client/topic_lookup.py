@@ -1,0 +1,66 @@
+"""Makes aiokafka look up topics without creating them, and logs topics that appear and disappear.
+
+By default aiokafka asks the brokers to create each topic that it looks up. It also logs a missing topic at each look, several times a
+second.
+"""
+
+import logging
+from collections.abc import Collection
+from typing import Any, Final
+
+from aiokafka.client import AIOKafkaClient
+from aiokafka.cluster import ClusterMetadata
+from aiokafka.conn import AIOKafkaConnection
+from aiokafka.errors import LeaderNotAvailableError, UnknownTopicOrPartitionError
+from aiokafka.protocol.metadata import MetadataRequest
+
+LOGGER: Final = logging.getLogger("engine.kafka")
+_UNKNOWN: Final[int] = UnknownTopicOrPartitionError.errno
+_ABSENT: Final = frozenset({_UNKNOWN, LeaderNotAvailableError.errno})
+
+
+def disable_topic_creation(client: Any) -> None:
+    """Make an `AIOKafkaClient` look up topics without creating them. Call this before the client connects."""
+    client.__class__ = _Client
+    client.cluster.__class__ = _Cluster
+    client.cluster.gone_topics = set()
+
+
+def log_found_topics(topics: Collection[str]) -> None:
+    """Log that these topics, which were missing, exist now."""
+    for topic in sorted(topics):
+        LOGGER.warning("topic %r is there now", topic)
+
+
+class _Client(AIOKafkaClient):  # type: ignore[misc]
+    """Client that gives each of its connections the class `_Connection`."""
+
+    async def _get_conn(self, *args: Any, **options: Any) -> Any:
+        connection = await super()._get_conn(*args, **options)
+        if connection is not None:
+            connection.__class__ = _Connection
+        return connection
+
+
+class _Connection(AIOKafkaConnection):  # type: ignore[misc]
+    def send(self, request: Any, expect_response: bool = True) -> Any:
+        if isinstance(request, MetadataRequest):
+            request._allow_auto_topic_creation = False
+        return super().send(request, expect_response)
+
+
+class _Cluster(ClusterMetadata):  # type: ignore[misc]
+    """Cluster metadata that logs each disappeared topic once. aiokafka logs any missing topic at each refresh."""
+
+    gone_topics: set[str]
+
+    def update_metadata(self, metadata: Any) -> None:
+        gone = {topic for code, topic, *_ in metadata.topics if code == _UNKNOWN and self.partitions_for_topic(topic) is not None}
+        metadata.topics = [one for one in metadata.topics if one[0] not in _ABSENT]
+        super().update_metadata(metadata)
+        for topic in sorted(gone - self.gone_topics):
+            LOGGER.warning("topic %r is gone: the brokers have it no more. It is looked for, and not created.", topic)
+        back = {topic for topic in self.gone_topics if self.partitions_for_topic(topic) is not None}
+        for topic in sorted(back):
+            LOGGER.warning("topic %r is there again", topic)
+        self.gone_topics = (self.gone_topics | gone) - back

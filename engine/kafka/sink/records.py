@@ -1,0 +1,190 @@
+"""Records to write: made of tuples, and assigned to the partitions of their topic."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, Protocol
+
+from engine.errors import FatalError, UsageError
+from engine.kafka.client.producer_link import java_partition
+from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
+from engine.topology import Fields, Tuple
+
+KEY_FIELD: Final = "key"
+VALUE_FIELD: Final = "value"
+_NO_HEADERS: Final[list[tuple[str, bytes]]] = []
+
+
+class OutgoingRecord(NamedTuple):
+    """A record to write."""
+
+    origin: Any
+    """Tuple that the record was made of; the ticket of a dead letter."""
+    key: bytes | None
+    value: bytes | None
+    headers: list[tuple[str, bytes]]
+    timestamp_ms: int | None
+
+
+class RecordSettings(Protocol):
+    """Settings that make records of tuples."""
+
+    @property
+    def topic(self) -> str | Callable[[Tuple], str]: ...
+    @property
+    def key(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def value(self) -> Callable[[Tuple], Content] | None: ...
+    @property
+    def headers(self) -> Callable[[Tuple], Iterable[tuple[str, bytes]] | None] | None: ...
+    @property
+    def timestamp_ms(self) -> Callable[[Tuple], int | None] | None: ...
+    @property
+    def partition(self) -> Callable[[Tuple], int | None] | None: ...
+
+
+class RecordMaker:
+    """Makes records of tuples. An error concerns one tuple, a FatalError the whole stream."""
+
+    def __init__(self, config: RecordSettings) -> None:
+        self._config = config
+        self._is_plain = config.headers is None and config.timestamp_ms is None
+        self._fields: Fields | None = None
+        self._key_at: int | None = None
+        self._value_at = 0
+
+    def make(self, tup: Tuple) -> OutgoingRecord:
+        """Return the record of a tuple."""
+        config = self._config
+        if tup.fields is not self._fields:
+            self._learn(tup)
+        if config.value is None:
+            value = tup[self._value_at]
+        else:
+            value = config.value(tup)
+        if type(value) is not bytes:
+            value = content("value", value)
+        if config.key is not None:
+            key = config.key(tup)
+        elif self._key_at is not None:
+            key = tup[self._key_at]
+        else:
+            key = None
+        if key is not None and type(key) is not bytes:
+            key = content("key", key)
+        if self._is_plain:
+            return OutgoingRecord(tup, key, value, _NO_HEADERS, None)
+        return OutgoingRecord(tup, key, value, self._headers(tup), self._timestamp(tup))
+
+    def topic(self, tup: Tuple) -> str:
+        """Return the topic of a tuple."""
+        if not callable(self._config.topic):
+            return self._config.topic
+        name: object = self._config.topic(tup)
+        if not isinstance(name, str) or not is_topic_name(name):
+            raise UsageError(f"topic: the function returned {name!r}", hint="Name a topic by letters, digits, '.', '_' and '-'.")
+        return name
+
+    def partition(self, tup: Tuple) -> int | None:
+        """Return the result of the config's `partition` function. Call it only if there is one."""
+        assert self._config.partition is not None
+        return _number("partition", self._config.partition(tup))
+
+    def _learn(self, tup: Tuple) -> None:
+        """Find the positions of key and value in tuples of this stream."""
+        fields = tup.fields
+        names = tuple(fields)
+        if self._config.value is None:
+            if VALUE_FIELD not in names:
+                text = f"stream {tup.stream!r} of {tup.source_component!r} has no field {VALUE_FIELD!r} (it has: {', '.join(names)})"
+                raise FatalError(f"nothing to write: {text}", hint="Write value=lambda tup: ..., which returns bytes or a text.")
+            self._value_at = names.index(VALUE_FIELD)
+        self._key_at = names.index(KEY_FIELD) if KEY_FIELD in names else None
+        self._fields = fields
+
+    def _headers(self, tup: Tuple) -> list[tuple[str, bytes]]:
+        made: Any = None if self._config.headers is None else self._config.headers(tup)
+        if made is None:
+            return _NO_HEADERS
+        hint = "Return pairs of a name and bytes: [('trace', b'17')]."
+        if isinstance(made, (str, bytes)) or not isinstance(made, Iterable):
+            raise UsageError(f"headers: the function returned {made!r}", hint=hint)
+        headers = list(made)
+        for header in headers:
+            if not _is_header(header):
+                raise UsageError(f"headers: {header!r} is no pair of a name and bytes", hint=hint)
+        return headers
+
+    def _timestamp(self, tup: Tuple) -> int | None:
+        if self._config.timestamp_ms is None:
+            return None
+        made = _number("timestamp_ms", self._config.timestamp_ms(tup))
+        if made is not None and not 0 <= made < 2**63:
+            raise UsageError(f"timestamp_ms: {made} is no time", hint="Return milliseconds since the epoch.")
+        return made
+
+
+def content(name: str, made: object) -> bytes | None:
+    """Return a key or value as bytes or None. Raise UsageError for other types."""
+    if isinstance(made, str):
+        return made.encode()
+    if made is None:
+        return None
+    if isinstance(made, (bytes, bytearray, memoryview)):
+        return bytes(made)
+    raise UsageError(
+        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor a text",
+        hint=f"Write {name}=lambda tup: ..., which returns bytes or a text: json.dumps(...), str(...).",
+    )
+
+
+def _number(name: str, made: object) -> int | None:
+    if made is not None and (not isinstance(made, int) or isinstance(made, bool)):
+        raise UsageError(f"{name}: the function returned {made!r}", hint="Return a whole number, or None.")
+    return made
+
+
+def _is_header(made: Any) -> bool:
+    return isinstance(made, tuple) and len(made) == 2 and isinstance(made[0], str) and isinstance(made[1], bytes)
+
+
+class SinkTopic:
+    """A topic and its partitions. Records wait here until the partitions are known."""
+
+    def __init__(self, name: str, partitioner: Partitioner | None) -> None:
+        self.name: Final = name
+        self.partitions: tuple[int, ...] = ()
+        """All partition numbers, ascending. Empty until known."""
+        self.available: tuple[int, ...] = ()
+        """Numbers of the partitions that have a leader."""
+        self.waiting: deque[OutgoingRecord] = deque()
+        self._partitioner = partitioner
+        self._turn = 0
+
+    def learn(self, partitions: Sequence[int], available: Sequence[int]) -> None:
+        """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing only for a moment."""
+        if partitions:
+            self.partitions, self.available = tuple(partitions), tuple(available)
+
+    def taken(self, partition: int) -> None:
+        """Move on after a partition's batch was closed: records without a key go to the next partition."""
+        if self._current() == partition:
+            self._turn += 1
+
+    def _current(self) -> int:
+        among = self.available or self.partitions
+        return among[self._turn % len(among)]
+
+    def choose(self, key: bytes | None, wanted: int | None) -> int:
+        """Return the partition of a record. Raise UsageError if the config's functions name a missing one."""
+        chosen: object = wanted
+        if chosen is None:
+            if self._partitioner is not None:
+                chosen = self._partitioner(key, list(self.partitions), list(self.available))
+            elif key is not None:
+                return java_partition(key, self.partitions)
+            else:
+                return self._current()
+        if chosen not in self.partitions:
+            text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
+            raise UsageError(text, hint="Correct what partition= or partitioner= returns.")
+        return chosen

@@ -1,0 +1,126 @@
+"""Commits the offsets of a spout's partitions, and handles commits that fail (KS-1, KS-2)."""
+
+import asyncio
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Final
+
+from aiokafka import errors
+
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source.offset_manager import Commit, OffsetManager
+from engine.kafka.source.partitions import Partitions, commits_of
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.topology import TaskContext
+
+MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
+"""Limit of the metadata in one request. A broker stores one request as one batch, by default of at most 1 MB (message.max.bytes)."""
+_LEAST_METADATA_BYTES: Final = 128
+
+
+class CommitLoop:
+    """Commits each period and on demand, one commit at a time. No commit is running when the client rejoins its group."""
+
+    def __init__(self, config: KafkaSpoutConfig, context: TaskContext, partitions: Partitions, report: Report) -> None:
+        self._config, self._topology, self._partitions, self._report = config, context.topology_name, partitions, report
+        self._left_out = context.counter("kafka_acked_set_left_out")
+        self._metadata_bytes = config.max_metadata_bytes
+        self._lock = asyncio.Lock()
+        self._due = asyncio.Event()
+
+    async def keep(self, link: ConsumerLink) -> None:
+        """Commit forever: each `offset_commit_period_ms`, and when `look` asks for a commit."""
+        while True:
+            try:
+                async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
+                    await self._due.wait()
+            except TimeoutError:
+                pass
+            self._due.clear()
+            if self._config.guarantee != "at_most_once" and not self._partitions.suspended:
+                await self.commit(link)
+
+    def look(self) -> None:
+        """Ask for a commit if one would let a full partition continue."""
+        if any(manager.wants_commit for manager in self._partitions):
+            self._due.set()
+
+    async def commit(self, link: ConsumerLink, most_secs: float | None = None, *, is_last: bool = False) -> None:
+        """Commit all finished offsets. A transient error is reported, and the next commit repeats it. Raise FatalError for others."""
+        try:
+            async with asyncio.timeout(most_secs), self._lock:
+                await self._commit(link)
+        except Exception as error:
+            if not is_transient(error):
+                raise fatal_error(error, f"a commit of group {self._config.group!r}") from error
+            hint = (
+                "Records after the last committed offset are processed again at the next start."
+                if is_last
+                else "The next commit includes its offsets."
+            )
+            self._report(KafkaTrouble(f"a commit failed: {describe_error(error)}", hint=hint))
+        link.resume([manager.partition for manager in self._partitions.to_resume()])
+
+    async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """Commit the start positions of these, before any of their records is emitted. Raise the errors of a commit."""
+        async with self._lock:
+            for commit in (await self._commit_of(managers, link)).values():
+                commit.manager.note_committed(commit)
+
+    async def _commit(self, link: ConsumerLink) -> None:
+        self._partitions.note_committed(await self._commit_of(self._partitions, link))
+
+    async def _commit_of(self, managers: Iterable[OffsetManager], link: ConsumerLink) -> dict[PartitionId, Commit]:
+        """Commit the finished offsets of these partitions, and return the commits."""
+        carries_set = self._config.carries_acked_set
+        while True:
+            commits = commits_of(managers, self._topology, self._metadata_bytes, carries_set=carries_set)
+            if not commits:
+                return {}
+            membership = self._partitions.membership
+            try:
+                for some in _requests(commits):
+                    await link.commit(some, membership)
+            except errors.OffsetMetadataTooLargeError:
+                if self._metadata_bytes == 0:
+                    raise
+                self._metadata_bytes = self._metadata_bytes // 2 if self._metadata_bytes > _LEAST_METADATA_BYTES else 0
+                continue
+            self._left_out.add(sum(one.left_out for one in commits.values()))
+            return commits
+
+    async def commit_before_emit(self, link: ConsumerLink, batches: Batches) -> Batches:
+        """Commit these batches before their records are emitted, for at most once. Return the batches to emit.
+
+        Return nothing if the group rebalanced meanwhile. The next owner of the partition reads these records again.
+        """
+        owned, membership, retry_policy = self._partitions.owned, self._partitions.membership, RetryPolicy(self._report)
+        batches = {PartitionId(*at): records for at, records in batches.items() if at in owned}
+        if not batches:
+            return batches  # all partitions are still being opened
+        commits = {at: owned[at].commit_ahead(self._topology, records[-1].offset + 1, len(records)) for at, records in batches.items()}
+        while not self._partitions.suspended and membership == self._partitions.membership:
+            try:
+                async with self._lock:
+                    await link.commit(commits, membership)
+                    self._partitions.note_committed(commits)
+                    return batches
+            except (errors.CommitFailedError, errors.IllegalStateError):
+                break
+            except Exception as error:  # noqa: BLE001 - retried or raised
+                await retry_policy.wait_or_raise(error, "a commit")
+        link.reread({at: owned[at].position for at in batches if at in owned})
+        return {}
+
+
+def _requests(commits: Mapping[PartitionId, Commit]) -> Iterator[dict[PartitionId, Commit]]:
+    """Yield the commits in requests that fit into one batch of a broker."""
+    some, size = dict[PartitionId, Commit](), 0
+    for partition, commit in commits.items():
+        if some and size + len(commit.metadata) > MOST_METADATA_BYTES_PER_REQUEST:
+            yield some
+            some, size = {}, 0
+        some[partition] = commit
+        size += len(commit.metadata)
+    yield some

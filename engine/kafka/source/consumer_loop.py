@@ -1,0 +1,374 @@
+"""One coroutine that owns the consumer of a spout task: it connects, polls, commits, and follows rebalances."""
+
+import asyncio
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from types import MappingProxyType
+from typing import Any, Final, Protocol
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.consumer_link import Batches, ConsumerLink
+from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, RetryPolicy
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.client.topic_lookup import log_found_topics
+from engine.kafka.source import start_positions
+from engine.kafka.source.commit_loop import CommitLoop
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.partitions import Partitions
+from engine.kafka.source.session_watch import SessionWatch
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.kafka.source.start_positions import StartPosition
+from engine.kafka.source.topics import assign_by_index, wait_for_topics
+from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
+from engine.topology import TaskContext
+
+_POLL_SECS: Final = 0.5
+_SIGN_OF_LIFE_SECS: Final = 60.0
+_END_COMMIT_SECS: Final = 4.0
+_NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
+
+
+class SpoutCallbacks(Protocol):
+    """Calls of the consumer loop to its spout."""
+
+    def wake(self) -> None:
+        """Poll the spout at once."""
+
+    def report(self, error: BaseException) -> None:
+        """Report an error that the spout survives."""
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+        """Start background work. Its error ends the spout's instance."""
+
+    def request_checkpoint(self) -> None:
+        """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
+
+    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+        """Forget these partitions, which this task no longer owns."""
+
+
+class ConsumerLoop:
+    """Runs the consumer of a spout task. The spout takes records from `partitions`; everything else happens here."""
+
+    def __init__(
+        self, config: KafkaSpoutConfig, context: TaskContext, client_id: str, partitions: Partitions, spout: SpoutCallbacks
+    ) -> None:
+        self.partitions = partitions
+        self.commits = CommitLoop(config, context, partitions, spout.report)
+        self._dropped = context.counter("kafka_acked_set_dropped")
+        self._out_of_range = context.counter("kafka_out_of_range")
+        self._config, self._topology, self._clock, self._spout = config, context.topology_name, context.clock, spout
+        self._client_id, self._task_index, self._tasks = client_id, context.task_index, context.tasks
+        self._link: ConsumerLink | None = None
+        self._ending: asyncio.Task[None] | None = None
+        self._session: SessionWatch | None = None
+        self._room = asyncio.Event()
+        self._assignments = 0
+        self.has_begun = False
+        """True after the first assignment. `have_ended` is meaningless before."""
+        self._reported_topologies: set[str] = set()
+        self._at_first: frozenset[PartitionId] | None = None
+        """Partitions that existed at the first assignment."""
+        self._topics: set[str] | None = None
+        """Topics that existed at any assignment."""
+        self._undecodable = UndecodableRecord()
+
+    # Life
+
+    async def run(self) -> None:
+        """Connect, join the group, and read until cancelled. Commit and leave at the end, also after an error."""
+        try:
+            self._link = link = await self._connect()
+            silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
+            self._spout.begin(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
+            await wait_for_topics(link, self._config, self._spout.report)
+            if self._config.membership == "group":
+                link.subscribe()
+                self._watch_session(link)
+            else:
+                self._spout.begin(assign_by_index(link, self._config, self._task_index, self._tasks, self._spout.report))
+            self._spout.begin(self.commits.keep(link))
+            await self._keep_polling(link)
+        finally:
+            self._ending = asyncio.ensure_future(self._end())  # in its own task, because this one may be cancelled again
+
+    async def ended(self) -> None:
+        """Wait until all acked offsets are committed and the consumer has left its group."""
+        if self._ending is not None:
+            await self._ending
+
+    def _watch_session(self, link: ConsumerLink) -> None:
+        """Watch the session, except for at most once: its waiting records are committed, so no other member reads them."""
+        if self._config.guarantee != "at_most_once":
+            period_secs = self._config.heartbeat_interval_ms / 1000
+            most_secs = self._config.session_timeout_ms / 1000 - period_secs
+            self._session = SessionWatch(link, self.partitions, self._clock, most_secs=most_secs, period_secs=period_secs)
+
+    async def _end(self) -> None:
+        self.partitions.suspend()
+        if self._session is not None:
+            self._session.stop()
+        link, self._link = self._link, None
+        if link is None:
+            return
+        try:
+            await self.commits.commit(link, _END_COMMIT_SECS, is_last=True)
+        finally:
+            self._spout.given_up(list(self.partitions))
+            self.partitions.close()
+            if not await link.stop():
+                self._spout.report(
+                    KafkaTrouble("the group was not left: no broker answered", hint="Its other members take over after the session.")
+                )
+
+    async def _connect(self) -> ConsumerLink:
+        instance = self._config.group_instance_id
+        instance = f"{instance}-{self._task_index}" if instance else None
+        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
+        return await connect(make, self._config, self._spout.report)
+
+    def end_of(self, partition: PartitionId) -> int | None:
+        """Return the end of a partition, None if unknown."""
+        return None if self._link is None else self._link.end_of(partition)
+
+    # Partitions
+
+    async def _revoked(self) -> None:
+        """Prepare for a rebalance: stop emitting, drain records in flight, commit. Then the client rejoins (KS-6)."""
+        link, partitions = self._link, self.partitions
+        partitions.suspend()
+        if link is None or not partitions.owned or link.membership != partitions.membership:
+            return
+        try:
+            if self._config.guarantee == "at_least_once":
+                self._spout.request_checkpoint()
+                await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
+            await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
+        except Exception as error:  # noqa: BLE001 - reported; aiokafka would only log it
+            self._spout.report(error)
+
+    async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
+        """Wait until `is_open` is false, at most `most_secs`. Check whenever a partition has nothing in flight."""
+        quiet = asyncio.Event()
+        for manager in self.partitions:
+            manager.when_quiet(quiet.set)
+        try:
+            async with asyncio.timeout(most_secs):
+                while is_open():
+                    quiet.clear()
+                    await quiet.wait()
+        except TimeoutError:
+            pass
+        finally:
+            for manager in self.partitions:
+                manager.when_quiet(None)
+
+    def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
+        """Handle an assignment: continue kept partitions, and find the start positions of the others."""
+        link = self._link
+        if link is None:
+            return
+        self._assignments += 1
+        self.has_begun = True
+        if self._at_first is None:
+            self._at_first = link.all_partitions()
+        self._note_topics(link)
+        if self._config.guarantee == "at_most_once" and membership is not None:  # the commit at the revocation gave waiting records back
+            self._give_up(self.partitions.assign((), membership)[1])
+        before = self.partitions.membership
+        kept, given_up = self.partitions.assign(assigned, membership)
+        if given_up and membership is not None and not membership.follows(before):
+            text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
+            hint = "Let no component block the event loop, or raise session_timeout_ms."
+            if self._config.group_instance_id is not None:
+                hint += " Or another process has the same group_instance_id: each needs its own."
+            self._spout.report(KafkaTrouble(text, hint=hint))
+        self._give_up(given_up)
+        for manager in kept:
+            manager.is_paused = False  # the client's new assignment has no paused partitions
+            link.seek(manager.partition, manager.position)
+        if link.is_missing_topics:
+            self._spout.begin(wait_for_topics(link, self._config, self._spout.report))
+        if self.partitions.opening:
+            self._spout.begin(self._open(link, set(self.partitions.opening), self._assignments))
+        self._spout.wake()
+
+    def _note_topics(self, link: ConsumerLink) -> None:
+        """Log topics that the pattern did not find at the first assignment."""
+        found = {one.topic for one in link.all_partitions()}
+        if self._config.pattern is not None and self._topics is not None:
+            log_found_topics(found - self._topics)
+        self._topics = found | (self._topics or set())
+
+    def _give_up(self, managers: list[OffsetManager]) -> None:
+        if managers:
+            self._spout.given_up(managers)
+
+    async def _open(
+        self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
+    ) -> None:
+        """Find the start positions of these and open them. Do nothing if the group has rebalanced meanwhile."""
+        retry_policy = RetryPolicy(self._spout.report)
+        while True:
+            try:
+                added = set(partitions) - (self._at_first or frozenset())
+                found = await start_positions.find(link, self._config, self._topology, partitions, unread, added)
+                if assignment != self._assignments or link is not self._link:
+                    return
+                managers = {partition: self._manager(partition, start) for partition, start in found.items()}
+                await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
+                break
+            except Exception as error:  # noqa: BLE001 - retried or raised
+                await retry_policy.wait_or_raise(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
+        if assignment != self._assignments or link is not self._link:
+            return
+        for partition, start in found.items():
+            if link.is_assigned(partition):
+                self._note_start(partition, start)
+                link.seek(partition, start.offset)
+                self.partitions.open(managers[partition])
+        self._spout.wake()
+
+    async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
+        """Commit start positions that a later start would not find, for at least once.
+
+        Without this commit a restart would begin later, and lose records that this process emitted and did not finish.
+        """
+        if self._config.guarantee != "at_least_once":
+            return
+        try:
+            await self.commits.commit_starts(link, managers)
+        except errors.CommitFailedError:
+            if self._config.membership == "group":
+                raise
+            # The group has members of its own, so the broker refuses each commit of this spout. commit() reports it.
+
+    def _manager(self, partition: PartitionId, start: StartPosition) -> OffsetManager:
+        limit = self._config.max_uncommitted_offsets
+        most_waiting = self._config.max_poll_records if self._config.on_failure == "stop_partition" else None
+        manager = OffsetManager(
+            partition, start.offset, limit=limit, committed=start.committed, skips=start.skips, most_waiting=most_waiting
+        )
+        manager.metadata = start.metadata
+        manager.stop_at = start.last if self._config.stop_at_end else None
+        return manager
+
+    def _note_start(self, partition: PartitionId, start: StartPosition) -> None:
+        """Count and report facts about a start position. Raise FatalError for `out_of_range="fail"`."""
+        self._dropped.add(start.dropped)
+        if start.missing is not None:
+            self._out_of_range.add(1)
+            text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
+            if self._config.out_of_range == "fail":
+                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
+            never = max(0, start.offset - start.missing)
+            hint = "Raise the topic's retention." if never else "Was the topic made anew?"
+            self._spout.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
+        if start.foreign is not None and start.foreign not in self._reported_topologies:
+            self._reported_topologies.add(start.foreign)
+            text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
+            hint = "Two topologies in one group share the records between them: give each a group of its own."
+            self._spout.report(KafkaTrouble(text, hint=hint))
+        if start.unsure is not None and start.unsure not in self._reported_topologies:
+            self._reported_topologies.add(start.unsure)
+            text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
+            hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
+            self._spout.report(KafkaTrouble(text, hint=hint))
+
+    async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
+        """Open partitions again whose next offset does not exist: retention, or a topic that was made anew (KS-7).
+
+        Ignore errors of other offsets: the client started at the commit before our seek, and kept its error until now.
+        """
+        offsets: Mapping[Any, int] = error.args[0] if error.args else {}
+        owned = self.partitions.owned
+        unread = {PartitionId(*at): offset for at, offset in offsets.items() if at in owned and owned[PartitionId(*at)].position == offset}
+        lost = [owned[partition] for partition in unread]
+        for manager in lost:
+            self.partitions.reopen(manager.partition)
+        self._give_up(lost)
+        if unread:
+            self._spout.begin(self._open(link, unread, self._assignments, unread))
+        else:
+            await asyncio.sleep(FIRST_PAUSE_SECS)  # the client repeats the error until a seek
+
+    # Polling
+
+    async def _keep_polling(self, link: ConsumerLink) -> None:
+        retry_policy = RetryPolicy(self._spout.report)
+        while True:
+            try:
+                await self._wait_for_room(link)
+                link.resume([manager.partition for manager in self.partitions.to_resume()])  # no longer full or stopped
+                link.pause([manager.partition for manager in self.partitions.to_pause()])
+                batches = await link.poll(_POLL_SECS, self._undecodable.most_records(self.partitions.owned, self._config.max_poll_records))
+                if batches and self._config.guarantee == "at_most_once":
+                    batches = await self.commits.commit_before_emit(link, batches)
+                self._feed(link, batches)
+                retry_policy.reset()
+            except errors.NoOffsetForPartitionError:
+                await asyncio.sleep(FIRST_PAUSE_SECS)  # the partition is being opened
+            except errors.OffsetOutOfRangeError as error:
+                await self._reset(link, error)
+            except Exception as error:  # noqa: BLE001 - retried or raised
+                undecodable = link.undecodable()
+                link.reread({manager.partition: manager.position for manager in self.partitions})
+                if undecodable is not None:
+                    await self._read_up_to(undecodable, error)
+                    continue
+                await retry_policy.wait_or_raise(error, self._doing)
+
+    async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
+        """Handle a record that cannot be decoded: finish all records before it, then end the run with its offset."""
+        if self._undecodable.is_reached(place, self.partitions.owned, error):
+            await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
+            raise undecodable_error(place, error, self._config.group)
+
+    @property
+    def _doing(self) -> str:
+        what = f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics like {self._config.pattern!r}"
+        return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
+
+    async def _wait_for_room(self, link: ConsumerLink) -> None:
+        """Wait until fewer records wait than one poll returns. Poll now and then, so that the group sees a living member."""
+        while self.partitions.waiting >= self._config.max_poll_records:
+            self._room.clear()
+            self.partitions.on_low(self._room.set, below=self._config.max_poll_records)
+            try:
+                async with asyncio.timeout(_SIGN_OF_LIFE_SECS):
+                    await self._room.wait()
+            except TimeoutError:
+                everything = list(self.partitions.owned)
+                link.pause(everything)
+                try:
+                    await link.poll(0, self._config.max_poll_records)
+                finally:
+                    link.resume([one for one in everything if one in self.partitions.owned and not self.partitions.owned[one].is_paused])
+
+    def _feed(self, link: ConsumerLink, batches: Batches) -> None:
+        owned = self.partitions.owned
+        came = False
+        for at, records in batches.items():
+            manager = owned.get(at)
+            if manager is not None:  # a partition that is being opened gets a seek later
+                if manager.stop_at is not None and records[-1].offset >= manager.stop_at:
+                    records = [one for one in records if one.offset < manager.stop_at]
+                came = manager.feed(records) > 0 or came
+        for manager in self.partitions:
+            position = link.position(manager.partition)
+            if position is not None:
+                manager.reach(position)
+        self.commits.look()
+        if came or self._config.stop_at_end:
+            self._spout.wake()
+
+    async def commit(self) -> None:
+        """Commit finished offsets. Do nothing during a rebalance, which commits itself, and nothing for at most once.
+
+        At most once has committed waiting records already. A lower commit would emit them before their commit.
+        """
+        link = self._link
+        if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
+            await self.commits.commit(link)

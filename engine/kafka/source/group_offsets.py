@@ -1,0 +1,174 @@
+"""Offsets, lag and members of a group, and resets of its commits by an operator."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from engine.errors import UsageError
+from engine.kafka.client.admin_client import AdminClient, Group, Member, nearest_of
+from engine.kafka.client.partition import CommittedOffset, PartitionId
+from engine.kafka.source import acked_set
+
+EMPTY: Final = "Empty"
+DEAD: Final = "Dead"
+
+ResetTarget: TypeAlias = int | Literal["earliest", "latest"] | tuple[Literal["timestamp"], int]
+"""An offset, an end, or a time in milliseconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionOffsets:
+    """One partition of a group. None means: no commit, no topic, no owner."""
+
+    partition: PartitionId
+    committed: int | None
+    metadata: str
+    beginning: int | None
+    end: int | None
+    owner: Member | None
+
+    @property
+    def lag(self) -> int | None:
+        """Number of existing records from the commit to the end, including those that are acked above the commit."""
+        if self.committed is None or self.end is None or self.beginning is None:
+            return None
+        return max(0, self.end - max(self.committed, self.beginning))
+
+    @property
+    def note(self) -> acked_set.CommitNote | None:
+        """Content of the commit's metadata, None if another program wrote them."""
+        return acked_set.decode(self.metadata) if self.committed is not None else None
+
+    @property
+    def topology(self) -> str | None:
+        """Topology that committed."""
+        note = self.note
+        return None if note is None else acked_set.shown_name(note.topology)
+
+    @property
+    def acked_runs(self) -> tuple[int, ...]:
+        """Start, stop, start, stop… of the acked offsets above the commit; empty if the metadata belong to another offset."""
+        note = self.note
+        return note.runs if note is not None and note.base == self.committed else ()
+
+    @property
+    def is_foreign(self) -> bool:
+        """True if another program wrote the metadata."""
+        return bool(self.metadata) and self.note is None
+
+    @property
+    def trouble(self) -> str | None:
+        """Fault of the commit, None if it is good."""
+        if self.end is None or self.beginning is None:
+            return "no such topic"
+        if self.committed is not None and self.committed > self.end:
+            return "beyond the end"
+        if self.committed is not None and self.committed < self.beginning:
+            return "below the beginning"
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOffsets:
+    """A group with all its partitions, ascending."""
+
+    group: Group
+    partitions: tuple[PartitionOffsets, ...]
+
+    @property
+    def state(self) -> str:
+        """State of the group; `unknown` if it has commits and uses another protocol, which the coordinator does not describe."""
+        is_there = any(one.committed is not None for one in self.partitions)
+        return "unknown" if self.group.state == DEAD and is_there else self.group.state
+
+    @property
+    def lag(self) -> int:
+        """Sum of the known lags."""
+        return sum(one.lag or 0 for one in self.partitions)
+
+
+async def describe_group(link: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
+    """Return the offsets of a group for these topics, by default for all that it reads or has commits of.
+
+    Raises UsageError if the group does not exist.
+    """
+    group, commits = await link.group(name), await link.committed(name)
+    if group.state == DEAD and not commits:
+        names = await link.group_names()
+        raise UsageError(f"there is no group {name!r}, or it has committed nothing yet", hint=nearest_of(name, names))
+    known = await link.topics()
+    for topic in topics:
+        if topic not in known:
+            await link.partitions_of(topic)  # raises, and names the existing topics
+    owners = {partition: member for member in group.members for partition in member.partitions}
+    chosen = set(topics) or {partition.topic for partition in (*commits, *owners)}
+    there = {partition for topic in chosen for partition in known.get(topic, ())}
+    beginnings, ends = await link.bounds(there, "earliest"), await link.bounds(there, "latest")
+    gone = {partition for partition in commits if partition.topic in chosen} - there
+    rows = (_offsets(one, commits.get(one), beginnings.get(one), ends.get(one), owners.get(one)) for one in sorted(there | gone))
+    return GroupOffsets(group, tuple(rows))
+
+
+def _offsets(
+    partition: PartitionId, commit: CommittedOffset | None, beginning: int | None, end: int | None, owner: Member | None
+) -> PartitionOffsets:
+    offset, metadata = (None, "") if commit is None else commit
+    return PartitionOffsets(partition, offset, metadata, beginning, end, owner)
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetReset:
+    """One commit to set."""
+
+    partition: PartitionId
+    before: int | None
+    after: CommittedOffset
+
+
+async def plan_reset(link: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
+    """Return the commits of a reset. Raise UsageError if the group has members, or a partition has no such offset.
+
+    The metadata keep the name of the topology, so that its `start` continues there. The acked set is dropped.
+    """
+    found = await link.group(group)
+    commits = await link.committed(group)
+    if found.members or found.state not in (EMPTY, DEAD) or (found.state == DEAD and commits):
+        hint = "Stop what reads as this group: a run drains at Ctrl-C. Then say it again."
+        raise UsageError(f"group {group!r} is {found.state}, with {len(found.members)} members; only an Empty one is reset", hint=hint)
+    partitions = _chosen(await link.partitions_of(topic), topic, numbers)
+    offsets = await _targets(link, partitions, target)
+    return [_reset(partition, commits.get(partition), offsets[partition]) for partition in partitions]
+
+
+async def commit_reset(link: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:
+    """Commit the planned offsets."""
+    await link.commit(group, {one.partition: one.after for one in resets})
+
+
+def _chosen(partitions: Collection[PartitionId], topic: str, numbers: Collection[int]) -> list[PartitionId]:
+    there = [one.partition for one in partitions]
+    for number in numbers:
+        if number not in there:
+            raise UsageError(f"topic {topic!r} has no partition {number}", hint=f"It has 0 to {len(there) - 1}.")
+    return [one for one in partitions if not numbers or one.partition in numbers]
+
+
+async def _targets(link: AdminClient, partitions: Collection[PartitionId], target: ResetTarget) -> Mapping[PartitionId, int]:
+    beginnings, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
+    if target == "earliest":
+        return beginnings
+    if target == "latest":
+        return ends
+    if isinstance(target, tuple):
+        return {**ends, **await link.at_time(partitions, target[1])}
+    assert isinstance(target, int)
+    for partition in partitions:
+        if not beginnings[partition] <= target <= ends[partition]:
+            hint = f"It has {beginnings[partition]} to {ends[partition]}; --partition chooses one."
+            raise UsageError(f"partition {partition} has no offset {target}", hint=hint)
+    return dict.fromkeys(partitions, target)
+
+
+def _reset(partition: PartitionId, before: CommittedOffset | None, offset: int) -> OffsetReset:
+    note = acked_set.decode(before.metadata) if before else None
+    return OffsetReset(partition, before and before.offset, CommittedOffset(offset, acked_set.moved_to(note, offset) if note else ""))

@@ -1,0 +1,106 @@
+"""Offsets of one partition: which may be committed, and the metadata of the commit (KS-2, KS-3, KS-7). Decides only, without I/O."""
+
+from typing import NamedTuple
+
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source import acked_set
+from engine.kernel import OffsetWindow
+
+
+class Commit(NamedTuple):
+    """Commit of one partition, and the values to record after the broker has it."""
+
+    offset: int
+    metadata: str
+    passed: int
+    """Number of entries that the head had passed at this commit."""
+    left_out: int
+    """Acked offsets that the metadata had no room for."""
+    manager: "OffsetManager"
+    """Window that this commit belongs to. Another window of the same partition must ignore it."""
+
+
+class OffsetManager(OffsetWindow):
+    """Window of one partition, from its assignment to its revocation.
+
+    start: first offset to read. committed: offset that the broker has. skips: acked set of that commit. limit: most records after the
+    commit. most_waiting: strict order (KS-11), a failed record stops the partition, and at most this many records wait behind it.
+    """
+
+    def __init__(
+        self,
+        partition: PartitionId,
+        start: int,
+        *,
+        limit: int,
+        committed: int | None = None,
+        skips: tuple[int, ...] = (),
+        most_waiting: int | None = None,
+    ) -> None:
+        super().__init__(start, skips, in_order=most_waiting is not None)
+        self.partition = partition
+        self.committed = committed
+        self.metadata: str | None = None
+        """Metadata of the commit that the broker has, None if another program or topology wrote it."""
+        self.stop_at: int | None = None
+        """Offset at which reading ends, for `stop_at_end`."""
+        self.is_paused = False
+        """True while the client's fetches of this partition are paused."""
+        self.retries = self.dead_letters = self.dropped = 0
+        self._limit, self._most_waiting = limit, most_waiting
+        self._committed_passed = 0
+        self._is_ahead = False
+        """True after a commit ahead was begun, which the broker may have."""
+
+    @property
+    def uncommitted(self) -> int:
+        """Number of records after the committed offset, in any state."""
+        return self.passed - self._committed_passed + self.unpassed
+
+    @property
+    def is_full(self) -> bool:
+        """True if a commit is needed before more records may be fetched."""
+        return self.uncommitted >= self._limit
+
+    @property
+    def must_pause(self) -> bool:
+        """True if no more records should be fetched now."""
+        too_many_wait = self._most_waiting is not None and self.stopped and self.waiting >= self._most_waiting
+        return self.is_full or self.has_ended or too_many_wait
+
+    @property
+    def wants_commit(self) -> bool:
+        """True if a commit would free a full partition, or keep it from filling up soon."""
+        freed = self.passed - self._committed_passed
+        return freed > 0 and (self.is_full or (4 * freed >= self._limit and 2 * self.uncommitted >= self._limit))
+
+    @property
+    def has_ended(self) -> bool:
+        """True if all records to read were fetched."""
+        return self.stop_at is not None and self.position >= self.stop_at
+
+    def reach(self, position: int) -> None:
+        """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed, even if they were fetched."""
+        super().reach(position if self.stop_at is None else min(position, self.stop_at))
+
+    def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
+        """Return the next commit, None if the broker has it already or the partition was given up."""
+        if self.closed:
+            return None
+        offset = self.end
+        runs = self.acked_runs() if carries_set and most_bytes else []
+        metadata, left_out = acked_set.encode(topology, offset, runs, most_bytes) if most_bytes else ("", 0)
+        if not self._is_ahead and offset == self.committed and (metadata == self.metadata or (self.metadata is None and not runs)):
+            return None
+        return Commit(offset, metadata, self.passed, left_out, self)
+
+    def commit_ahead(self, topology: str, offset: int, records: int) -> Commit:
+        """Return a commit of fetched records that are not fed yet, for at most once. If it is interrupted, the next commit corrects it."""
+        self._is_ahead = True
+        metadata = acked_set.encode(topology, offset, [], acked_set.PLENTY)[0]
+        return Commit(offset, metadata, self.passed + self.unpassed + records, 0, self)
+
+    def note_committed(self, commit: Commit) -> None:
+        """Record that the broker has this commit."""
+        self._is_ahead = False
+        self.committed, self.metadata, self._committed_passed = commit.offset, commit.metadata, commit.passed

@@ -1,0 +1,123 @@
+"""Partitions of one spout task: which it keeps after a rebalance, and which emits next (KS-6). Decides only, without I/O."""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from engine.kafka.client.partition import Membership, PartitionId
+from engine.kafka.source.offset_manager import Commit, OffsetManager
+from engine.kernel import Rotation
+
+
+def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
+    """Return the next commits of these windows, by partition."""
+    found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in managers)
+    return {partition: commit for partition, commit in found if commit is not None}
+
+
+class Partitions(Rotation):
+    """Partitions that this task owns. Between a revocation and the next assignment it is suspended and emits nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.owned: dict[PartitionId, OffsetManager] = {}
+        self.opening: set[PartitionId] = set()
+        """Assigned partitions whose start position is not known yet."""
+        self.membership: Membership | None = None
+        self.suspensions = 0
+
+    # Rebalances
+
+    def suspend(self) -> None:
+        """Emit nothing until the next assignment, because all partitions may be revoked."""
+        self.suspended = True
+        self.suspensions += 1
+
+    def go_on(self, suspension: int) -> None:
+        """Emit again after a suspension that revoked nothing, unless a later suspension has begun."""
+        if self.suspensions == suspension:
+            self.suspended = False
+
+    def assign(self, assigned: Collection[PartitionId], membership: Membership | None) -> tuple[list[OffsetManager], list[OffsetManager]]:
+        """Apply the new assignment. Return the kept and the given-up windows; new partitions go to `opening`.
+
+        A window is kept if this member held it in the generation right before. Without a group (None) every held window is kept.
+        """
+        held_on = membership is None or membership.follows(self.membership)
+        kept = [manager for partition, manager in self.owned.items() if held_on and partition in assigned]
+        given_up = [manager for manager in self.owned.values() if manager not in kept]
+        for manager in given_up:
+            manager.close()
+        self.owned = {manager.partition: manager for manager in kept}
+        self.opening = set(assigned) - set(self.owned)
+        self.membership, self.suspended = membership, False
+        self._reorder()
+        return kept, given_up
+
+    def open(self, manager: OffsetManager) -> None:
+        """Start to read an assigned partition."""
+        self.opening.discard(manager.partition)
+        self.owned[manager.partition] = manager
+        self._reorder()
+
+    def reopen(self, partition: PartitionId) -> None:
+        """Close the window of a partition and open the partition again, because its next offset does not exist."""
+        self.owned.pop(partition).close()
+        self.opening.add(partition)
+        self._reorder()
+
+    def close(self) -> None:
+        """Close all windows."""
+        for manager in self.owned.values():
+            manager.close()
+        self.owned, self.opening = {}, set()
+        self._reorder()
+
+    def _reorder(self) -> None:
+        self.rotate(self.owned.values())
+
+    # State
+
+    @property
+    def in_flight(self) -> int:
+        """Number of emitted records without an ack or a fail."""
+        return sum(manager.in_flight for manager in self.owned.values())
+
+    @property
+    def held(self) -> int:
+        """Number of failed records that wait for their retry."""
+        return sum(manager.held for manager in self.owned.values())
+
+    @property
+    def have_ended(self) -> bool:
+        """True if all records to read are emitted and no retry waits, for `stop_at_end`."""
+        return (
+            not self.opening
+            and not self.suspended
+            and all(one.has_ended and not one.waiting and not one.held for one in self.owned.values())
+        )
+
+    def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
+        """Return the next commits, by partition."""
+        return commits_of(self.owned.values(), topology, most_bytes, carries_set=carries_set)
+
+    def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
+        """Record that the broker has these commits. Windows that were opened again meanwhile ignore them."""
+        for partition, commit in commits.items():
+            if self.owned.get(partition) is commit.manager:
+                commit.manager.note_committed(commit)
+
+    def to_pause(self) -> Iterator[OffsetManager]:
+        """Yield windows to pause, and mark each as paused."""
+        for manager in self.owned.values():
+            if manager.must_pause and not manager.is_paused:
+                manager.is_paused = True
+                yield manager
+
+    def to_resume(self) -> Iterator[OffsetManager]:
+        """Yield paused windows that may continue, and mark each as not paused."""
+        for manager in self.owned.values():
+            if manager.is_paused and not manager.must_pause:
+                manager.is_paused = False
+                yield manager
+
+    def __iter__(self) -> Iterator[OffsetManager]:
+        return iter(list(self.owned.values()))

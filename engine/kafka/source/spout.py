@@ -1,0 +1,218 @@
+"""`KafkaSpout`: emits the records of Kafka topics, and tracks each to its end (KS-1 to KS-9)."""
+
+import asyncio
+import inspect
+from collections.abc import Coroutine, Iterable
+from typing import Any
+
+from engine.errors import ERROR, FAILED, Failure, UsageError
+from engine.executor.error_report import error_text
+from engine.kafka.client.errors import KafkaTrouble
+from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
+from engine.kafka.source.consumer_loop import ConsumerLoop
+from engine.kafka.source.metrics import PartitionMetrics
+from engine.kafka.source.offset_manager import OffsetManager
+from engine.kafka.source.partitions import Partitions
+from engine.kafka.source.retry import Backoff, RetryService
+from engine.kafka.source.spout_config import KafkaSpoutConfig
+from engine.kafka.source.translate import ToStream, translator_error
+from engine.kernel import Entry, RecordFeed, settle
+from engine.topology import Spout, SpoutExhausted
+from engine.topology.task_port import SpoutPortUser
+
+
+class KafkaSpout(Spout, SpoutPortUser):
+    """Reads topics of Kafka: `builder.set_spout("lines", lambda: KafkaSpout(config), parallelism=2)`.
+
+    The tasks of all processes with the same group share the partitions. The message id of a tuple is the `Entry` of its record. An ack is
+    one store into it, in compiled code.
+    """
+
+    def __init__(self, config: KafkaSpoutConfig) -> None:
+        if not isinstance(config, KafkaSpoutConfig):
+            raise UsageError(
+                f"KafkaSpout was given {config!r}", hint="Write KafkaSpout(KafkaSpoutConfig(brokers=..., topics=..., group=...))."
+            )
+        self.config = config
+        self.output_fields = config.fields
+        self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
+        self._partitions = Partitions()
+        self._tracked = config.guarantee == "at_least_once"
+        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
+        self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
+        self.ack = settle  # type: ignore[method-assign, assignment]
+        self._dead_letters: DeadLetterWriter | None = None
+        self._has_ended = False
+        """True after SpoutExhausted, until a rebalance brings more."""
+        self._alarm: asyncio.TimerHandle | None = None
+        """Timer of the next failed record."""
+        self._alarm_at = 0.0
+        """Due time of the timer. Kept here, because `when` of uvloop's handle fails if less than half a millisecond is left."""
+
+    # Life
+
+    def open(self) -> None:
+        """Start to connect in the background. Records come after the group has assigned partitions."""
+        context, config = self.context, self.config
+        client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
+        most_retries = config.max_retries
+        backoff = Backoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
+        self._retries = RetryService(backoff)
+        self._consumer_loop = ConsumerLoop(config, context, client_id, self._partitions, self)
+        self._metrics = PartitionMetrics(context, self._consumer_loop)
+        if config.dead_letter_topic is not None:
+            self._dead_letters = DeadLetterWriter(config, context, self.report)
+            context.create_task(self._dead_letters.start())
+        self._feed.emit_by(self.collector.emit)
+        context.create_task(self._consumer_loop.run())
+        context.create_task(self._metrics.keep())
+
+    async def deactivate(self) -> None:
+        """Commit acked offsets. The consumer stays a member of its group."""
+        await self._consumer_loop.commit()
+
+    async def close(self) -> None:
+        """Commit acked offsets, and leave the group."""
+        if self._alarm is not None:
+            self._alarm.cancel()
+        try:
+            await self._consumer_loop.ended()
+        finally:
+            if self._dead_letters is not None:
+                await self._dead_letters.stop()
+
+    # Records
+
+    def next_tuple(self) -> None:
+        """Emit a due failed record, else the next record. Instances replace this by the compiled method of the feed."""
+        self._feed.next_tuple()
+
+    def rest(self) -> None:
+        """Handle a poll with nothing to emit: ask for a commit, or raise SpoutExhausted at the end."""
+        self._consumer_loop.commits.look()
+        if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
+            return
+        if self._consumer_loop.has_begun and self._partitions.have_ended:
+            self._has_ended = True
+            raise SpoutExhausted
+
+    # Failures
+
+    def fail(self, message_id: Any) -> None:
+        """Retry the record after its backoff, or give it up."""
+        if message_id.manager.fail(message_id):
+            self._retry(message_id, self.context.failure or Failure(FAILED))
+
+    def unreadable(self, entry: Entry, error: BaseException, values: object) -> None:
+        """Fail a record that the translator could not translate (KS-8)."""
+        if inspect.iscoroutine(values):
+            values.close()  # or Python warns that it was never awaited
+        manager: OffsetManager = entry.manager
+        self.report(translator_error(entry.record, error))
+        failure = Failure(ERROR, self.context.component_id, self.context.task_id, error_text(error))
+        if not manager.fail(entry):
+            return
+        if self._tracked:
+            self._retry(entry, failure)
+        elif self._dead_letters is not None:
+            self._bury(entry, failure)
+        else:
+            manager.dropped += 1
+            settle(entry)
+
+    def _retry(self, entry: Entry, failure: Failure) -> None:
+        manager: OffsetManager = entry.manager
+        now = self.context.clock.now()
+        if self._retries.schedule(entry, now):
+            manager.retries += 1
+            self._wait_for_due(now)
+        elif self._dead_letters is not None:
+            self._bury(entry, failure)
+        else:
+            manager.dropped += 1
+            self.report(
+                KafkaTrouble(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
+            )
+            settle(entry)
+
+    def due(self) -> Entry | None:
+        """Return a due failed entry, marked as in flight again, None if there is none."""
+        now = self.context.clock.now()
+        while not self._partitions.suspended:
+            entry = self._retries.take_due(now)
+            if entry is None:
+                self._wait_for_due(now)
+                return None
+            if entry.manager.take_again(entry):
+                return entry
+        return None
+
+    def _wait_for_due(self, now: float) -> None:
+        """Set the timer, which polls the spout when the next failed record is due."""
+        due = self._retries.next_due
+        self._feed.has_retries = due is not None and due <= now
+        if due is None or due <= now or (self._alarm is not None and self._alarm_at <= due):
+            return
+        if self._alarm is not None:
+            self._alarm.cancel()
+        self._alarm_at = due
+        self._alarm = asyncio.get_running_loop().call_later(due - now, self._ring)
+
+    def _ring(self) -> None:
+        """Wake the spout for a due record. It may be due within a millisecond, because uvloop rounds timers."""
+        self._alarm = None
+        self._feed.has_retries = True
+        self.context.wake()
+
+    def _bury(self, entry: Entry, failure: Failure) -> None:
+        """Send a record to the dead letters. It is done after the broker has the letter."""
+        assert self._dead_letters is not None
+        sent = self._dead_letters.send(entry.record, failure, entry.failures)
+        if self.config.guarantee == "at_most_once":
+            settle(entry)  # at once, or the commit at a revocation would give back records that were emitted after it
+        sent.add_done_callback(lambda done: self._buried(entry, done))
+
+    def _buried(self, entry: Entry, sent: "asyncio.Future[Any]") -> None:
+        """Settle the record after its letter was written. If the letter failed for good, retry the record (at least once) or drop it."""
+        manager: OffsetManager = entry.manager
+        if sent.cancelled() or entry.is_lost:
+            return
+        error = sent.exception()
+        if error is None:
+            manager.dead_letters += 1
+            settle(entry)
+        else:
+            self.report(error)
+            if self._tracked:
+                self._retries.postpone(entry, self.context.clock.now())
+                self._wait_for_due(self.context.clock.now())
+            else:
+                manager.dropped += 1
+                settle(entry)
+        self.context.wake()
+
+    # SpoutCallbacks
+
+    def wake(self) -> None:
+        """Poll the spout at once."""
+        if self._has_ended and not self._partitions.have_ended:  # a rebalance brought partitions of another member
+            self._has_ended = False
+            self.port.poll_again()
+        self.context.wake()
+
+    def report(self, error: BaseException) -> None:
+        """Report an error that the spout survives."""
+        self.collector.report_error(error)
+
+    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+        """Start background work. Its error ends the instance."""
+        return self.context.create_task(work)
+
+    def request_checkpoint(self) -> None:
+        """Request a checkpoint, so that stateful bolts release their deferred acks soon (KS-6)."""
+        self.port.run.request_checkpoint()
+
+    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+        """Forget these partitions, which this task no longer owns."""
+        self._retries.forget_lost()
+        self._metrics.forget(managers)

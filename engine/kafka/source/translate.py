@@ -1,0 +1,93 @@
+"""Translators: make tuples of records of Kafka (KS-8)."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from engine.executor.error_report import error_text
+from engine.topology import Fields, Values
+
+_SHOWN_BYTES: Final = 100
+
+
+class KafkaRecord(Protocol):
+    """A record as the translator sees it. Read only."""
+
+    @property
+    def topic(self) -> str:
+        """Topic of the record."""
+
+    @property
+    def partition(self) -> int:
+        """The number of the partition."""
+
+    @property
+    def offset(self) -> int:
+        """Offset in the partition."""
+
+    @property
+    def timestamp(self) -> int:
+        """Milliseconds since the epoch: set by the producer, or by the broker, depending on the topic."""
+
+    @property
+    def key(self) -> bytes | None:
+        """Key, None without one."""
+
+    @property
+    def value(self) -> bytes | None:
+        """The value; None is a tombstone of a compacted topic."""
+
+    @property
+    def headers(self) -> Sequence[tuple[str, bytes]]:
+        """Names and values; a name may come more than once."""
+
+
+class ToStream(NamedTuple):
+    """Result of a translator for a stream other than the default one."""
+
+    stream: str
+    values: Values
+
+
+Translated: TypeAlias = Values | ToStream | None
+"""Values for the default stream, values for a named stream, or None to skip the record."""
+
+Translator: TypeAlias = Callable[[Any], Translated]
+"""Makes a tuple of a record (a `KafkaRecord`). An error fails that record alone (KS-4)."""
+
+RECORD_FIELDS: Final = Fields("topic", "partition", "offset", "key", "value")
+
+
+def whole_record(record: KafkaRecord) -> Values:
+    """Return (topic, partition, offset, key, value), the default. Key and value are bytes or None."""
+    return record.topic, record.partition, record.offset, record.key, record.value
+
+
+class TranslatorError(Exception):
+    """Report of a translator that raised, or made no tuple of the stream. Has the frames and causes of the error."""
+
+
+def translator_error(record: KafkaRecord, error: BaseException, then: str = "") -> TranslatorError:
+    """Return the report of a record that could not be translated. then: text about the fate of the record."""
+    found = TranslatorError(translator_text(record, error_text(error)) + then).with_traceback(error.__traceback__)
+    found.__cause__ = error.__cause__
+    return found
+
+
+def translator_text(record: KafkaRecord, raised: str) -> str:
+    """Return the place and the first bytes of a record that could not be translated. raised: the text of the error.
+
+    >>> from types import SimpleNamespace
+    >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)
+    >>> translator_text(record, "ValueError: no JSON")[:90]
+    'the translator could not make a tuple of lines-0 offset 7: ValueError: no JSON. Its key is'
+    """
+    place = f"{record.topic}-{record.partition} offset {record.offset}"
+    said = raised.rstrip(".")
+    return f"the translator could not make a tuple of {place}: {said}. Its key is {_head(record.key)}, its value {_head(record.value)}"
+
+
+def _head(part: bytes | None) -> str:
+    """Return the first bytes of a key or value, with the length of a longer one."""
+    if part is None or len(part) <= _SHOWN_BYTES:
+        return repr(part)
+    return f"{part[:_SHOWN_BYTES]!r}… ({len(part):,} bytes)"

@@ -1,0 +1,54 @@
+"""Handles records that the client cannot decode: read up to the record, then end the run with its offset (KS-8)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from aiokafka import errors
+
+from engine.errors import FatalError
+from engine.kafka.client.errors import describe_error, hint_of
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.source.offset_manager import OffsetManager
+
+_MOST_TRIES: Final = 5
+"""Fetches of a record with a wrong checksum, which may have been damaged in transit. Other decoding errors get one fetch."""
+
+
+class UndecodableRecord:
+    """Place of the record that cannot be decoded, if any. Decides only, without I/O.
+
+    A poll that meets such a record returns nothing, so up to it records are polled one at a time.
+    """
+
+    def __init__(self) -> None:
+        self._place: tuple[PartitionId, int] | None = None
+        self._tries = 0
+
+    def most_records(self, owned: Mapping[PartitionId, OffsetManager], usual: int) -> int:
+        """Return the maximum number of records for the next poll."""
+        if self._place is None:
+            return usual
+        partition, offset = self._place
+        if partition in owned and owned[partition].position <= offset:
+            return 1
+        self._place = None
+        return usual
+
+    def is_reached(self, place: tuple[PartitionId, int], owned: Mapping[PartitionId, OffsetManager], error: Exception) -> bool:
+        """Record that a poll met it. Return True if all earlier records were read and no retry is left."""
+        self._tries = self._tries + 1 if place == self._place else 1
+        self._place = partition, offset = place
+        if partition not in owned or owned[partition].position < offset:
+            return False
+        return not isinstance(error, errors.CorruptRecordException) or self._tries > _MOST_TRIES
+
+
+def undecodable_error(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
+    """Return the error that ends the run at such a record."""
+    partition, offset = place
+    skip = f"commit an offset beyond it for group {group!r}" if group else "start beyond it"
+    codec = hint_of(error) if isinstance(error, errors.UnsupportedCodecError) else None
+    hint = codec or f"Names of headers have to be UTF-8, and the record whole. To go on without it, {skip}."
+    found = FatalError(f"{partition}: the record at offset {offset} cannot be decoded: {describe_error(error)}", hint=hint)
+    found.__cause__ = error
+    return found

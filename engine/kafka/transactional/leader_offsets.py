@@ -1,0 +1,106 @@
+"""Offsets from the leaders of partitions. A leader that does not answer does not delay the others."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from typing import Any, Final, TypeAlias
+
+from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.partition import PartitionId
+from engine.kafka.client.partition_link import PartitionLink
+from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
+
+Ask: TypeAlias = Callable[[Collection[PartitionId]], Awaitable[Mapping[PartitionId, int]]]
+
+_PATIENCE_SECS: Final = 2.0
+"""Time for a leader to answer before the caller continues without it. A late answer still counts."""
+
+
+class LeaderOffsets:
+    """Known offsets by partition. ask: a method of the link. doing: the purpose, for error texts."""
+
+    def __init__(self, link: PartitionLink, ask: Ask, report: Report, doing: str) -> None:
+        self.known: dict[PartitionId, int] = {}
+        self._link, self._ask, self._report, self._doing = link, ask, report, doing
+        self._asking: dict[int, asyncio.Task[Mapping[PartitionId, int]]] = {}
+        self._looking: asyncio.Task[bool] | None = None
+
+    async def learn(self, partitions: Collection[PartitionId]) -> None:
+        """Ask each leader, and wait for those without a pending question. Raise FatalError for a permanent error."""
+        self._collect()
+        await self._find_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
+        by_leader: dict[int, list[PartitionId]] = {}
+        for one in partitions:
+            leader = self._link.leader_of(one)
+            if leader is not None and leader not in self._asking:
+                by_leader.setdefault(leader, []).append(one)
+        if not by_leader:
+            return
+        for leader, its in by_leader.items():
+            self._asking[leader] = asyncio.ensure_future(self._ask(its))
+        await asyncio.wait([self._asking[leader] for leader in by_leader], timeout=_PATIENCE_SECS)
+        self._collect()
+
+    async def _find_leaders(self, topics: Collection[str]) -> None:
+        """Look up the leaders of these topics. Wait only once for a slow lookup."""
+        if topics and self._looking is None:
+            self._looking = asyncio.ensure_future(self._link.look_for(topics))
+            await asyncio.wait((self._looking,), timeout=_PATIENCE_SECS)
+        if self._looking is not None and self._looking.done():
+            self._looking = None
+
+    def _collect(self) -> None:
+        for leader, task in list(self._asking.items()):
+            if not task.done():
+                continue
+            del self._asking[leader]
+            error = asyncio.CancelledError() if task.cancelled() else task.exception()
+            if error is None:
+                self.known.update(task.result())
+            elif not is_transient(error):
+                raise fatal_error(error, self._doing)
+            else:
+                self._report(KafkaTrouble(f"{self._doing} failed: {describe_error(error)}", hint="It is tried again."))
+
+    async def close(self) -> None:
+        """Ask no more."""
+        tasks: list[asyncio.Task[Any]] = [*self._asking.values(), *([self._looking] if self._looking else [])]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+        self._asking.clear()
+
+
+class StartOffsets:
+    """Start offsets of the first transaction. Each partition is asked for once, together with the others of its leader."""
+
+    def __init__(self, link: PartitionLink, config: KafkaBatchSpoutConfig, report: Report) -> None:
+        self._link, self._config = link, config
+        doing = "asking where to begin"
+        self._of_settings = LeaderOffsets(link, self._ask, report, doing)
+        self._first = LeaderOffsets(link, lambda its: link.bounds(its, "earliest"), report, doing)
+
+    async def of(self, partition: PartitionId, *, is_added: bool) -> int | None:
+        """Return the start offset of a partition, None if its leader does not answer in time.
+
+        is_added: the partition was created after the first transaction. It is read from its first offset, or records written before its
+        discovery would never be read.
+        """
+        bounds = self._first if is_added else self._of_settings
+        if partition not in bounds.known:
+            known = self._link.partitions_of(partition.topic)
+            await bounds.learn({partition} | {one for one in known if one not in bounds.known})
+        return bounds.known.get(partition)
+
+    async def _ask(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, int]:
+        if self._config.start == "earliest":
+            return await self._link.bounds(partitions, "earliest")
+        if self._config.start_timestamp_ms is None:
+            return await self._link.bounds(partitions, "latest")
+        last = await self._link.bounds(partitions, "latest")  # first: a record that comes after it was told is found, or read
+        return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
+
+    async def close(self) -> None:
+        """Ask no more."""
+        await self._of_settings.close()
+        await self._first.close()
