@@ -12,7 +12,7 @@ from engine.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
     from spark_bridge.cli.session import TerminalOptions
-    from spark_bridge.session import SparkConfig
+    from spark_bridge.process import SparkConfig
 
 HELP: Final = """\
 Run the pipeline in FILE over a hand-over folder, on Spark, until Ctrl-C.
@@ -104,7 +104,7 @@ def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> i
 
 def _spark_config(chosen: Mapping[str, Any]) -> "SparkConfig":
     """Return how Spark is run; raise ConfigError with all that is wrong."""
-    from spark_bridge.session import SparkConfig
+    from spark_bridge.process import SparkConfig
 
     return SparkConfig(
         master=chosen["master"],

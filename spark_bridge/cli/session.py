@@ -11,7 +11,7 @@ from engine.errors import EngineError
 from spark_bridge.cli.view import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
 from spark_bridge.pipeline.run import Pipeline, PipelineRun, Place, RunOptions, Until, settings_of
-from spark_bridge.session import SparkConfig
+from spark_bridge.process import SparkConfig
 
 INTERVAL_SECS: Final = 2.0
 

@@ -32,6 +32,7 @@ REWRITTEN: Final = (
     "engine/testing",
     "engine/version.py",
     "spark_bridge/handover",
+    "spark_bridge/process",
     "spark_bridge/writer",
     "tests/budgets.py",
     "tests/cli",

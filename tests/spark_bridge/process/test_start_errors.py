@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from engine.errors import ConfigError, FatalError
-from spark_bridge.session import SparkChild, SparkConfig, SparkMissing, SparkUnavailable, carrying
-from spark_bridge.session.child.diagnosis import why_not_started
-from spark_bridge.session.spark_child import FIRST_PAUSE_SECS
+from spark_bridge.process import SparkChild, SparkConfig, SparkMissing, SparkUnavailable, pickling
+from spark_bridge.process.child.diagnosis import explain_start_error
+from spark_bridge.process.spark_child import FIRST_BACKOFF_SECS
 
 pytestmark = pytest.mark.guarantee("SP-5")
 
@@ -28,7 +28,7 @@ async def refusal(config: SparkConfig) -> Exception:
 @pytest.fixture
 def without_pyspark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pyspark", None)
-    monkeypatch.delitem(sys.modules, carrying._NAME, raising=False)
+    monkeypatch.delitem(sys.modules, pickling._MODULE_NAME, raising=False)
 
 
 @pytest.mark.usefixtures("without_pyspark")
@@ -44,7 +44,7 @@ async def test_a_module_of_the_users_that_hides_one_of_pythons(monkeypatch: pyte
     monkeypatch.syspath_prepend(str(tmp_path))
     error = await refusal(SparkConfig())
     assert isinstance(error, SparkMissing)
-    assert "pyspark is there, and cannot be imported: " in str(error)
+    assert "pyspark is installed, but cannot be imported: " in str(error)
     assert f'File "{tmp_path}/numbers.py", line 1' in str(error)
     assert "a module of yours that hides another one" in str(error)
     assert "pip install" not in str(error)
@@ -95,7 +95,7 @@ async def test_a_start_that_fails_again_waits_before_the_next() -> None:
             await child.call(lambda spark, call: None)
     assert child._failures == 2
     assert child._not_before > 0
-    assert FIRST_PAUSE_SECS > 0
+    assert FIRST_BACKOFF_SECS > 0
     await child.close()
 
 
@@ -117,7 +117,7 @@ async def test_connect_without_grpc(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 async def test_what_the_jvm_does_not_take_is_shown() -> None:
     error = await refusal(SparkConfig(driver_memory="1k"))
     assert isinstance(error, SparkMissing)
-    assert "its JVM ended while it was starting; the end of its log" in str(error)
+    assert "its JVM ended during its start; the end of its log" in str(error)
     assert "heap" in str(error)
 
 
@@ -133,7 +133,7 @@ async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
 
 
 @pytest.mark.parametrize(
-    ("said", "passes", "part"),
+    ("said", "is_temporary", "part"),
     [
         ("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port number.", False, "its JVM ended"),
         (
@@ -149,13 +149,13 @@ async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
         ("org.apache.spark.SparkException: All masters are unresponsive! Giving up.", True, "does not answer"),
     ],
 )
-def test_what_spark_says_of_its_start_in_one_line(said: str, passes: bool, part: str) -> None:
+def test_what_spark_says_of_its_start_in_one_line(said: str, is_temporary: bool, part: str) -> None:
     settings: dict[str, Any] = {"master": "spark://host:7077"}
-    refusal = why_not_started(settings, RuntimeError(said)).refusal
-    assert refusal.passes is passes
-    assert part in refusal.message
-    assert "\n" not in refusal.message
-    assert refusal.hint
+    failure = explain_start_error(settings, RuntimeError(said)).failure
+    assert failure.is_temporary is is_temporary
+    assert part in failure.message
+    assert "\n" not in failure.message
+    assert failure.hint
 
 
 def test_a_wrong_master_is_told_at_once() -> None:

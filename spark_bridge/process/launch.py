@@ -1,4 +1,4 @@
-"""The start and the end of the child as a process; each of these blocks, and is called in a thread."""
+"""Starts and ends the child as a process of the operating system. The functions block, so the engine calls them in a thread."""
 
 import os
 import shutil
@@ -11,68 +11,69 @@ import tempfile
 from dataclasses import dataclass
 from typing import Final
 
-from spark_bridge.session.config import SparkConfig
+from spark_bridge.process.config import SparkConfig
 
-_CHILD: Final = "spark_bridge.session.child"
+_CHILD_MODULE: Final = "spark_bridge.process.child"
 TAIL_LINES: Final = 12
 _TAIL_BYTES: Final = 16 * 1024
 _LINE_CHARACTERS: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
-class Launched:
-    """A child that has been started, and what is removed after it."""
+class LaunchedChild:
+    """A started child and its temporary folder."""
 
     process: "subprocess.Popen[bytes]"
     folder: str
-    """For all that is temporary; removed with the child."""
+    """All temporary files of Spark. Removed with the child."""
 
 
-def new_log() -> str:
-    """Return a file of its own for Spark's output."""
+def create_log() -> str:
+    """Create an empty log file for Spark's output. Return its path."""
     descriptor, path = tempfile.mkstemp(prefix="stormcell-spark-", suffix=".log")
     os.close(descriptor)
     return path
 
 
-def launch(config: SparkConfig, log: str, link: socket.socket) -> Launched:
-    """Start a child that speaks through this socket, in a session and process group of its own: Ctrl-C does not reach it."""
+def launch_child(config: SparkConfig, log: str, connection: socket.socket) -> LaunchedChild:
+    """Start a child with this socket. Its own session and process group keep Ctrl-C from it."""
     folder = tempfile.mkdtemp(prefix="stormcell-spark-")
     try:
         with open(log, "ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-m", _CHILD, str(link.fileno()), folder],
+                [sys.executable, "-m", _CHILD_MODULE, str(connection.fileno()), folder],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(link.fileno(),),
+                pass_fds=(connection.fileno(),),
                 env=_environment(config, folder),
                 start_new_session=True,
             )
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-    return Launched(process, folder)
+    return LaunchedChild(process, folder)
 
 
 def _environment(config: SparkConfig, folder: str) -> dict[str, str]:
-    """Return the child's environment: what this process was told to import from, and the traps of Spark disarmed."""
+    """Return the child's environment: the import path of this process, and no variable of another Spark session."""
     environment = dict(os.environ)
     installed = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
     environment["PYTHONPATH"] = os.pathsep.join(path or os.getcwd() for path in sys.path if not path.startswith(installed))
     environment["TMPDIR"] = folder
     environment["PYTHONUNBUFFERED"] = "1"
     for name in ("PYSPARK_SUBMIT_ARGS", "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET", "SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED"):
-        environment.pop(name, None)  # of another session
+        environment.pop(name, None)  # they belong to another session
     if config.python is not None or config.kind not in ("yarn", "kubernetes"):
-        environment["PYSPARK_PYTHON"] = config.python or sys.executable  # workers else take python3 from PATH, which may lack everything
+        # Without it workers run the `python3` of PATH, which may have none of the packages.
+        environment["PYSPARK_PYTHON"] = config.python or sys.executable
     environment["PYSPARK_DRIVER_PYTHON"] = sys.executable
     if config.is_on_this_machine:
         environment["SPARK_LOCAL_IP"] = "127.0.0.1"
     return environment
 
 
-def tail(log: str) -> str:
+def read_log_tail(log: str) -> str:
     """Return the last lines of the log."""
     try:
         with open(log, "rb") as file:
@@ -84,39 +85,39 @@ def tail(log: str) -> str:
     return "\n".join(line[:_LINE_CHARACTERS] for line in lines[-TAIL_LINES:])
 
 
-def end(launched: Launched, secs: float) -> int:
-    """Wait so long for the child, then kill it and all that it started, its JVM first of all; return its status."""
+def wait_or_kill(child: LaunchedChild, secs: float) -> int:
+    """Wait up to `secs` for the child's end, then kill it. Return its status. Processes that it started may still run."""
     try:
-        launched.process.wait(secs)
+        child.process.wait(secs)
     except subprocess.TimeoutExpired:
-        launched.process.kill()
-    return launched.process.wait()
+        child.process.kill()
+    return child.process.wait()
 
 
-def is_alive(launched: Launched) -> bool:
-    """Tell whether anything of the child's process group is left: a JVM ends a moment after the Python that it serves."""
+def group_is_alive(child: LaunchedChild) -> bool:
+    """Tell whether a process of the child's group still runs. A JVM ends a moment after the Python process that it serves."""
     try:
-        os.killpg(launched.process.pid, 0)
+        os.killpg(child.process.pid, 0)
     except (ProcessLookupError, PermissionError):
         return False
     return True
 
 
-def kill_group(launched: Launched) -> None:
-    """Kill what is left of the child's process group."""
+def kill_group(child: LaunchedChild) -> None:
+    """Kill the remaining processes of the child's group."""
     try:
-        os.killpg(launched.process.pid, signal.SIGKILL)
+        os.killpg(child.process.pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return
 
 
-def clear(launched: Launched) -> None:
-    """Remove what is temporary."""
-    shutil.rmtree(launched.folder, ignore_errors=True)
+def remove_folder(child: LaunchedChild) -> None:
+    """Remove the child's temporary folder."""
+    shutil.rmtree(child.folder, ignore_errors=True)
 
 
 def remove_log(log: str) -> None:
-    """Remove a file of `new_log` that no error has named."""
+    """Remove a log of `create_log` that no error names."""
     try:
         os.unlink(log)
     except FileNotFoundError:

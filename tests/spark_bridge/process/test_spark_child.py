@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.errors import UsageError
-from spark_bridge.session import SparkChild, SparkConfig, SparkError
+from spark_bridge.process import SparkChild, SparkConfig, SparkError
 from tests.spark_bridge.spark_fixtures import LOCAL, until
 
 pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.guarantee("SP-5")]

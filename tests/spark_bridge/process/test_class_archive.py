@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from spark_bridge.cli.main import run_command_line
-from spark_bridge.session import SparkChild, SparkConfig, preparing
-from spark_bridge.session.child import class_archive
-from spark_bridge.session.child.class_archive import archive_path, archives, java_option
+from spark_bridge.process import SparkChild, SparkConfig, archive_builder
+from spark_bridge.process.child import class_archive
+from spark_bridge.process.child.class_archive import archive_path, archives, java_option
 from tests.servers import spark_programs
 from tests.servers.required import required
 
@@ -104,7 +104,7 @@ def test_folders_of_settings_cannot_be_part_of_one(
 
 
 def test_one_that_takes_too_long_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setattr(preparing, "MAKING_SECS", 0.5)
+    monkeypatch.setattr(archive_builder, "BUILD_SECS", 0.5)
     assert run_command_line(["prepare"]) == 1
     assert "in 0 s" in capsys.readouterr().err
     assert os.listdir(cache) == []

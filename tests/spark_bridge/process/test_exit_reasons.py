@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from spark_bridge.session import SparkChild, SparkConfig, SparkDied, SparkUnavailable
-from spark_bridge.session.child.statuses import describe_status
+from spark_bridge.process import SparkChild, SparkConfig, SparkDied, SparkUnavailable
+from spark_bridge.process.exit_reasons import describe_status
 from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants
-from tests.spark_bridge.session.test_spark_child import count, slow_job
+from tests.spark_bridge.process.test_spark_child import count, slow_job
 from tests.spark_bridge.spark_fixtures import group_members, is_running, until
 
 pytestmark = pytest.mark.guarantee("SP-5")
@@ -96,8 +96,8 @@ async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> Non
 ENGINE = """
 import asyncio, sys
 from tests.spark_bridge.spark_fixtures import LOCAL
-from tests.spark_bridge.session.test_spark_child import slow_job
-from spark_bridge.session import SparkChild
+from tests.spark_bridge.process.test_spark_child import slow_job
+from spark_bridge.process import SparkChild
 
 async def main():
     child = SparkChild(LOCAL)

@@ -3,7 +3,7 @@
 import pytest
 
 from engine.errors import ConfigError
-from spark_bridge.session import SparkConfig
+from spark_bridge.process import SparkConfig
 
 pytestmark = pytest.mark.guarantee("SP-5")
 

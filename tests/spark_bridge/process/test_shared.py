@@ -3,8 +3,8 @@
 import pytest
 
 from engine.errors import UsageError
-from spark_bridge.session import SparkConfig
-from spark_bridge.session.shared import hold
+from spark_bridge.process import SparkConfig
+from spark_bridge.process.shared import hold
 
 pytestmark = pytest.mark.guarantee("SP-5")
 

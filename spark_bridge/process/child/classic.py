@@ -1,4 +1,4 @@
-"""A session with a JVM of its own: local, local-cluster, standalone, YARN, Kubernetes."""
+"""Session with its own JVM: local, local-cluster, standalone, YARN, Kubernetes."""
 
 import os
 import subprocess
@@ -8,22 +8,22 @@ from typing import Any, Final
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
-from spark_bridge.session.child.class_archive import java_option
-from spark_bridge.session.child.diagnosis import before_start, why_not_started
-from spark_bridge.session.child.statuses import jvm_died
+from spark_bridge.process.child.class_archive import java_option
+from spark_bridge.process.child.diagnosis import check_java_and_master, explain_start_error
+from spark_bridge.process.exit_reasons import describe_jvm_status
 
 DEATH_SECS: Final = 2.0
-"""How long after an error of its connection the JVM may be found dead."""
+"""Longest time between an error of the connection to the JVM and the exit of the JVM."""
 _JAVA_OPTIONS: Final = "spark.driver.extraJavaOptions"
-_JAVA_OPTIONS_OF_EXECUTORS: Final = "spark.executor.extraJavaOptions"
-_OF_THE_CONNECTION: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
+_EXECUTOR_JAVA_OPTIONS: Final = "spark.executor.extraJavaOptions"
+_CONNECTION_ERRORS: Final = ("Py4JError", "Py4JNetworkError", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError")
 
 
 class ClassicSession:
-    """See `Opened`."""
+    """See `calls.Session`."""
 
     def __init__(self, settings: dict[str, Any], folder: str) -> None:
-        before_start(settings)
+        check_java_and_master(settings)
         self._dead = threading.Event()
         try:
             conf = _conf(settings, folder)
@@ -33,7 +33,7 @@ class ClassicSession:
             for path in settings["py_files"]:
                 self._context.addPyFile(path)
         except Exception as error:
-            raise why_not_started(settings, error, _status_of_the_jvm(error)) from error
+            raise explain_start_error(settings, error, _jvm_status(error)) from error
         self._jvm: subprocess.Popen[bytes] = SparkContext._gateway.proc  # type: ignore[union-attr]
         self.facts = {
             "pid": os.getpid(),
@@ -43,26 +43,26 @@ class ClassicSession:
             "ui": self._context.uiWebUrl,
         }
 
-    def tag(self, name: str) -> None:
-        """Have the jobs of this thread be cancelled by that name; Spark interrupts their tasks."""
+    def tag_thread(self, name: str) -> None:
+        """Tag the jobs that this thread starts. Spark interrupts the threads of their tasks on cancellation."""
         self._context.setJobGroup(name, name, interruptOnCancel=True)
 
-    def cancel(self, name: str) -> None:
-        """Cancel the jobs of that name that run."""
+    def cancel_jobs(self, name: str) -> None:
+        """Cancel the running jobs with this tag."""
         self._context.cancelJobGroup(name)
 
-    def watch(self) -> str:
-        """Wait until the JVM has ended; return how."""
+    def wait_for_death(self) -> str:
+        """Wait until the JVM has ended. Return a text with its status."""
         status = self._jvm.wait()
         self._dead.set()
-        return jvm_died(status)
+        return describe_jvm_status(status)
 
-    def is_dead(self, error: BaseException) -> bool:
-        """Tell whether the JVM has died; an error of its connection comes a moment before its end is seen."""
-        return self._dead.wait(DEATH_SECS if type(error).__name__ in _OF_THE_CONNECTION else 0)
+    def has_died(self, error: BaseException) -> bool:
+        """Tell whether the JVM has died. Waits after an error of its connection, which is raised shortly before the exit is seen."""
+        return self._dead.wait(DEATH_SECS if type(error).__name__ in _CONNECTION_ERRORS else 0)
 
     def close(self, secs: float) -> None:
-        """Stop the session; the JVM ends when its standard input does."""
+        """Stop the session. The JVM ends when its standard input is closed."""
         stopping = threading.Thread(target=self.spark.stop, daemon=True)
         stopping.start()
         stopping.join(secs)
@@ -74,8 +74,11 @@ class ClassicSession:
             self._jvm.kill()
 
 
-def _status_of_the_jvm(error: Exception) -> int | None:
-    """Return how the JVM has ended whose start failed so; None where it has not. Before it is connected only its starter knows it."""
+def _jvm_status(error: Exception) -> int | None:
+    """Return the exit status of the JVM after a failed start, None if it runs.
+
+    Before pyspark is connected to the JVM, only a local variable of `launch_gateway` refers to the process.
+    """
     started: subprocess.Popen[bytes] | None = SparkContext._gateway.proc if SparkContext._gateway is not None else None
     step = error.__traceback__
     while started is None and step is not None:
@@ -85,35 +88,38 @@ def _status_of_the_jvm(error: Exception) -> int | None:
     if started is None:
         return None
     try:
-        return started.wait(DEATH_SECS) if type(error).__name__ in _OF_THE_CONNECTION else started.poll()
+        return started.wait(DEATH_SECS) if type(error).__name__ in _CONNECTION_ERRORS else started.poll()
     except subprocess.TimeoutExpired:
         return None
 
 
 def _check_sql(conf: SparkConf, settings: dict[str, Any]) -> None:
-    """Raise what Spark's SQL says of its settings. It reads them at the first query, and each error that it makes then reads them too."""
+    """Raise the error of a wrong SQL setting now.
+
+    Spark checks them at the first query, and then fails again while it creates that error.
+    """
     SparkContext._ensure_initialized(conf=conf)
-    read = SparkContext._jvm.org.apache.spark.sql.internal.SQLConf()  # type: ignore[union-attr]
+    sql_conf = SparkContext._jvm.org.apache.spark.sql.internal.SQLConf()  # type: ignore[union-attr]
     for name, value in settings["conf"]:
         if name.startswith("spark.sql."):
-            read.setConfString(name, value)
+            sql_conf.setConfString(name, value)
 
 
 def _conf(settings: dict[str, Any], folder: str) -> SparkConf:
-    """Return Spark's settings: what suits an application without a face, then what the user says."""
+    """Return Spark's settings: the defaults for an application without a user interface, then the user's settings."""
     conf = SparkConf(loadDefaults=True)
     for name, value in _defaults(settings, folder):
         conf.setIfMissing(name, value)
     for name, value in settings["conf"]:
-        is_added = name in (_JAVA_OPTIONS, _JAVA_OPTIONS_OF_EXECUTORS)
-        conf.set(name, f"{conf.get(name, '')} {value}".strip() if is_added else value)
+        is_appended = name in (_JAVA_OPTIONS, _EXECUTOR_JAVA_OPTIONS)
+        conf.set(name, f"{conf.get(name, '')} {value}".strip() if is_appended else value)
     conf.setMaster(settings["master"]).setAppName(settings["app_name"])
     return conf
 
 
 def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
     archive = java_option()
-    named = [
+    defaults = [
         ("spark.driver.memory", settings["driver_memory"] or "1g"),
         ("spark.executor.memory", settings["executor_memory"]),
         ("spark.jars", ",".join(settings["jars"])),
@@ -125,6 +131,6 @@ def _defaults(settings: dict[str, Any], folder: str) -> list[tuple[str, str]]:
         (_JAVA_OPTIONS, f"-Djava.io.tmpdir={folder} -Dderby.system.home={folder} {archive}".rstrip()),
     ]
     if settings["is_on_this_machine"]:
-        named += [("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")]
-        named.append((_JAVA_OPTIONS_OF_EXECUTORS, archive))
-    return [(name, value) for name, value in named if value]
+        defaults += [("spark.driver.host", "127.0.0.1"), ("spark.driver.bindAddress", "127.0.0.1")]
+        defaults.append((_EXECUTOR_JAVA_OPTIONS, archive))
+    return [(name, value) for name, value in defaults if value]

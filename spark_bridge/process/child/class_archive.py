@@ -1,10 +1,10 @@
-"""The classes of Spark in a file that Java maps into its memory, so that a session is there in less than half the time.
+"""Archive of Spark's classes, which Java maps into its memory. A session then starts in less than half the time.
 
-It is made once, by a session that does a little of everything and leaves what it has loaded at its end (`python -m spark_bridge prepare`).
-It is for these very files: where a jar is not of the size and the time that it was, Java warns and loads its classes as ever. So the
-name of an archive tells of them, and one that does not fit is not found.
+`python -m spark_bridge prepare` creates it once: a session uses many features, and Java writes the loaded classes at its exit.
+An archive is valid for exactly these jars. If the size or time of a jar has changed, Java prints a warning and ignores the archive. The
+name of an archive therefore contains a digest of the jars, so that a session never finds an invalid one.
 
-`python -m spark_bridge.session.child.class_archive PATH FOLDER` makes one: there, with what is temporary in that folder.
+`python -m spark_bridge.process.child.class_archive PATH FOLDER` creates one at PATH, with temporary files in FOLDER.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from spark_bridge.session.child.diagnosis import java
+from spark_bridge.process.child.diagnosis import java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,40 +22,40 @@ END_SECS: Final = 120.0
 
 
 def archive_path() -> Path:
-    """Return where the archive for this Java, this Spark and these folders of settings is, or would be: in the user's cache folder."""
-    return _folder() / f"{_places()}-{_digest(_files())}.jsa"
+    """Return the path of the archive for this Java, this Spark and these settings folders, in the user's cache. It may not exist."""
+    return _folder() / f"{_location_digest()}-{_digest(_files_to_compare())}.jsa"
 
 
 def archives() -> list[Path]:
-    """Return all that are there for this place of Java and of Spark, also of what was installed there before."""
-    return sorted(_folder().glob(f"{_places()}*.jsa"))
+    """Return all archives for this location of Java and Spark, including those of earlier versions there."""
+    return sorted(_folder().glob(f"{_location_digest()}*.jsa"))
 
 
 def _folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "stormcell" / "spark-classes"
 
 
-def _places() -> str:
+def _location_digest() -> str:
     return _digest([os.path.realpath(java() or ""), spark_home(), *class_path_folders(), os.environ.get("SPARK_DIST_CLASSPATH", "")])
 
 
-def _files() -> list[str]:
-    """Return what Java compares: the names, sizes and times of Spark's jars and of Java's own classes."""
+def _files_to_compare() -> list[str]:
+    """Return the names, sizes and times of Spark's jars and of Java's own classes. Java compares these too."""
     modules = Path(os.path.realpath(java() or "")).parent.parent / "lib" / "modules"
-    told = []
+    lines = []
     for path in (modules, *sorted(Path(spark_home(), "jars").glob("*.jar"))):
         if path.exists():
-            seen = path.stat()
-            told.append(f"{path.name} {seen.st_size} {seen.st_mtime_ns}")
-    return told
+            status = path.stat()
+            lines.append(f"{path.name} {status.st_size} {status.st_mtime_ns}")
+    return lines
 
 
-def _digest(parts: list[str]) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
+def _digest(texts: list[str]) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
 
 
 def spark_home() -> str:
-    """Return the folder of Spark that is started here; raise ModuleNotFoundError, which says what to install."""
+    """Return the folder of the installed Spark. Raise ModuleNotFoundError with the package to install."""
     try:
         from pyspark.find_spark_home import _find_spark_home
     except ModuleNotFoundError:
@@ -65,19 +65,19 @@ def spark_home() -> str:
 
 
 def class_path_folders() -> list[str]:
-    """Return the folders of settings, with which Spark's class path begins and ends. An archive is for one class path."""
+    """Return the settings folders at both ends of Spark's class path. An archive is valid for one class path."""
     own = os.environ.get("SPARK_CONF_DIR") or os.path.join(spark_home(), "conf")
     return [own, *(os.environ.get(name, "") for name in ("HADOOP_CONF_DIR", "YARN_CONF_DIR"))]
 
 
 def java_option() -> str:
-    """Return what Java is told of the archive; nothing where there is none."""
+    """Return the option of Java for the archive. Empty without an archive."""
     path = archive_path()
     return f"-XX:SharedArchiveFile={path}" if path.exists() and " " not in str(path) else ""
 
 
-def make(path: str, folder: str) -> None:
-    """Make the archive."""
+def create_archive(path: str, folder: str) -> None:
+    """Create the archive."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -86,15 +86,15 @@ def make(path: str, folder: str) -> None:
     builder = builder.config("spark.sql.warehouse.dir", os.path.join(folder, "warehouse"))
     builder = builder.config("spark.driver.extraJavaOptions", f"-XX:ArchiveClassesAtExit={path} -Djava.io.tmpdir={folder}")
     spark = builder.config("spark.sql.shuffle.partitions", 2).getOrCreate()
-    _do_a_little_of_everything(spark, folder)
+    _load_classes(spark, folder)
     spark.stop()
     jvm = SparkContext._gateway.proc  # type: ignore[union-attr]
     jvm.stdin.close()
     jvm.wait(END_SECS)
 
 
-def _do_a_little_of_everything(spark: "SparkSession", folder: str) -> None:
-    """Have Spark load the classes that pipelines mostly need."""
+def _load_classes(spark: "SparkSession", folder: str) -> None:
+    """Use the features that most pipelines need, so that Spark loads their classes."""
     from pyspark.sql import functions as F
     from pyspark.sql.datasource import DataSource, SimpleDataSourceStreamReader
 
@@ -139,4 +139,4 @@ def _do_a_little_of_everything(spark: "SparkSession", folder: str) -> None:
 
 
 if __name__ == "__main__":
-    make(sys.argv[1], sys.argv[2])
+    create_archive(sys.argv[1], sys.argv[2])
