@@ -122,9 +122,7 @@ class SparkChild:
             text = f"{_function_text(function)} cannot be sent to Spark's process: {type(error).__name__}: {error}"
             raise SparkError(text, hint="Open files, connections and locks inside the function, and pass plain values.") from error
         if len(pickled) > messages.MAX_BYTES - 1024:
-            text = (
-                f"{_function_text(function)} with its arguments is {len(pickled):,} bytes. At most {messages.MAX_BYTES:,} can be sent"
-            )
+            text = f"{_function_text(function)} with its arguments is {len(pickled):,} bytes. At most {messages.MAX_BYTES:,} can be sent"
             raise SparkError(text, hint="Put large values into a file, and pass its path.")
         return pickled
 

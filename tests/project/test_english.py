@@ -33,6 +33,7 @@ REWRITTEN: Final = (
     "engine/version.py",
     "spark_bridge/handover",
     "spark_bridge/process",
+    "spark_bridge/source",
     "spark_bridge/writer",
     "tests/budgets.py",
     "tests/cli",
