@@ -7,8 +7,9 @@ import sys
 
 import pytest
 
+from engine.cli.console.views import SilentView
 from engine.errors import EngineError
-from spark_bridge.cli.view import JsonPipeline, LivePipeline, PipelineOutcome, PlainPipeline, SilentPipeline, make_view, picture
+from spark_bridge.cli.pipeline_views import JsonPipeline, LivePipeline, PipelineOutcome, PlainPipeline, make_view, picture
 from spark_bridge.pipeline.progress import PipelineSnapshot, QuerySnapshot
 
 RAW = QuerySnapshot("raw", "running", txid=120, lag=3, rows=1_200_000, batches=40, batch_ms=230.0)
@@ -42,7 +43,7 @@ def test_plain_lines_end_with_all_figures(capsys: pytest.CaptureFixture[str]) ->
     view.show(None, NOW)
     view.end(PipelineOutcome(0, NOW))
     lines = capsys.readouterr().err.splitlines()
-    assert lines[0] == "flow.py: running; Ctrl-C stops after the micro-batch under way"
+    assert lines[0] == "flow.py: running. Ctrl-C stops after the current micro-batch."
     assert lines[-1] == "flow.py: running after 1 m 00 s: 1,200,900 rows in 49 batches, lag 33"
     assert lines[2].split() == ["query", "status", "txid", "lag", "rows", "rows/s", "batch", "ms", "state", "rows", "batches", "restarts"]
 
@@ -67,7 +68,7 @@ def test_json_lines_are_for_programs(capsys: pytest.CaptureFixture[str]) -> None
 
 def test_auto_is_the_table_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     assert isinstance(make_view("auto", 2.0), PlainPipeline)
-    assert isinstance(make_view("silent", 2.0), SilentPipeline)
+    assert isinstance(make_view("silent", 2.0), SilentView)
     monkeypatch.setattr(sys, "stderr", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
     monkeypatch.setenv("TERM", "xterm")
     assert isinstance(make_view("auto", 2.0), LivePipeline)

@@ -1,4 +1,4 @@
-"""The figures of a pipeline as text: what its live table and its plain lines have in common."""
+"""Text of a pipeline's snapshot, for the live table and the plain lines."""
 
 from typing import Final
 
@@ -10,30 +10,30 @@ TEXT_COLUMNS: Final = 2
 
 
 def query_rows(before: PipelineSnapshot | None, now: PipelineSnapshot) -> list[tuple[str, ...]]:
-    """Return one row for each query, as `QUERY_COLUMNS`; rows/s are those since `before`."""
+    """Return one row of `QUERY_COLUMNS` for each query. rows/s is the rate since `before`."""
     return [_row(query, row_rate(before, now, query.name)) for query in now.queries.values()]
 
 
 def headline(now: PipelineSnapshot) -> str:
-    """Return the pipeline, its state, for how long, and how far the hand-over is."""
+    """Return one line: the pipeline, its state, its uptime and the newest txid."""
     deaths = f" · Spark was started again {now.deaths} {'time' if now.deaths == 1 else 'times'}" if now.deaths else ""
     return f"{now.name} · {now.state} · {duration_text(now.uptime_secs)} · newest txid {count_text(now.newest_txid)}{deaths}"
 
 
 def plain_line(before: PipelineSnapshot | None, now: PipelineSnapshot) -> str:
-    """Return how a pipeline stands in one line: speeds are since `before`, counts since it began."""
+    """Return the state of a pipeline in one line. Rates are those since `before`, counts those since the start."""
     parts = [f"{now.name} {now.state} {now.uptime_secs:.1f} s", f"newest txid {count_text(now.newest_txid)}"]
     parts += [_in_short(query, row_rate(before, now, query.name)) for query in now.queries.values()]
     return " | ".join(parts)
 
 
-def troubles(now: PipelineSnapshot) -> list[str]:
-    """Return why queries were last restarted, or have failed, a line for each."""
+def query_errors(now: PipelineSnapshot) -> list[str]:
+    """Return one line per query with its last error."""
     return [f"{query.name}: {query.trouble.partition(chr(10))[0]}" for query in now.queries.values() if query.trouble]
 
 
 def summary(now: PipelineSnapshot | None, exit_status: int) -> str:
-    """Return one line: how it ended, after how long, and what was done."""
+    """Return one line: the final state, the duration and the counts."""
     if now is None:
         return "the pipeline did not start"
     state = {130: "stopped at once", 1: "failed", 2: "failed"}.get(exit_status, now.state)

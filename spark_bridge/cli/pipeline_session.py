@@ -1,4 +1,4 @@
-"""A pipeline in a terminal, from start to exit status: figures while it runs, signals that stop it, a summary at the end."""
+"""Runs a pipeline in a terminal: shows its counts, stops it on signals, and prints a summary."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -8,7 +8,7 @@ from engine.cli.console.formatting import duration_text
 from engine.cli.console.output import show_error
 from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.errors import EngineError
-from spark_bridge.cli.view import PipelineOutcome, PipelineView, make_view
+from spark_bridge.cli.pipeline_views import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
 from spark_bridge.pipeline.run import Pipeline, PipelineRun, Place, RunOptions, Until, settings_of
 from spark_bridge.process import SparkConfig
@@ -17,12 +17,12 @@ INTERVAL_SECS: Final = 2.0
 
 
 class TerminalOptions(RunOptions, total=False):
-    """What beside it a pipeline in a terminal may be told."""
+    """Further options of a pipeline in a terminal."""
 
     for_secs: float
-    """Stop after so many seconds."""
+    """Stop after this many seconds."""
     view: ViewName | PipelineView
-    """`live`, `plain`, `json`, `silent`, or one of your own; without it the live table on a terminal, else plain lines."""
+    """`live`, `plain`, `json`, `silent`, or your own view. By default the live table on a terminal, else plain lines."""
 
 
 def run_pipeline_in_terminal(
@@ -34,10 +34,10 @@ def run_pipeline_in_terminal(
     until: Until = "stopped",
     **options: Unpack[TerminalOptions],
 ) -> PipelineOutcome:
-    """Run a pipeline until it is stopped, caught up or failed, and return how it ended; `sys.exit(outcome.exit_status)`.
+    """Run a pipeline until it is stopped, caught up or failed, and return the outcome, for `sys.exit(outcome.exit_status)`.
 
-    For the `main()` of a program; takes what `run_pipeline` takes, and `TerminalOptions`. Errors are printed, not raised. The first SIGINT
-    or SIGTERM stops it after the micro-batch under way, the second at once. UsageError inside an event loop.
+    For the `main()` of a program. Takes the arguments of `run_pipeline` and `TerminalOptions`. Prints errors instead of raising them.
+    The first SIGINT or SIGTERM stops after the current micro-batch, the second at once. Raises UsageError inside an event loop.
     """
     refuse_running_loop("run_pipeline_in_terminal", "await spark_bridge.run_pipeline(...)")
     view = options.get("view", "auto")
