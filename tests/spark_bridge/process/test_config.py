@@ -48,7 +48,7 @@ def test_all_faults_at_once_each_with_its_fix() -> None:
         )
     text = str(raised.value)
     assert len(raised.value.faults) == 7
-    for part in ("master is 'spark:/host'", "'512m'", "'shuffle'", "Set master= instead", "'spark.x'", "jars is 'a.jar'", "start_timeout_secs"):
+    for part in ("master is 'spark:/host'", "'512m'", "'shuffle'", "Set master=", "'spark.x'", "jars is 'a.jar'", "start_timeout_secs"):
         assert part in text
 
 
