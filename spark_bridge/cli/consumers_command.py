@@ -32,7 +32,7 @@ def command(folder: str, action: str, names: tuple[str, ...], checkpoint: str | 
     if action == "list":
         return run_on_folder(folder, lambda handover: show_consumers(handover, as_json=as_json))
     if not names:
-        raise click.UsageError(f"Which consumer? Write `consumers {folder} {action} NAME`.")
+        raise click.UsageError(f"No consumer is named. Write `consumers {folder} {action} NAME`.")
     if (action == "repair") != (checkpoint is not None) or (checkpoint is not None and len(names) > 1):
         raise click.UsageError(f"One consumer is repaired by its checkpoint: `consumers {folder} repair {names[0]} --checkpoint PATH`.")
     if checkpoint is not None:

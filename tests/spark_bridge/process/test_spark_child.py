@@ -180,7 +180,7 @@ async def test_an_error_of_spark_has_its_condition_and_no_stack(spark_child: Spa
 async def test_what_is_too_large_says_so(spark_child: SparkChild) -> None:
     with pytest.raises(SparkError, match="at most 16,777,216"):
         await spark_child.call(lambda spark, call: b"x" * (17 * 2**20))
-    with pytest.raises(SparkError, match="Put large things into a file"):
+    with pytest.raises(SparkError, match="Put large values into a file"):
         await spark_child.call(lambda spark, call, given: None, b"x" * (17 * 2**20))
 
 
