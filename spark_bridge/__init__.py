@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from spark_bridge.handover import Handover as Handover
     from spark_bridge.handover import HandoverError as HandoverError
     from spark_bridge.pipeline import run_pipeline as run_pipeline
-    from spark_bridge.session import SparkChild as SparkChild
-    from spark_bridge.session import SparkConfig as SparkConfig
-    from spark_bridge.session import SparkDied as SparkDied
-    from spark_bridge.session import SparkError as SparkError
+    from spark_bridge.process import SparkChild as SparkChild
+    from spark_bridge.process import SparkConfig as SparkConfig
+    from spark_bridge.process import SparkDied as SparkDied
+    from spark_bridge.process import SparkError as SparkError
     from spark_bridge.sinks import Delta as Delta
     from spark_bridge.sinks import Parquet as Parquet
     from spark_bridge.sinks import Postgres as Postgres
@@ -30,10 +30,10 @@ _HOMES: Final = {
     "Parquet": "spark_bridge.sinks",
     "Postgres": "spark_bridge.sinks",
     "SinkBatch": "spark_bridge.sinks",
-    "SparkChild": "spark_bridge.session",
-    "SparkConfig": "spark_bridge.session",
-    "SparkDied": "spark_bridge.session",
-    "SparkError": "spark_bridge.session",
+    "SparkChild": "spark_bridge.process",
+    "SparkConfig": "spark_bridge.process",
+    "SparkDied": "spark_bridge.process",
+    "SparkError": "spark_bridge.process",
     "SparkHandover": "spark_bridge.writer",
     "SparkTransform": "spark_bridge.transform",
     "Sqlite": "spark_bridge.sinks",

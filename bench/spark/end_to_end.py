@@ -71,7 +71,7 @@ def _cut(folder: Path) -> None:
 
 async def by_engine(folder: Path) -> None:
     """The example as it is."""
-    from spark_bridge.session import SparkConfig
+    from spark_bridge.process import SparkConfig
 
     spark = SparkConfig(master=MASTER, driver_memory=MEMORY, conf=SETTINGS, log_file=str(folder / "spark.log"))
     await example("running").run(folder, example("topology").of_files(folder), spark)

@@ -10,9 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from engine.cli import snapshot_text
+from engine.cli.console import views as console_views
 from engine.cli.console.formatting import aligned, amount_text, count_text, duration_text, ms_text, percent_text, plural, rate_text
-from engine.cli.console.output import error_fields, standard_error, write_json_event, write_line
+from engine.cli.console.output import write_json_event
 from engine.cli.console.session import Display
+from engine.cli.console.views import JsonView, PlainView
 from engine.cluster.snapshot import Snapshot, capacity, error_dict, rate
 from engine.errors import EngineError
 from engine.executor.error_report import ErrorReport
@@ -54,61 +56,38 @@ class View(Display[Snapshot], Protocol):
         """Show the result and restore the terminal. Also called if `begin` was not."""
 
 
-class SilentView:
+class SilentView(console_views.SilentView):
     """Shows nothing."""
-
-    interval_secs = 3600.0
-
-    async def begin(self, topology_name: str) -> None:
-        """Do nothing."""
-
-    def show(self, before: Snapshot | None, now: Snapshot) -> None:
-        """Do nothing."""
 
     def report(self, report: ErrorReport) -> None:
         """Do nothing."""
 
-    def note(self, text: str) -> None:
-        """Do nothing."""
 
-    def end(self, outcome: Outcome) -> None:
-        """Do nothing."""
-
-
-class PlainLines:
+class PlainLines(PlainView):
     """View without a terminal: one plain line at a time on standard error, and all metrics once at the end."""
 
-    def __init__(self, interval_secs: float) -> None:
-        self.interval_secs = interval_secs
-
-    async def begin(self, topology_name: str) -> None:
-        """Write that the run has started."""
-        _write(f"{topology_name}: running. Ctrl-C drains.")
+    ctrl_c_text = "Ctrl-C drains."
 
     def show(self, before: Snapshot | None, now: Snapshot) -> None:
         """Write one line."""
-        _write(plain_line(before, now))
+        self.note(plain_line(before, now))
 
     def report(self, report: ErrorReport) -> None:
         """Do nothing, since the log goes to standard error too."""
-
-    def note(self, text: str) -> None:
-        """Write the message."""
-        _write(text)
 
     def end(self, outcome: Outcome) -> None:
         """Write the metrics of the whole run, then the summary."""
         now = outcome.snapshot
         if now is None:
             return
-        _write(aligned([snapshot_text.COMPONENT_COLUMNS, *snapshot_text.component_rows(None, now)]))
-        _write(aligned([snapshot_text.SPOUT_COLUMNS, *snapshot_text.spout_rows(now)]))
+        self.note(aligned([snapshot_text.COMPONENT_COLUMNS, *snapshot_text.component_rows(None, now)]))
+        self.note(aligned([snapshot_text.SPOUT_COLUMNS, *snapshot_text.spout_rows(now)]))
         failures = snapshot_text.failures_text(now)
         if failures is not None:
-            _write(failures)
+            self.note(failures)
         for table in (*snapshot_text.flow_tables(now), *snapshot_text.label_tables(now)):
-            _write(f"{table.title}\n{aligned([table.headers, *table.rows], text_columns=table.text_columns)}")
-        _write(outcome.summary())
+            self.note(f"{table.title}\n{aligned([table.headers, *table.rows], text_columns=table.text_columns)}")
+        self.note(outcome.summary())
 
 
 def plain_line(before: Snapshot | None, now: Snapshot) -> str:
@@ -151,51 +130,22 @@ def _lags(now: Snapshot) -> list[str]:
     ]
 
 
-def _write(text: str) -> None:
-    write_line(text, standard_error())
-
-
-class JsonLines:
+class JsonLines(JsonView[Snapshot]):
     """View of `--json`."""
 
-    def __init__(self, interval_secs: float) -> None:
-        self.interval_secs = interval_secs
+    name_field = "topology"
 
-    async def begin(self, topology_name: str) -> None:
-        """Write `start`."""
-        write_json_event("start", topology=topology_name)
-
-    def show(self, before: Snapshot | None, now: Snapshot) -> None:
-        """Write `snapshot`. Errors are not repeated there: each had its own event."""
-        write_json_event("snapshot", **_snapshot_fields(now))
+    def snapshot_fields(self, now: Snapshot) -> dict[str, Any]:
+        """Return the fields of a snapshot without errors: each error had its own event."""
+        fields = now.to_dict()
+        del fields["errors"]
+        return fields
 
     def report(self, report: ErrorReport) -> None:
         """Write `error`."""
         write_json_event("error", **error_dict(report))
 
-    def note(self, text: str) -> None:
-        """Write `note`."""
-        write_json_event("note", text=text)
-
-    def end(self, outcome: Outcome) -> None:
-        """Write `end`."""
-        now = outcome.snapshot
-        write_json_event(
-            "end",
-            exit_status=outcome.exit_status,
-            state=None if now is None else now.state,
-            summary=outcome.summary(),
-            error=None if outcome.error is None else error_fields(outcome.error),
-            snapshot=None if now is None else _snapshot_fields(now),
-        )
-
 
 def write_refusal(error: EngineError) -> None:
     """Write the event `end` for a topology or a config that was refused before the start."""
     JsonLines(0).end(Outcome(error.exit_status, None, error))
-
-
-def _snapshot_fields(now: Snapshot) -> dict[str, Any]:
-    fields = now.to_dict()
-    del fields["errors"]
-    return fields

@@ -4,10 +4,10 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from spark_bridge.cli.session import run_pipeline_in_terminal as run_pipeline_in_terminal
-    from spark_bridge.cli.view import PipelineOutcome as PipelineOutcome
+    from spark_bridge.cli.pipeline_session import run_pipeline_in_terminal as run_pipeline_in_terminal
+    from spark_bridge.cli.pipeline_views import PipelineOutcome as PipelineOutcome
 
-_HOMES: Final = {"PipelineOutcome": "view", "run_pipeline_in_terminal": "session"}
+_HOMES: Final = {"PipelineOutcome": "pipeline_views", "run_pipeline_in_terminal": "pipeline_session"}
 """name: the module that has it. Imported on first use: a command that looks at a folder needs no pyspark."""
 
 __all__ = ["PipelineOutcome", "run_pipeline_in_terminal"]

@@ -1,4 +1,4 @@
-"""What `consumers` does."""
+"""Adds, removes and repairs consumers of a hand-over folder."""
 
 import sys
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ DECLINED: Final = 1
 
 
 def add(handover: Handover, names: Sequence[str]) -> int:
-    """Have these be consumers; those that are stay where they are."""
+    """Add consumers. Existing ones keep their positions."""
     consumers = [handover.consumer(name) for name in names]
     for consumer in consumers:
         position = consumer.find()
@@ -32,7 +32,7 @@ def add(handover: Handover, names: Sequence[str]) -> int:
 
 
 def remove(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
-    """Say what is lost, ask, and forget these consumers; return the exit status."""
+    """Remove consumers, after a question that names their unread transactions. Return the exit status."""
     _check_known(handover, names)
     behind = {fields["name"]: fields["lag"] for fields in consumer_fields(handover)}
     unknown = "(its file is damaged: nobody knows how many)"
@@ -51,7 +51,7 @@ def remove(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
 
 
 def repair(handover: Handover, name: str, checkpoint: str) -> int:
-    """Have a consumer whose file is damaged, or was begun anew, stand where its query's checkpoint is; say from which txid it goes on."""
+    """Set a damaged or recreated consumer to the position of its query's checkpoint, and print its next txid."""
     _check_known(handover, [name])
     consumer = handover.consumer(name)
     try:

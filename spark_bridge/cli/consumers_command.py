@@ -27,17 +27,16 @@ def command(folder: str, action: str, names: tuple[str, ...], checkpoint: str | 
     query's checkpoint is, and says with which txid; stop the query before.
     """
     from spark_bridge.cli import consumers
-    from spark_bridge.cli.look import show_consumers
-    from spark_bridge.cli.on_folder import on_folder
+    from spark_bridge.cli.look import run_on_folder, show_consumers
 
     if action == "list":
-        return on_folder(folder, lambda handover: show_consumers(handover, as_json=as_json))
+        return run_on_folder(folder, lambda handover: show_consumers(handover, as_json=as_json))
     if not names:
-        raise click.UsageError(f"Which consumer? Write `consumers {folder} {action} NAME`.")
+        raise click.UsageError(f"No consumer is named. Write `consumers {folder} {action} NAME`.")
     if (action == "repair") != (checkpoint is not None) or (checkpoint is not None and len(names) > 1):
         raise click.UsageError(f"One consumer is repaired by its checkpoint: `consumers {folder} repair {names[0]} --checkpoint PATH`.")
     if checkpoint is not None:
-        return on_folder(folder, lambda handover: consumers.repair(handover, names[0], checkpoint))
+        return run_on_folder(folder, lambda handover: consumers.repair(handover, names[0], checkpoint))
     if action == "add":
-        return on_folder(folder, lambda handover: consumers.add(handover, names))
-    return on_folder(folder, lambda handover: consumers.remove(handover, names, is_sure=is_sure))
+        return run_on_folder(folder, lambda handover: consumers.add(handover, names))
+    return run_on_folder(folder, lambda handover: consumers.remove(handover, names, is_sure=is_sure))

@@ -1,7 +1,7 @@
-"""What `look` and `consumers` show of a folder."""
+"""Output of `look` and `consumers`: the content of a hand-over folder and the positions of its consumers."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -10,17 +10,26 @@ import click
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text
 from engine.cli.console.output import print_to_stderr
 from spark_bridge.handover import Handover, HandoverError, Manifest, StorageUnavailable, TransactionDeleted, ddl_of
+from spark_bridge.pipeline.errors import refusal
 
-MOST_READ: Final = 1000
-"""So many of the newest manifests at most are read for the figures."""
+MAX_MANIFESTS: Final = 1000
+"""Newest manifests that are read for the counts, at most."""
 EXIT_DAMAGED: Final = 2
 CONSUMER_COLUMNS: Final = ("consumer", "planned", "committed", "lag")
 TRANSACTION_COLUMNS: Final = ("committed at", "txid", "rows", "files", "bytes", "rejects")
 
 
-def look(handover: Handover, *, as_json: bool) -> int:
-    """Write the whole of it."""
-    found = figures_of(handover)
+def run_on_folder(folder: str, command: Callable[[Handover], int]) -> int:
+    """Call a command with the hand-over in a folder. Raise PipelineRefused for any error of the folder."""
+    try:
+        return command(Handover.open(folder))
+    except HandoverError as error:
+        raise refusal(error) from error
+
+
+def show_folder(handover: Handover, *, as_json: bool) -> int:
+    """Print the summary of a folder. Return the exit status."""
+    found = folder_fields(handover)
     if as_json:
         click.echo(json.dumps(found, ensure_ascii=False))
         return EXIT_DAMAGED if any("error" in fields for fields in found["consumers"]) else 0
@@ -39,7 +48,7 @@ def look(handover: Handover, *, as_json: bool) -> int:
 
 
 def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
-    """Write where each consumer stands, a line for each, and tell of those whose file is damaged; return the exit status."""
+    """Print one line per consumer, and the errors of damaged consumer files. Return the exit status."""
     found = consumer_fields(handover)
     if as_json:
         for fields in found:
@@ -52,8 +61,8 @@ def show_consumers(handover: Handover, *, as_json: bool = False) -> int:
     return EXIT_DAMAGED if damaged else 0
 
 
-def look_at_transactions(handover: Handover, first: int, last: int | None, *, as_json: bool) -> int:
-    """Write a line for each transaction from `first` to `last`, those that are deleted or not yet committed left out."""
+def show_transactions(handover: Handover, first: int, last: int | None, *, as_json: bool) -> int:
+    """Print one line per transaction from `first` to `last`, without deleted and uncommitted ones."""
     rows: list[tuple[str, ...]] = [TRANSACTION_COLUMNS]
     for manifest in _manifests(handover, first, last):
         if as_json:
@@ -64,10 +73,10 @@ def look_at_transactions(handover: Handover, first: int, last: int | None, *, as
     return 0
 
 
-def figures_of(handover: Handover) -> dict[str, Any]:
-    """Return what is known of a folder, as plain values."""
+def folder_fields(handover: Handover) -> dict[str, Any]:
+    """Return the summary of a folder as plain values."""
     contract, newest, deleted = handover.contract, handover.newest(), handover.deleted()
-    manifests = list(_manifests(handover, max(deleted, newest - MOST_READ) + 1, newest))
+    manifests = list(_manifests(handover, max(deleted, newest - MAX_MANIFESTS) + 1, newest))
     return {
         "folder": handover.storage.url,
         "topology": contract.topology,
@@ -86,7 +95,7 @@ def figures_of(handover: Handover) -> dict[str, Any]:
 
 
 def consumer_fields(handover: Handover) -> list[dict[str, Any]]:
-    """Return where each consumer stands; the `error` of one whose file is damaged."""
+    """Return the position of each consumer, and an `error` for a damaged consumer file."""
     newest = handover.newest()
     return [_consumer(handover, name, newest) for name in handover.consumer_names()]
 
@@ -114,16 +123,15 @@ def _manifests(handover: Handover, first: int, last: int | None) -> Iterator[Man
         try:
             yield handover.manifest(txid)
         except TransactionDeleted:
-            continue  # while we looked
+            continue  # deleted since newest() was read
 
 
 def _fields(manifest: Manifest) -> dict[str, Any]:
     files = [{"name": file.name, "rows": file.rows, "bytes": file.bytes} for file in manifest.files]
     rejected = sum(file.rows for file in manifest.rejects)
-    at = _time(manifest.time_ms)
     return {
         "txid": manifest.txid,
-        "committed_at": at,
+        "committed_at": _time(manifest.time_ms),
         "rows": manifest.rows,
         "bytes": manifest.byte_count,
         "rejects": rejected,

@@ -18,13 +18,12 @@ def command(folder: str, ranges: str | None, *, as_json: bool) -> int:
     planned is up to where a query has begun to read, committed up to where it is done for ever: what all have committed is deleted. lag is
     what a consumer has not planned. Sizes are those of the manifests that are there.
     """
-    from spark_bridge.cli.look import look, look_at_transactions
-    from spark_bridge.cli.on_folder import on_folder
+    from spark_bridge.cli.look import run_on_folder, show_folder, show_transactions
 
     if ranges is None:
-        return on_folder(folder, lambda handover: look(handover, as_json=as_json))
+        return run_on_folder(folder, lambda handover: show_folder(handover, as_json=as_json))
     first, last = _range(ranges)
-    return on_folder(folder, lambda handover: look_at_transactions(handover, first, last, as_json=as_json))
+    return run_on_folder(folder, lambda handover: show_transactions(handover, first, last, as_json=as_json))
 
 
 def _range(text: str) -> tuple[int, int | None]:

@@ -6,7 +6,7 @@ import click
 
 from engine.cli.console import commands
 from engine.version import __version__
-from spark_bridge.session.errors import SparkMissing
+from spark_bridge.process.errors import SparkMissing
 
 _COMMANDS: Final = {
     name: f"spark_bridge.cli.{name}_command:command" for name in ("run", "check", "look", "consumers", "package", "prepare")

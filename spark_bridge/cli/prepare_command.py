@@ -15,8 +15,8 @@ def command(*, remove: bool) -> int:
     It is for this Java, this pyspark and these folders of settings: after an upgrade, prepare again.
     One that does not fit is not taken.
     """
-    from spark_bridge.session.child.class_archive import archive_path, archives
-    from spark_bridge.session.preparing import prepare
+    from spark_bridge.process.archive_builder import build_archive
+    from spark_bridge.process.child.class_archive import archive_path, archives
 
     if remove:
         there = archives()
@@ -27,6 +27,6 @@ def command(*, remove: bool) -> int:
             click.echo(f"there is none: {archive_path()}")
         return 0
     click.echo("Spark starts once, does a little of everything, and ends: about a minute ...", err=True)
-    made = prepare()
+    made = build_archive()
     click.echo(f"{made} is made: {made.stat().st_size / 1e6:,.0f} MB")
     return 0

@@ -11,8 +11,8 @@ from engine.cli.console.session import ViewName
 from engine.errors import ConfigError, EngineError
 
 if TYPE_CHECKING:
-    from spark_bridge.cli.session import TerminalOptions
-    from spark_bridge.session import SparkConfig
+    from spark_bridge.cli.pipeline_session import TerminalOptions
+    from spark_bridge.process import SparkConfig
 
 HELP: Final = """\
 Run the pipeline in FILE over a hand-over folder, on Spark, until Ctrl-C.
@@ -74,8 +74,8 @@ The first Ctrl-C (or SIGTERM) stops after the micro-batch under way, the second 
 @click.option("--plain", is_flag=True, help="Plain lines on a terminal too, instead of the live table.")
 def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> int:
     """Run what was asked for."""
-    from spark_bridge.cli.session import run_pipeline_in_terminal
-    from spark_bridge.cli.view import write_refusal
+    from spark_bridge.cli.pipeline_session import run_pipeline_in_terminal
+    from spark_bridge.cli.pipeline_views import write_refusal
 
     if chosen["as_json"] and chosen["plain"]:
         raise click.UsageError("--json and --plain are two ways to show the same. Choose one.")
@@ -104,7 +104,7 @@ def command(spec: str, folder: str, checkpoints: str | None, **chosen: Any) -> i
 
 def _spark_config(chosen: Mapping[str, Any]) -> "SparkConfig":
     """Return how Spark is run; raise ConfigError with all that is wrong."""
-    from spark_bridge.session import SparkConfig
+    from spark_bridge.process import SparkConfig
 
     return SparkConfig(
         master=chosen["master"],

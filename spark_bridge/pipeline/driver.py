@@ -26,7 +26,7 @@ _CONF: Final = {
 
 
 class CallFace(Protocol):
-    """What is used of a call (`spark_bridge.session`)."""
+    """What is used of a call (`spark_bridge.process`)."""
 
     @property
     def stopping(self) -> bool:

@@ -18,8 +18,8 @@ from spark_bridge.pipeline.load import check_readable
 from spark_bridge.pipeline.progress import BatchDone, Board, Event, NewestSeen, PipelineSnapshot, QueriesKnown, StatusChanged, Told
 from spark_bridge.pipeline.restarts import Restarts
 from spark_bridge.pipeline.settings import MOST_RESTARTS, STOP_SECS, PipelineSettings
-from spark_bridge.session import SparkConfig, SparkDied, SparkUnavailable
-from spark_bridge.session.shared import SparkHold, hold
+from spark_bridge.process import SparkConfig, SparkDied, SparkUnavailable
+from spark_bridge.process.shared import SparkHold, hold
 from spark_bridge.source.options import SourceOptions
 
 Pipeline: TypeAlias = str | os.PathLike[str] | Callable[..., object]

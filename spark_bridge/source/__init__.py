@@ -1,13 +1,11 @@
-"""Committed batches as a streaming DataFrame: `spark.readStream.format("stormcell")` (SP-3). Needs pyspark and no engine.
+"""Data source of Spark for committed batches: `spark.readStream.format("stormcell")` (SP-3). Needs pyspark and no engine.
 
-A query's life, in reading order: `options` (what a user says), `data_source` (what Spark asks first), `starting` (where a new checkpoint
-begins), `continuing` (whether one goes on from where its consumer is),
-`stream_reader` (offsets, partitions, commits, on the driver), `admission` (how much a micro-batch takes), `file_partition` (the
-rows, on the executors). `batch_reader` is `spark.read`; `package` makes the zip that executors need.
+In reading order: `options`, `data_source` (the entry, and the reader of `spark.read`), `stream_reader` (offsets, partitions and commits, on
+the driver), `planning` (begin and end of a micro-batch), `file_partition` (rows, on the executors), `package` (the zip for executors).
 """
 
 try:
-    import pyspark  # noqa: F401 - here, where its absence can be told
+    import pyspark  # noqa: F401 - here, to say what to install
 except ModuleNotFoundError as error:
     fix = "pip install 'stormcell[spark]'"
     raise ModuleNotFoundError(f"spark_bridge.source needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None

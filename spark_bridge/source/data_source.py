@@ -1,38 +1,38 @@
-"""What Spark knows by the name `stormcell`."""
+"""The data source `stormcell` of Spark, and its reader for `spark.read`."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
 from spark_bridge.handover import REJECTS_SCHEMA, RESERVED, Handover, HandoverError, ddl_of
-from spark_bridge.source.batch_reader import HandoverBatchReader
-from spark_bridge.source.file_partition import ADDED
+from spark_bridge.source.file_partition import ADDED, FilePartition, partitions_of, read_partition
 from spark_bridge.source.options import SourceOptions
-from spark_bridge.source.starting import check_consumer
+from spark_bridge.source.planning import check_consumer
 from spark_bridge.source.stream_reader import HandoverStreamReader
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 REJECTS = pa.schema([field for field in REJECTS_SCHEMA if field.name not in RESERVED])
-"""The columns of `table=rejects`, to which those are added as to the others."""
+"""Own columns of `table=rejects`. `ADDED` follows them, as in the other table."""
 
 
 class StormcellDataSource(DataSource):
-    """The committed batches of a hand-over folder: the columns of its schema, then `txid` and `batch_time`.
+    """Committed batches of a hand-over folder: the columns of its schema, then `txid` and `batch_time`.
 
     >>> register(spark)                                                                       # doctest: +SKIP
     >>> batches = spark.readStream.format("stormcell").option("consumer", "per-minute").load("/data/handover")   # doctest: +SKIP
 
-    Options of a stream: `consumer`, the name that keeps batches until this query has them; `startingTxid` ("committed", "earliest" or a
-    number) where a new checkpoint begins; `maxTransactionsPerBatch` and `maxRowsPerBatch`, which bound a micro-batch; `maxPartitionBytes`
-    (16m), up to which neighbouring files are read by one task. Of `spark.read`: `fromTxid` and `toTxid`. Of both: `table` ("rows", or
-    "rejects"); `storage.<name>` and `storageOptions` (a JSON object) for the file system of a URL.
+    Options of a stream: `consumer`, the name under which batches are kept until this query has read them. `startingTxid` ("committed",
+    "earliest" or a number), the begin of a new checkpoint. `maxTransactionsPerBatch` and `maxRowsPerBatch`, the bounds of a micro-batch.
+    `maxPartitionBytes` (16m), up to which one task reads several files. Options of `spark.read`: `fromTxid` and `toTxid`. Options of both:
+    `table` ("rows" or "rejects"), `storage.<name>` and `storageOptions` (a JSON object) for the file system of a URL.
 
-    The trigger availableNow takes one micro-batch on Spark 4.1 (and all that there is, without the two bounds); from 4.2 on all of them.
+    On Spark 4.1 the trigger availableNow runs one micro-batch, which holds everything if no bound is set. From 4.2 on it runs as many as
+    needed.
     """
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -41,38 +41,63 @@ class StormcellDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What `format` is given."""
+        """Return the name for `format`."""
         return "stormcell"
 
     def schema(self) -> str:
-        """The declared columns, then the added ones. Raises HandoverError where there is no hand-over, or no such consumer."""
+        """Return the declared columns, then the added ones. Raises HandoverError without a hand-over or without the consumer."""
         handover = Handover.open(self._options.folder, self._options.storage)
         if self._options.consumer is not None:
             check_consumer(handover, self._options.consumer)
         return ddl_of(pa.schema([*self._columns(handover), *ADDED]))
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Of `spark.read`."""
-        self._check(schema)
+        """Return the reader for `spark.read`."""
+        self._check_schema(schema)
         return HandoverBatchReader(self._options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        """Of `spark.readStream`."""
-        self._check(schema)
+        """Return the reader for `spark.readStream`."""
+        self._check_schema(schema)
         return HandoverStreamReader(self._options)
 
     def _columns(self, handover: Handover) -> pa.Schema:
         return handover.contract.schema if self._options.table == "rows" else REJECTS
 
-    def _check(self, schema: StructType) -> None:
-        """A schema of the user's own is refused: the contract has it."""
+    def _check_schema(self, schema: StructType) -> None:
+        """Refuse a schema of the user: the contract defines the columns."""
         handover = Handover.open(self._options.folder, self._options.storage)
         names = [*self._columns(handover).names, *(field.name for field in ADDED)]
         if schema.fieldNames() != names:
-            text = f"the schema that is given has the columns {schema.fieldNames()}, the hand-over {names}"
-            raise HandoverError(text, hint="Leave .schema() out, and select() what is needed.")
+            text = f"the given schema has the columns {schema.fieldNames()}, but the hand-over has {names}"
+            raise HandoverError(text, hint="Leave .schema() out, and use select() for the columns you need.")
+
+
+class HandoverBatchReader(DataSourceReader):
+    """Reader of `spark.read.format("stormcell")`: existing batches from `fromTxid` to `toTxid`, both included. Needs no consumer."""
+
+    def __init__(self, options: SourceOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Return the batches that exist when the query is planned. Raises HandoverError if a requested txid does not exist."""
+        handover = Handover.open(self._options.folder, self._options.storage)
+        first, last = self._bounds(handover)
+        manifests = (handover.manifest(txid) for txid in range(first, last + 1))
+        return partitions_of(manifests, self._options.table, self._options.max_partition_bytes)
+
+    def _bounds(self, handover: Handover) -> tuple[int, int]:
+        first = self._options.from_txid or handover.deleted() + 1
+        last = self._options.to_txid or handover.newest()
+        if self._options.from_txid and self._options.to_txid and last < first:
+            raise HandoverError(f"fromTxid is {first}, but toTxid is {last}", hint="Both are included. fromTxid must not be above toTxid.")
+        return first, last
+
+    def read(self, partition: InputPartition | None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition, on an executor. Without partitions Spark passes None, and Spark 4.3 one without a value."""
+        return read_partition(self._options, partition if isinstance(partition, FilePartition) else None)
 
 
 def register(spark: "SparkSession") -> None:
-    """Make `format("stormcell")` known to a session, of Spark Connect too. Executors elsewhere need `package_zip`."""
+    """Register `format("stormcell")` in a session, also of Spark Connect. Executors on other machines need `package_zip`."""
     spark.dataSource.register(StormcellDataSource)

@@ -1,4 +1,4 @@
-"""The options of the source, as text; read once, all of them."""
+"""Options of the data source, parsed from text."""
 
 import json
 import re
@@ -31,30 +31,30 @@ _BYTES: Final = re.compile(r"(\d+)([bkmg]?)b?")
 
 @dataclass(frozen=True)
 class SourceOptions:
-    """What a query has been told. It goes to the executors, so it is pickled."""
+    """Options of one query. Spark pickles them for the executors."""
 
     folder: str
     """`load(folder)`."""
     storage: Mapping[str, Any] = field(default_factory=dict)
-    """Arguments of the file system: `storage.<name>` as text, and `storageOptions`, a JSON object, where they are no text."""
+    """Arguments of the file system: `storage.<name>` for text, and the JSON object `storageOptions` for other types."""
     consumer: str | None = None
     starting: Starting | None = None
-    """`startingTxid`: where a new checkpoint begins: "committed", "earliest", or the first txid that is read."""
+    """`startingTxid`: begin of a new checkpoint: "committed", "earliest", or the first txid to read."""
     max_transactions: int | None = None
     """`maxTransactionsPerBatch`."""
     max_rows: int | None = None
-    """`maxRowsPerBatch`: a micro-batch takes at least one transaction."""
+    """`maxRowsPerBatch`. A micro-batch has at least one transaction."""
     max_partition_bytes: int = PARTITION_BYTES
-    """`maxPartitionBytes`: neighbouring files up to this size are read by one task; a file is never split."""
+    """`maxPartitionBytes`: one task reads neighbouring files up to this size. A file is never split."""
     table: Table = "rows"
     from_txid: int | None = None
-    """`fromTxid`, of `spark.read` alone; the first there is by default."""
+    """`fromTxid`, only for `spark.read`. By default the first existing one."""
     to_txid: int | None = None
-    """`toTxid`, likewise and included; the newest by default."""
+    """`toTxid`, included, only for `spark.read`. By default the newest one."""
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> "SourceOptions":
-        """Return them; raise HandoverError, which names the option and what it may be.
+        """Return the options. Raise HandoverError with the wrong option and its allowed values.
 
         >>> SourceOptions.parse({"path": "/data/handover", "maxPartitionBytes": "4m"}).max_partition_bytes
         4194304
@@ -62,7 +62,7 @@ class SourceOptions:
         given = {name.lower(): value for name, value in options.items()}
         _refuse_unknown(given)
         if PATH not in given:
-            raise HandoverError("no folder is given", hint='Name the hand-over folder: .load("/data/handover").')
+            raise HandoverError("no folder is given", hint='Give the hand-over folder: .load("/data/handover").')
         return cls(
             folder=given[PATH],
             storage=_storage(given),
@@ -81,19 +81,19 @@ def _refuse_unknown(given: Mapping[str, str]) -> None:
     known = {name.lower() for name in NAMES} | {PATH}
     unknown = sorted(name for name in given if name not in known and not name.startswith(STORAGE))
     if unknown:
-        hint = f"There are {', '.join(NAMES)}, and {STORAGE}<name> for the file system."
+        hint = f"The options are {', '.join(NAMES)}, and {STORAGE}<name> for the file system."
         raise HandoverError(f"the source has no option {unknown[0]!r}", hint=hint)
 
 
 def _storage(given: Mapping[str, str]) -> Mapping[str, Any]:
-    """Spark makes names lower case: an argument that is not written so comes in `storageOptions`."""
+    """Return the arguments of the file system. Spark lowers option names, so other spellings need `storageOptions`."""
     named = {name.removeprefix(STORAGE): value for name, value in given.items() if name.startswith(STORAGE)}
     try:
         typed = json.loads(given.get("storageoptions", "{}"))
     except ValueError as error:
-        raise _refused("storageOptions", given["storageoptions"], f"a JSON object ({error})") from error
+        raise _option_error("storageOptions", given["storageoptions"], f"a JSON object ({error})") from error
     if not isinstance(typed, dict):
-        raise _refused("storageOptions", given["storageoptions"], "a JSON object")
+        raise _option_error("storageOptions", given["storageoptions"], "a JSON object")
     return {**typed, **named}
 
 
@@ -102,7 +102,7 @@ def _starting(given: Mapping[str, str]) -> Starting | None:
     if text in (None, "committed", "earliest"):
         return cast(Literal["committed", "earliest"] | None, text)
     if not _is_number(text):
-        raise _refused("startingTxid", text, '"committed", "earliest", or the first txid to read')
+        raise _option_error("startingTxid", text, '"committed", "earliest", or the first txid to read')
     return int(text)
 
 
@@ -111,7 +111,7 @@ def _number(given: Mapping[str, str], name: str) -> int | None:
     if text is None:
         return None
     if not _is_number(text):
-        raise _refused(name, text, "a whole number from 1 on")
+        raise _option_error(name, text, "a whole number of at least 1")
     return int(text)
 
 
@@ -125,16 +125,16 @@ def _bytes(given: Mapping[str, str]) -> int:
         return PARTITION_BYTES
     found = _BYTES.fullmatch(text.strip().lower())
     if found is None or not int(found[1]):
-        raise _refused("maxPartitionBytes", text, "a number of bytes, such as 16777216 or 16m")
+        raise _option_error("maxPartitionBytes", text, "a number of bytes, such as 16777216 or 16m")
     return int(found[1]) * SUFFIXES[found[2]]
 
 
 def _table(given: Mapping[str, str]) -> Table:
     text = given.get("table", "rows")
     if text not in ("rows", "rejects"):
-        raise _refused("table", text, '"rows" or "rejects"')
+        raise _option_error("table", text, '"rows" or "rejects"')
     return cast(Table, text)
 
 
-def _refused(name: str, text: str, wanted: str) -> HandoverError:
-    return HandoverError(f"option {name} is {text!r}", hint=f"It is {wanted}.")
+def _option_error(name: str, text: str, wanted: str) -> HandoverError:
+    return HandoverError(f"option {name} is {text!r}", hint=f"Give {wanted}.")

@@ -1,10 +1,10 @@
-"""The one zip that executors need: this package, which stands on pyarrow alone there.
+"""Writes the zip that executors need: the parts of this package that need only pyarrow.
 
 python -m spark_bridge.source.package stormcell-spark.zip
 PYTHONPATH=stormcell-spark.zip spark-submit --py-files stormcell-spark.zip program.py
 
-`--py-files` is for the executors. On the driver's machine a process of Spark's own asks for offsets, and Spark 4.1 does not give it those
-files: it finds the package by PYTHONPATH, or installed. So it is with a Connect server and `addArtifacts`.
+`--py-files` serves the executors. On the driver's machine Spark runs a Python process for offsets, and Spark 4.1 does not pass those files
+to it. The process needs the package in PYTHONPATH, or installed. The same holds for a Connect server and `addArtifacts`.
 """
 
 import os
@@ -15,13 +15,13 @@ from typing import Final
 
 PACKAGE: Final = "spark_bridge"
 SHIPPED: Final = ("__init__.py", "handover", "source", "sinks", "pipeline/__init__.py", "pipeline/offsets.py")
-"""What needs no engine. A Connect server calls per-batch functions by `pipeline.offsets`."""
+"""Files that need no engine. A Connect server calls per-batch functions through `pipeline.offsets`."""
 LONG_AGO: Final = (1980, 1, 1, 0, 0, 0)
-"""The time of each entry: the same package makes the same zip."""
+"""Time of each entry, so that the same package always gives the same zip."""
 
 
 def package_zip(path: str | os.PathLike[str]) -> str:
-    """Write the zip, and return its path: for `--py-files`, `sparkContext.addPyFile`, or `spark.addArtifacts(path, pyfile=True)`.
+    """Write the zip and return its path, for `--py-files`, `sparkContext.addPyFile`, or `spark.addArtifacts(path, pyfile=True)`.
 
     >>> spark.addArtifacts(package_zip("/tmp/stormcell-spark.zip"), pyfile=True)              # doctest: +SKIP
     """

@@ -1,4 +1,4 @@
-"""Offsets, partitions and commits of a streaming query. It lives in a process of the driver; its copies on executors only read."""
+"""Offsets, partitions and commits of a streaming query. Runs in a process of the driver. Copies on executors only read."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
@@ -8,16 +8,14 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from spark_bridge.handover import Consumer, Handover, HandoverError, Manifest, Position
-from spark_bridge.source.admission import admitted
-from spark_bridge.source.continuing import check_follows
 from spark_bridge.source.file_partition import FilePartition, partitions_of, read_partition
 from spark_bridge.source.options import SourceOptions
-from spark_bridge.source.starting import check_consumer, check_not_planned, first_offset
+from spark_bridge.source.planning import check_consumer, check_follows, check_not_planned, first_offset, last_txid
 
 if TYPE_CHECKING:
 
     class SupportsTriggerAvailableNow:
-        """Of Spark 4.2 and later."""
+        """Base class in Spark 4.2 and later."""
 
 else:
     try:
@@ -29,27 +27,27 @@ TXID: Final = "txid"
 
 
 class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """The offset is the newest txid that was taken: {"txid": n}.
+    """Reader of `spark.readStream.format("stormcell")`. The offset is the newest txid of a micro-batch: {"txid": n}.
 
-    What Spark calls, seen on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then, where a
-    micro-batch was planned and not done, partitions of the same range once more; else latestOffset. Restart before the first micro-batch
-    is done: initialOffset, partitions. `commit(n)` comes when the micro-batch behind it is planned, and not at the end of a query.
+    Calls of Spark, observed on 4.1. New checkpoint: latestOffset, initialOffset, partitions. Restart: partitions(n, n), then partitions of
+    the same range again if a micro-batch was planned and not done, else latestOffset. Restart before the first micro-batch is done:
+    initialOffset, partitions. `commit(n)` comes when the next micro-batch is planned, and never at the end of a query.
 
-    From 4.2 on Spark says where a micro-batch begins; before, it is counted from what the consumer has planned.
+    From 4.2 on Spark passes the begin of a micro-batch. Before that, the begin is the newest txid that the consumer has planned.
     """
 
     def __init__(self, options: SourceOptions) -> None:
         self._options = options
         self._target: int | None = None
-        """The newest txid when a query with the trigger availableNow began (Spark 4.2)."""
+        """Newest txid at the start of a query with the trigger availableNow (Spark 4.2)."""
         self._manifests: dict[int, Manifest] = {}
-        """Those whose rows were counted, until they are planned."""
-        self._asked: set[str] = set()
-        """Which offsets Spark has asked for before it planned anything: a new checkpoint needs both."""
-        self._is_unbroken = False
-        """True once no manifest was found missing."""
-        self._at: int | None = None
-        """Up to where the checkpoint has come, as far as Spark has said it."""
+        """Manifests whose rows were counted, until they are planned."""
+        self._requested: set[str] = set()
+        """Offsets that Spark has requested before it planned anything. Only a new checkpoint needs both."""
+        self._is_gap_free = False
+        """True after a check that no manifest is missing."""
+        self._checkpoint_txid: int | None = None
+        """Newest txid of the checkpoint, from the calls so far."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return HandoverStreamReader, (self._options,)
@@ -66,93 +64,93 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._handover.consumer(self._options.consumer)
 
     def initialOffset(self) -> dict[str, int]:
-        """Where the checkpoint begins; asked for until its first micro-batch is done."""
+        """Return the begin of the checkpoint. Spark asks for it until the first micro-batch is done."""
         position = self._position()
-        self._see("initial", position)
+        self._note_request("initial", position)
         return {TXID: first_offset(self._handover, self._options, position)}
 
     def latestOffset(self, start: Mapping[str, int] | None = None, limit: object = None) -> dict[str, int]:
-        """The last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
+        """Return the last txid of the next micro-batch. `start` and `limit`: from Spark 4.2 on."""
         position = self._position()
-        self._see("latest", position)
+        self._note_request("latest", position)
         newest = self._newest(position, start)
-        begin = self._at if start is None else _txid(start)
+        begin = self._checkpoint_txid if start is None else _txid(start)
         if begin is not None and newest < begin:
-            raise self._older_than_checkpoint(begin, newest)  # before Spark writes down the lower one
+            raise self._older_folder_error(begin, newest)  # before Spark writes the lower offset to its log
         if begin is not None and self._consumer is not None and begin != position.planned:
-            if begin == position.began and "planned" not in self._asked:
-                return {TXID: position.planned}  # the checkpoint has lost its last entry: what it planned then comes again
-            check_follows(self._handover, self._options, position, begin, None, is_new="initial" in self._asked)
+            if begin == position.began and "planned" not in self._requested:
+                return {TXID: position.planned}  # the checkpoint has lost its last entry: repeat that plan
+            check_follows(self._handover, self._options, position, begin, None, is_new="initial" in self._requested)
         if self._target is not None:
             newest = min(newest, self._target)
         options = self._options
         if type(limit).__name__ == "ReadAllAvailable" or (options.max_transactions is None and options.max_rows is None):
             return {TXID: newest}
         begin = self._begin(position) if begin is None else begin
-        return {TXID: admitted(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
+        return {TXID: last_txid(begin, newest, options.max_transactions, options.max_rows, self._rows_of)}
 
     def _newest(self, position: Position, start: Mapping[str, int] | None) -> int:
-        """The newest txid. Raises TransactionMissing where it is behind a gap, before Spark writes it down as an offset."""
+        """Return the newest txid. Raises TransactionMissing for a gap before it, while Spark has not written the offset to its log."""
         newest = self._handover.newest(position.planned)
-        if not self._is_unbroken or self._handover.contract.by_attempt:  # else manifests are followed one by one
-            begin = self._at if start is None else _txid(start)
+        if not self._is_gap_free or self._handover.contract.by_attempt:  # else newest() follows manifests one by one
+            begin = self._checkpoint_txid if start is None else _txid(start)
             if begin is None:
                 begin = position.planned or first_offset(self._handover, self._options, position)
             self._handover.check_unbroken(begin, newest)
-            self._is_unbroken = True
+            self._is_gap_free = True
         return newest
 
     def getDefaultReadLimit(self) -> Any:
-        """Spark 4.2 and later: what `latestOffset` is given unless a trigger wants all. The number is not used: the options are."""
+        """Return the default limit for `latestOffset` (Spark 4.2 and later). Its number is not used, because the options have it."""
         from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows  # type: ignore[import-not-found]
 
         bound = self._options.max_rows or self._options.max_transactions
         return ReadAllAvailable() if bound is None else ReadMaxRows(bound)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Spark 4.2 and later: what comes from now on is not taken."""
+        """Exclude transactions from now on (Spark 4.2 and later)."""
         self._target = self._handover.newest(self._position().planned)
 
     def reportLatestOffset(self) -> dict[str, int]:
-        """Spark 4.2 and later: the newest txid there is, for the progress of the query."""
+        """Return the newest txid, for the progress of the query (Spark 4.2 and later)."""
         return {TXID: self._handover.newest(self._position().planned)}
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
-        """The files behind `start` up to `end`, which the consumer has noted when this returns.
+        """Return the files of the transactions after `start` up to `end`. The consumer's plan is stored before this returns.
 
-        Raises HandoverError, which names the txid, for what is not there.
+        Raises HandoverError with the txid if a transaction does not exist.
         """
         begin, last = _txid(start), _txid(end)
         if last < begin:
-            raise self._older_than_checkpoint(begin, last)
+            raise self._older_folder_error(begin, last)
         if last == begin:
-            self._at = begin
+            self._checkpoint_txid = begin
             return []
         position = self._position()
         manifests = [self._manifest(txid, position.attempts.get(txid)) for txid in range(begin + 1, last + 1)]
         if self._consumer is not None:
-            check_follows(self._handover, self._options, position, begin, last, is_new="initial" in self._asked)
+            check_follows(self._handover, self._options, position, begin, last, is_new="initial" in self._requested)
             by_attempt = self._handover.contract.by_attempt
             self._consumer.plan(last, {each.txid: each.attempt_id for each in manifests} if by_attempt else {}, begin=begin)
-        self._asked, self._at = {"planned"}, last
+        self._requested, self._checkpoint_txid = {"planned"}, last
         self._manifests = {txid: manifest for txid, manifest in self._manifests.items() if txid > last}
         return partitions_of(manifests, self._options.table, self._options.max_partition_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        """The rows of one partition, on an executor."""
+        """Yield the rows of one partition, on an executor."""
         assert isinstance(partition, FilePartition)
         return read_partition(self._options, partition)
 
     def commit(self, end: dict[str, int]) -> None:
-        """Note that nothing up to `end` is asked for again."""
+        """Store that Spark will not ask again for transactions up to `end`."""
         if self._consumer is not None:
-            self._position()  # raises where the consumer was removed
+            self._position()  # raises if the consumer was removed
             self._consumer.commit(_txid(end))
 
-    def _see(self, offset: str, position: Position) -> None:
-        """A micro-batch that comes again has its end in the checkpoint: Spark asks for the latest offset of a new one alone."""
-        self._asked.add(offset)
-        if self._asked == {"initial", "latest"}:
+    def _note_request(self, offset: str, position: Position) -> None:
+        """Note a request for an offset. Both requests together mean a new checkpoint: a repeated micro-batch has its end in the log."""
+        self._requested.add(offset)
+        if self._requested == {"initial", "latest"}:
             check_not_planned(self._handover, self._options, position)
 
     def _position(self) -> Position:
@@ -160,14 +158,14 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return Position()
         position = self._consumer.find()
         if position is None:
-            check_consumer(self._handover, self._consumer.name)  # a command has removed it, and it does not come back by itself
+            check_consumer(self._handover, self._consumer.name)  # a command has removed it, so it must not be recreated here
         return position or Position()
 
     def _begin(self, position: Position) -> int:
-        """Where the next micro-batch begins, before Spark 4.2; a new checkpoint begins where `first_offset` says."""
+        """Return the begin of the next micro-batch, for Spark before 4.2."""
         if self._consumer is None:
-            hint = 'Add .option("consumer", name): on this version of Spark the bound is counted from what a consumer has planned.'
-            raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is given, and no consumer", hint=hint)
+            hint = 'Add .option("consumer", name): this version of Spark needs it, because the bound counts from the plan of a consumer.'
+            raise HandoverError("maxTransactionsPerBatch or maxRowsPerBatch is set, but no consumer", hint=hint)
         starting = self._options.starting
         if position.planned == 0 or (isinstance(starting, int) and starting > position.planned):
             return first_offset(self._handover, self._options, position)
@@ -181,20 +179,20 @@ class HandoverStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         known = self._manifests.get(txid)
         return known if known is not None and attempt in (None, known.attempt_id) else self._handover.manifest(txid, attempt)
 
-    def _older_than_checkpoint(self, begin: int, last: int) -> HandoverError:
-        text = f"{self._handover.storage.url}: the checkpoint of this query has txid {begin}, and the newest txid here is {last}"
+    def _older_folder_error(self, begin: int, last: int) -> HandoverError:
+        text = f"{self._handover.storage.url}: the checkpoint of this query has txid {begin}, but the newest txid here is {last}"
         hint = (
-            "Was the folder begun anew, or restored from an older copy, or is it another one than before? Use the folder that belongs to "
-            "the checkpoint, or a new checkpoint (and with it a new consumer)."
+            "The folder was recreated, restored from an older copy, or is another one. Use the folder that belongs to the checkpoint, "
+            "or a new checkpoint with a new consumer."
         )
         return HandoverError(text, hint=hint)
 
 
 def _txid(offset: Mapping[str, int]) -> int:
-    """Return the txid of an offset; raise HandoverError for what can be none, as a damaged checkpoint may give it."""
-    given: object = offset
-    txid = given.get(TXID) if isinstance(given, Mapping) else None
+    """Return the txid of an offset. Raise HandoverError for any other value, which a damaged checkpoint may contain."""
+    value: object = offset
+    txid = value.get(TXID) if isinstance(value, Mapping) else None
     if type(txid) is not int or not 0 <= txid < 2**63:
-        text = f"the checkpoint of this query has the offset {given!r}, which is none of this source"
-        raise HandoverError(text, hint="It is of another query, or damaged: use that of this query, or restore it from a copy.")
+        text = f"the checkpoint of this query has the offset {value!r}, which is not an offset of this source"
+        raise HandoverError(text, hint="Use the checkpoint of this query. If it is damaged, restore it from a copy.")
     return txid

@@ -12,7 +12,7 @@ from engine.names import DEFAULT_STREAM
 from engine.topology import Fields, Tuple, declare_streams, takes
 from engine.transactional import BatchBolt
 from spark_bridge.handover import HandoverError, ddl_of, schema_of
-from spark_bridge.session import SharedSpark, SparkConfig
+from spark_bridge.process import SharedSpark, SparkConfig
 from spark_bridge.transform.job import Job, run
 from spark_bridge.transform.share import OpenSpool, Share, Spool
 from spark_bridge.writer.columns import Row

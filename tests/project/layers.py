@@ -9,7 +9,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("engine.executor", "engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.kafka", "engine.cluster"),
     ("engine", "engine.testing"),
-    ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session"),
+    ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process"),
     ("spark_bridge.transform", "spark_bridge.pipeline"),
     ("spark_bridge.cli",),
     ("spark_bridge", "spark_bridge.__main__"),
@@ -36,8 +36,8 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "kazoo": ("engine.state", "engine.transactional"),
     "pyarrow": ("spark_bridge",),
     "fsspec": ("spark_bridge.handover",),
-    "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.session", "spark_bridge.pipeline"),
-    "py4j": ("spark_bridge.session",),
+    "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process", "spark_bridge.pipeline"),
+    "py4j": ("spark_bridge.process",),
 }
 
 # These run where there is no engine: on drivers and executors of a cluster.

@@ -35,6 +35,8 @@ REWRITTEN: Final = (
     "engine/transactional",
     "engine/version.py",
     "spark_bridge/handover",
+    "spark_bridge/process",
+    "spark_bridge/source",
     "spark_bridge/writer",
     "tests/budgets.py",
     "tests/cli",

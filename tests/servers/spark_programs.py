@@ -39,7 +39,7 @@ def why_no_jdbc() -> str | None:
 
 def jvm_options() -> str:
     """Those of a process with Spark's own class path: its classes come from the archive, where `prepare` has made one."""
-    from spark_bridge.session.child.class_archive import java_option
+    from spark_bridge.process.child.class_archive import java_option
 
     return f"{JVM_OPTIONS} {java_option()}".rstrip()
 
@@ -47,11 +47,11 @@ def jvm_options() -> str:
 def prepare() -> None:
     """Have the jars and the archive of Spark's classes in the cache; nothing where they cannot be had."""
     if why_not() is None:
-        from spark_bridge.session import preparing
-        from spark_bridge.session.child.class_archive import archive_path
+        from spark_bridge.process import archive_builder
+        from spark_bridge.process.child.class_archive import archive_path
 
         if not archive_path().exists():
-            preparing.prepare()
+            archive_builder.build_archive()
         why_no_delta()
         why_no_jdbc()
 

@@ -9,8 +9,8 @@ from unittest.mock import patch
 import pytest
 import pytest_asyncio
 
-from spark_bridge.session import SparkChild, SparkConfig
-from spark_bridge.session.shared import hold
+from spark_bridge.process import SparkChild, SparkConfig
+from spark_bridge.process.shared import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
 from tests.servers.required import required

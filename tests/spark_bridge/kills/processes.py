@@ -15,7 +15,7 @@ from tests.servers.keeper import descendants, living
 FAMILY_SECS: Final = 30.0
 """How long what a killed process had started may outlive it."""
 LOOK_SECS: Final = 0.05
-CHILD: Final = "spark_bridge.session.child"
+CHILD: Final = "spark_bridge.process.child"
 JVM: Final = "org.apache.spark.deploy.SparkSubmit"
 
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_bridge.session import SparkChild
+from spark_bridge.process import SparkChild
 from tests.spark_bridge.pipeline.playing import Playing
 
 

@@ -7,7 +7,7 @@ from typing import Final, Unpack
 
 from spark_bridge.pipeline.progress import PipelineSnapshot
 from spark_bridge.pipeline.run import HostOptions, Until, run_pipeline
-from spark_bridge.session import SparkChild, SparkConfig
+from spark_bridge.process import SparkChild, SparkConfig
 from tests.spark_bridge.pipeline.folders import Folder
 from tests.spark_bridge.spark_fixtures import LOCAL
 

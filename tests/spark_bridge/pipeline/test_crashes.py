@@ -2,7 +2,7 @@
 
 import pytest
 
-from spark_bridge.session import SparkConfig
+from spark_bridge.process import SparkConfig
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
 

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge import Parquet, package_zip
-from spark_bridge.session import SparkConfig
+from spark_bridge.process import SparkConfig
 from tests.servers.spark_fixtures import NewSparkConnect
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing

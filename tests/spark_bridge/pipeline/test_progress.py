@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from spark_bridge.cli import figures
+from spark_bridge.cli import snapshot_text
 from spark_bridge.pipeline.progress import BatchDone, Board, NewestSeen, QueriesKnown, StatusChanged, row_rate
 from spark_bridge.pipeline.query import done_by
 
@@ -84,11 +84,11 @@ def test_a_plain_line_and_the_summary_say_it(hand: Hand) -> None:
     board.state = "running"
     hand.secs += 10
     now = board.snapshot()
-    assert figures.plain_line(None, now) == (
+    assert snapshot_text.plain_line(None, now) == (
         "flow.py running 10.0 s | newest txid 8 | raw txid 5 lag 3 rows 50 (5.0/s) | per-minute starting txid 3 lag 5 rows 0 (0/s)"
     )
-    assert figures.summary(now, 130) == "flow.py: stopped at once after 10 s: 50 rows in 2 batches, lag 5"
-    assert figures.summary(None, 2) == "the pipeline did not start"
+    assert snapshot_text.summary(now, 130) == "flow.py: stopped at once after 10 s: 50 rows in 2 batches, lag 5"
+    assert snapshot_text.summary(None, 2) == "the pipeline did not start"
 
 
 def test_all_of_it_is_plain_values_for_json(hand: Hand) -> None:

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge.pipeline import PipelineError, PipelineFileError, PipelineRefused
-from spark_bridge.session import SparkConfig, SparkUnavailable
+from spark_bridge.process import SparkConfig, SparkUnavailable
 from tests.servers.process import free_port
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing

@@ -37,20 +37,20 @@ def test_more_than_that_is_lost(writer: Writer, reader: MakesReader, start: int 
     for begin, end in ((0, 2), (2, 4)):
         first.partitions(at(begin), at(end))
     again = started_again(reader(), 0)
-    with pytest.raises(HandoverError, match=r"goes on behind txid 0, and its consumer 'c' has planned up to txid 4") as raised:
+    with pytest.raises(HandoverError, match=r"continues after txid 0, but its consumer 'c' has planned up to txid 4") as raised:
         again.latestOffset(None if start is None else at(start))
-    assert "put back those that belong together" in str(raised.value)
-    with pytest.raises(HandoverError, match="goes on behind txid 0"):
+    assert "put back a set that belongs together" in str(raised.value)
+    with pytest.raises(HandoverError, match="continues after txid 0"):
         again.partitions(at(0), at(9))
     assert (position(writer).planned, position(writer).committed) == (4, 0)
 
 
 def test_a_folder_that_was_begun_anew_is_not_taken_for_the_old_one(writer: Writer, reader: MakesReader) -> None:
     writer.commit_many(3)
-    with pytest.raises(HandoverError, match="has txid 5, and the newest txid here is 3"):
+    with pytest.raises(HandoverError, match="has txid 5, but the newest txid here is 3"):
         started_again(reader(), 5).latestOffset()  # Spark has not written 3 down
     writer.commit_many(5)
-    with pytest.raises(HandoverError, match="goes on behind txid 5, and its consumer 'c' has planned up to txid 0") as raised:
+    with pytest.raises(HandoverError, match="continues after txid 5, but its consumer 'c' has planned up to txid 0") as raised:
         started_again(reader(), 5).latestOffset()
     assert '.option("startingTxid", "6")' in str(raised.value)
     told = started_again(reader(startingTxid="6"), 5)

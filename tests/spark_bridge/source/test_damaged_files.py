@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from spark_bridge.handover import HandoverError, TornFile
-from spark_bridge.source.batch_reader import HandoverBatchReader
+from spark_bridge.source.data_source import HandoverBatchReader
 from spark_bridge.source.options import SourceOptions
 from spark_bridge.source.stream_reader import HandoverStreamReader
 from tests.spark_bridge.source.makes_reader import at, rows_of

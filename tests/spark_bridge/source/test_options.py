@@ -3,8 +3,8 @@
 import pytest
 
 from spark_bridge.handover import HandoverError
-from spark_bridge.source.admission import MOST_COUNTED, admitted
 from spark_bridge.source.options import SourceOptions
+from spark_bridge.source.planning import MAX_COUNTED, last_txid
 
 
 def parsed(**options: str) -> SourceOptions:
@@ -30,8 +30,8 @@ def test_storage_options_are_passed_on() -> None:
         ({"startingTxid": "newest"}, "startingTxid is 'newest'"),
         ({"maxPartitionBytes": "16 MB/s"}, "maxPartitionBytes is"),
         ({"table": "words"}, "table is 'words'"),
-        ({"storageOptions": "[1]"}, "It is a JSON object"),
-        ({"storageOptions": "{"}, "It is a JSON object"),
+        ({"storageOptions": "[1]"}, "Give a JSON object"),
+        ({"storageOptions": "{"}, "Give a JSON object"),
         ({"fromTxid": "-1"}, "fromTxid is '-1'"),
     ],
 )
@@ -57,9 +57,9 @@ def test_a_folder_is_needed() -> None:
         (4, 9, None, 250, 6),
         (4, 9, 1, 250, 5),
         (4, 9, None, 50, 5),  # one at least
-        (0, 5000, None, 10**9, MOST_COUNTED),
+        (0, 5000, None, 10**9, MAX_COUNTED),
         (9, 4, 3, 10, 9),  # never backwards
     ],
 )
 def test_a_micro_batch_is_bounded(begin: int, newest: int, transactions: int | None, rows: int | None, end: int) -> None:
-    assert admitted(begin, newest, transactions, rows, lambda txid: 100) == end
+    assert last_txid(begin, newest, transactions, rows, lambda txid: 100) == end

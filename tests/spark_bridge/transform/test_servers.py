@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.cluster.local_cluster import Run
-from spark_bridge.session import SparkConfig, SparkError
-from spark_bridge.session.shared import hold
+from spark_bridge.process import SparkConfig, SparkError
+from spark_bridge.process.shared import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers.spark_cluster import DRIVER_SETTINGS
 from tests.servers.spark_connect_server import SparkConnectServer

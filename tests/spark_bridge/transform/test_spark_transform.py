@@ -14,11 +14,11 @@ from engine import ComponentError, TopologyError, UsageError
 from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
 from engine.transactional import TransactionAttempt
-from spark_bridge.session import SparkChild
-from spark_bridge.session.shared import hold
+from spark_bridge.process import SparkChild
+from spark_bridge.process.shared import hold
 from spark_bridge.transform import SparkTransform
 from spark_bridge.transform.share import Share
-from tests.spark_bridge.session.test_spark_child import active_jobs
+from tests.spark_bridge.process.test_spark_child import active_jobs
 from tests.spark_bridge.spark_fixtures import LOCAL, until
 from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, run_transform, spools, there, touch
 

@@ -1,0 +1,66 @@
+"""Runs a pipeline in a terminal: shows its counts, stops it on signals, and prints a summary."""
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Final, Unpack
+
+from engine.cli.console.formatting import duration_text
+from engine.cli.console.output import show_error
+from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
+from engine.errors import EngineError
+from spark_bridge.cli.pipeline_views import PipelineOutcome, PipelineView, make_view
+from spark_bridge.pipeline.progress import PipelineSnapshot
+from spark_bridge.pipeline.run import Pipeline, PipelineRun, Place, RunOptions, Until, settings_of
+from spark_bridge.process import SparkConfig
+
+INTERVAL_SECS: Final = 2.0
+
+
+class TerminalOptions(RunOptions, total=False):
+    """Further options of a pipeline in a terminal."""
+
+    for_secs: float
+    """Stop after this many seconds."""
+    view: ViewName | PipelineView
+    """`live`, `plain`, `json`, `silent`, or your own view. By default the live table on a terminal, else plain lines."""
+
+
+def run_pipeline_in_terminal(
+    pipeline: Pipeline,
+    folder: Place,
+    *,
+    checkpoints: Place,
+    spark: SparkConfig | None = None,
+    until: Until = "stopped",
+    **options: Unpack[TerminalOptions],
+) -> PipelineOutcome:
+    """Run a pipeline until it is stopped, caught up or failed, and return the outcome, for `sys.exit(outcome.exit_status)`.
+
+    For the `main()` of a program. Takes the arguments of `run_pipeline` and `TerminalOptions`. Prints errors instead of raising them.
+    The first SIGINT or SIGTERM stops after the current micro-batch, the second at once. Raises UsageError inside an event loop.
+    """
+    refuse_running_loop("run_pipeline_in_terminal", "await spark_bridge.run_pipeline(...)")
+    view = options.get("view", "auto")
+    shown = make_view(view, INTERVAL_SECS) if isinstance(view, str) else view
+    try:
+        settings = settings_of(pipeline, folder, checkpoints, options)
+    except EngineError as error:
+        return _ended(PipelineOutcome(error.exit_status, None, error), shown.end)
+    grace_text = f"micro-batches under way get {duration_text(settings.stop_secs)}"
+    session = TerminalSession[PipelineSnapshot](settings.name, shown, grace_text=grace_text, for_secs=options.get("for_secs"))
+
+    @asynccontextmanager
+    async def started() -> AsyncIterator[ShownRun[PipelineSnapshot]]:
+        run = PipelineRun(settings, spark or SparkConfig(), until)
+        run.on_note.append(lambda text: session.call_view(shown.note, text))
+        yield run
+
+    ended = session.run_until_end(started())
+    return _ended(PipelineOutcome(ended.exit_status, ended.snapshot, ended.error), lambda outcome: session.call_view(shown.end, outcome))
+
+
+def _ended(outcome: PipelineOutcome, end: Callable[[PipelineOutcome], object]) -> PipelineOutcome:
+    end(outcome)
+    if outcome.error is not None:
+        show_error(outcome.error)
+    return outcome

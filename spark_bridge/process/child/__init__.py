@@ -1,0 +1,1 @@
+"""Runs in Spark's process. Imports no engine."""

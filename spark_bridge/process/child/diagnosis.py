@@ -1,0 +1,109 @@
+"""Finds the reason why a session cannot start, in one line with its fix."""
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+from typing import Any, Final
+
+from spark_bridge.process.exit_reasons import describe_jvm_status
+from spark_bridge.process.messages import StartFailure
+
+OLDEST_JAVA: Final = 17
+CONNECT_SECS: Final = 5.0
+JAVA_SECS: Final = 20.0
+_INSTALL_JAVA: Final = "Install a Java Runtime of 17 or newer (Debian: apt-get install openjdk-17-jre-headless), or set JAVA_HOME."
+
+
+class SessionRefused(Exception):
+    """No session can be opened. `failure` has the reason."""
+
+    def __init__(self, failure: StartFailure) -> None:
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+def check_java_and_master(settings: dict[str, Any]) -> None:
+    """Raise SessionRefused without Java or without the master. Spark itself needs minutes to find out, or writes it only to its log."""
+    if java() is None:
+        raise SessionRefused(StartFailure(False, f"no Java was found ({_searched_places()})", _INSTALL_JAVA))
+    if settings["kind"] == "standalone":
+        addresses = [_address(part) for part in settings["master"].removeprefix("spark://").split(",")]
+        check_reachable(addresses, "Start the master, or correct master= of SparkConfig (--master).")
+
+
+def check_reachable(addresses: list[tuple[str, int]], hint: str) -> None:
+    """Raise SessionRefused if none of the addresses accepts a connection."""
+    errors = []
+    for address in addresses:
+        try:
+            socket.create_connection(address, CONNECT_SECS).close()
+            return
+        except OSError as error:
+            errors.append(error.strerror or str(error))
+    raise SessionRefused(StartFailure(True, f"it cannot be reached: {'; '.join(errors)}", hint))
+
+
+def explain_start_error(settings: dict[str, Any], error: Exception, jvm_status: int | None = None) -> SessionRefused:
+    """Return the reason for an error of Spark's start. `jvm_status`: the exit status of the JVM, None if it runs."""
+    text = str(error)
+    version = _java_version() if "JAVA_GATEWAY_EXITED" in text else None
+    if version is not None and version < OLDEST_JAVA:
+        return SessionRefused(
+            StartFailure(False, f"Java {version} is too old ({java()}); Spark needs {OLDEST_JAVA} or newer", _INSTALL_JAVA)
+        )
+    if jvm_status is not None and jvm_status < 0:
+        hint = "If no person killed it, the system was short of memory: lower driver_memory=, or use a machine with more memory."
+        return SessionRefused(StartFailure(True, f"{describe_jvm_status(jvm_status)} during its start", hint, shows_log=True))
+    summary = _message_without_stack(text)
+    if "BindException" in text or "Address already in use" in text or "Cannot assign requested address" in text:
+        hint = "Free the port, or set another one (spark.driver.port, spark.blockManager.port, spark.ui.port) in conf=. Port 0 means any."
+        return SessionRefused(StartFailure(True, f"a port cannot be taken: {summary}", hint))
+    if "All masters are unresponsive" in text:
+        hint = "Start the master, or correct master=."
+        return SessionRefused(StartFailure(True, f"{settings['master']} does not answer: {summary}", hint))
+    if "Connection refused" in text or "UnknownHost" in text:
+        hint = "Start the server that the text names, or correct master= or conf= of SparkConfig."
+        return SessionRefused(StartFailure(True, f"a server that Spark needs does not answer: {summary}", hint))
+    if "JAVA_GATEWAY_EXITED" in text or jvm_status is not None:
+        hint = "The usual causes are too little memory (driver_memory=), or a setting in conf= that Java does not accept."
+        return SessionRefused(StartFailure(False, "its JVM ended during its start", hint, shows_log=True))
+    return SessionRefused(StartFailure(False, f"no session could be created: {summary}", "Correct conf= of SparkConfig (--conf)."))
+
+
+def _message_without_stack(text: str) -> str:
+    """Return the message of a JVM error, without its stack."""
+    lines = [line.strip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith(("at ", "..."))]
+    if len(lines) > 1 and lines[0].startswith("An error occurred while calling"):
+        del lines[0]
+    causes = [line for line in lines if line.startswith("Caused by: ")]
+    message = causes[-1] if causes else lines[0] if lines else "Spark gave no reason"
+    return re.sub(r"^(: ?|Caused by: )", "", message)
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    return host, int(port)
+
+
+def _searched_places() -> str:
+    home = os.environ.get("JAVA_HOME")
+    return f"JAVA_HOME is {home!r}, without bin/java" if home else "JAVA_HOME is not set, and PATH has no java"
+
+
+def java() -> str | None:
+    """Return the path of Java by the rule of Spark's own script."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        return shutil.which(os.path.join(home, "bin", "java"))
+    return shutil.which("java")
+
+
+def _java_version() -> int | None:
+    try:
+        output = subprocess.run([java() or "java", "-version"], capture_output=True, text=True, timeout=JAVA_SECS, check=False).stderr
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    found = re.search(r'version "(?:1\.)?(\d+)', output)
+    return int(found[1]) if found else None

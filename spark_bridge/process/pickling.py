@@ -1,0 +1,67 @@
+"""Pickles functions and values for the other process, with pyspark's cloudpickle.
+
+The file of cloudpickle is loaded alone, without the package pyspark: an import of pyspark takes too long for the engine's process.
+"""
+
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from types import ModuleType
+from typing import Any, Final
+
+_MODULE_NAME: Final = "spark_bridge.process.cloudpickle_of_pyspark"
+"""Name of the loaded module in both processes. Pickled functions refer to it, so it must be the same in both."""
+_LOADING: Final = threading.Lock()
+
+
+def dumps(value: object) -> bytes:
+    """Return a value as bytes. Code that the other process cannot import is pickled by value: `__main__`, run files, lambdas."""
+    cloudpickle = _cloudpickle()
+    for module in list(sys.modules.values()):
+        if _needs_value_pickling(module):
+            cloudpickle.register_pickle_by_value(module)
+    pickled: bytes = cloudpickle.dumps(value)
+    return pickled
+
+
+def loads(pickled: bytes) -> Any:
+    """Return the value of such bytes."""
+    return _cloudpickle().loads(pickled)
+
+
+def _cloudpickle() -> Any:
+    """Return the only instance of the module. A second one, loaded by another thread, could not pickle objects of the first."""
+    with _LOADING:
+        return sys.modules.get(_MODULE_NAME) or _load()
+
+
+def _load() -> ModuleType:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ModuleNotFoundError("No module named 'pyspark'", name="pyspark")
+    path = os.path.join(os.path.dirname(spec.origin), "cloudpickle", "cloudpickle.py")
+    own_spec = importlib.util.spec_from_file_location(_MODULE_NAME, path)
+    if own_spec is None or own_spec.loader is None:
+        raise ModuleNotFoundError(f"pyspark has no file {path}", name="pyspark.cloudpickle")
+    module = sys.modules[_MODULE_NAME] = importlib.util.module_from_spec(own_spec)
+    try:
+        own_spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[_MODULE_NAME]
+        raise
+    return module
+
+
+def _needs_value_pickling(module: ModuleType | None) -> bool:
+    """Tell whether a module comes from a file that no import finds by its name, such as a topology file."""
+    spec = getattr(module, "__spec__", None)
+    if spec is None or not spec.has_location or "." in spec.name or sys.modules.get(spec.name) is not module:
+        return False
+    return not _is_importable(spec.name)
+
+
+@functools.lru_cache(maxsize=4096)
+def _is_importable(name: str) -> bool:
+    return any(finder.find_spec(name, None) is not None for finder in sys.meta_path)

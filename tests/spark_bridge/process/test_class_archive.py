@@ -1,0 +1,119 @@
+"""The archive of Spark's classes: made by a command, found by sessions, and no harm where it does not fit."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_bridge.cli.main import run_command_line
+from spark_bridge.process import SparkChild, SparkConfig, archive_builder
+from spark_bridge.process.child import class_archive
+from spark_bridge.process.child.class_archive import archive_path, archives, java_option
+from tests.servers import spark_programs
+from tests.servers.required import required
+
+SHARED = "source: shared objects file (top)"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of caches that is empty."""
+    required(spark_programs.why_not())
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    return tmp_path / "stormcell" / "spark-classes"
+
+
+def count(spark: Any) -> int:
+    return int(spark.range(10).count())
+
+
+def leave_one_of_before(cache: Path) -> None:
+    cache.mkdir(parents=True)
+    (cache / f"{archive_path().name.split('-')[0]}-ofbefore.jsa").touch()
+
+
+async def loaded_by_a_session(log: Path) -> str:
+    """What Java says of the classes that a session loads."""
+    child = SparkChild(
+        SparkConfig(master="local[1]", driver_memory="512m", conf={"spark.driver.extraJavaOptions": f"-Xlog:class+load:file={log}"})
+    )
+    try:
+        assert await child.call(lambda spark, call: count(spark)) == 10
+    finally:
+        await child.close()
+    return await asyncio.to_thread(log.read_text)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.deep
+async def test_a_session_maps_what_was_prepared(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert java_option() == ""
+    leave_one_of_before(cache)
+    assert run_command_line(["prepare"]) == 0
+    assert os.listdir(cache) == [archive_path().name]
+    assert f"{archive_path()} is made: " in capsys.readouterr().out
+    assert (await loaded_by_a_session(tmp_path / "with.txt")).count(SHARED) > 5000
+
+    elsewhere = archive_path()
+    with monkeypatch.context() as other:
+        (tmp_path / "empty").mkdir()
+        other.setenv("SPARK_CONF_DIR", str(tmp_path / "empty"))
+        shutil.copy(elsewhere, archive_path())
+        assert (await loaded_by_a_session(tmp_path / "misfit.txt")).count(SHARED) == 0
+        assert run_command_line(["prepare", "--remove"]) == 0
+
+    assert run_command_line(["prepare", "--remove"]) == 0
+    assert os.listdir(cache) == []
+    assert run_command_line(["prepare", "--remove"]) == 0
+    assert "there is none" in capsys.readouterr().out
+
+
+def test_one_of_other_jars_at_the_same_place_is_not_found(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jar = tmp_path / "jars" / "spark.jar"
+    jar.parent.mkdir()
+    jar.touch()
+    monkeypatch.setattr(class_archive, "spark_home", lambda: str(tmp_path))
+    before = archive_path()
+    cache.mkdir(parents=True)
+    before.touch()
+    assert java_option() == f"-XX:SharedArchiveFile={before}"
+    os.utime(jar, (1, 1))  # as a new installation does
+    assert java_option() == ""
+    assert archives() == [before]
+    assert archive_path().parent == before.parent
+
+
+def test_folders_of_settings_cannot_be_part_of_one(
+    cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "conf").mkdir()
+    (tmp_path / "conf" / "spark-defaults.conf").write_text("spark.ui.enabled false\n")
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path / "conf"))
+    assert run_command_line(["prepare"]) == 1
+    said = capsys.readouterr().err
+    assert f"{str(tmp_path / 'conf')!r} has files" in said
+    assert "SPARK_CONF_DIR" in said
+    assert not cache.exists()
+
+
+def test_one_that_takes_too_long_is_given_up(cache: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(archive_builder, "BUILD_SECS", 0.5)
+    assert run_command_line(["prepare"]) == 1
+    assert "in 0 s" in capsys.readouterr().err
+    assert os.listdir(cache) == []
+
+
+def test_without_java_one_line_says_so(tmp_path: Path) -> None:
+    required(spark_programs.why_not())
+    environment = {**os.environ, "JAVA_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "spark_bridge", "prepare"]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert "no Java was found" in done.stderr

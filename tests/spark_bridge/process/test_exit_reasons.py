@@ -1,0 +1,127 @@
+"""Whatever of Spark dies, the engine's process is told why, and the next call has another one (SP-5)."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_bridge.process import SparkChild, SparkConfig, SparkDied, SparkUnavailable
+from spark_bridge.process.exit_reasons import describe_status
+from tests.patience import PATIENCE_SECS
+from tests.project.sources import ROOT
+from tests.servers.keeper import descendants
+from tests.spark_bridge.process.test_spark_child import count, slow_job
+from tests.spark_bridge.spark_fixtures import group_members, is_running, until
+
+pytestmark = pytest.mark.guarantee("SP-5")
+
+
+def new_jvms(before: set[int]) -> list[int]:
+    """Those of Spark below this process, but for those of before."""
+    found = []
+    for pid in set(descendants(os.getpid())) - before:
+        with suppress(OSError):
+            command = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
+            if command[0].endswith(b"/java") and any(b"SparkSubmit" in part for part in command):
+                found.append(pid)
+    return found
+
+
+async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str, Any]]:
+    """Kill -9 what is named during a job, of a child that is started where an earlier one has died; return what the call raised."""
+    heard: list[Any] = []
+    calling = asyncio.create_task(child.call(slow_job, on_event=heard.append))
+    await until(lambda: bool(heard), 120)
+    facts = child.facts
+    os.kill(facts[process], signal.SIGKILL)
+    with pytest.raises(SparkDied) as raised:
+        await asyncio.wait_for(calling, PATIENCE_SECS)
+    return raised.value, facts
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
+async def test_a_death_is_seen_while_nothing_is_called(spark_child: SparkChild) -> None:
+    assert await spark_child.call(count, 10) == 10
+    facts = spark_child.facts
+    os.kill(facts["jvm_pid"], signal.SIGKILL)
+    await until(lambda: spark_child.facts == {})
+    await until(lambda: not group_members(facts["pid"]))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
+async def test_the_jvm_is_killed_in_a_job(spark_child: SparkChild) -> None:
+    error, facts = await died_in(spark_child, "jvm_pid")
+    assert "the JVM was killed by SIGKILL" in error.message
+    assert "the end of its log" in error.message
+    await until(lambda: not group_members(facts["pid"]))
+
+
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.deep
+async def test_the_child_is_killed_in_a_job(spark_child: SparkChild) -> None:
+    error, facts = await died_in(spark_child, "pid")
+    assert "Spark's process was killed by SIGKILL" in error.message
+    await until(lambda: not group_members(facts["pid"]))
+    assert spark_child.facts == {}
+
+
+@pytest.mark.parametrize("at", ["the gateway", "the context"])
+@pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
+async def test_the_jvm_is_killed_while_it_starts(at: str, tmp_path: Path) -> None:
+    """It passes: whoever calls again has another one, and a pipeline goes on by itself."""
+    log = tmp_path / "spark.log"
+    child = SparkChild(SparkConfig(master="local[1]", driver_memory="512m", log_file=str(log)))
+    before = set(descendants(os.getpid()))
+    calling = asyncio.create_task(child.call(count, 10))
+    await until(lambda: bool(new_jvms(before)))
+    if at == "the context":
+        await until(lambda: b"NativeCodeLoader" in log.read_bytes())
+    for pid in new_jvms(before):
+        os.kill(pid, signal.SIGKILL)
+    with pytest.raises((SparkUnavailable, SparkDied), match="killed by SIGKILL"):
+        await asyncio.wait_for(calling, PATIENCE_SECS)
+    assert await child.call(count, 10) == 10
+    await child.close()
+
+
+ENGINE = """
+import asyncio, sys
+from tests.spark_bridge.spark_fixtures import LOCAL
+from tests.spark_bridge.process.test_spark_child import slow_job
+from spark_bridge.process import SparkChild
+
+async def main():
+    child = SparkChild(LOCAL)
+    await child.call(slow_job, on_event=lambda event: print(child.facts["pid"], child.facts["jvm_pid"], flush=True))
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.deep
+@pytest.mark.usefixtures("spark_here")
+async def test_nothing_is_left_when_the_engine_is_killed() -> None:
+    engine = await asyncio.create_subprocess_exec(sys.executable, "-c", ENGINE, cwd=ROOT, stdout=subprocess.PIPE)
+    try:
+        assert engine.stdout is not None
+        pid, jvm = map(int, (await engine.stdout.readline()).split())
+        assert is_running(pid)
+        assert is_running(jvm)
+    finally:
+        engine.kill()
+        await engine.communicate()
+    await until(lambda: not is_running(jvm) and not group_members(pid))
+
+
+def test_a_status_in_words() -> None:
+    assert describe_status(-signal.SIGTERM) == "was killed by SIGTERM"
+    assert describe_status(1) == "ended with status 1"
