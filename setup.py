@@ -7,6 +7,7 @@
     force     compile everything again
     skip      compile nothing (for an editable install, whose modules `build_ext --inplace` then compiles, and keeps)
 """
+
 import os
 import shlex
 import shutil
@@ -99,9 +100,7 @@ def extensions() -> list[Extension]:
         return []
     directives = DIRECTIVES | ({"linetrace": True, "profile": True} if "trace" in chosen else {})
     macros: list[tuple[str, str | None]] = [("CYTHON_TRACE", "1"), ("CYTHON_TRACE_NOGIL", "1")] if "trace" in chosen else []
-    modules = [
-        Extension(f"_native.{path.stem}", [path.as_posix()], define_macros=macros) for path in sorted(Path("_native").glob("*.pyx"))
-    ]
+    modules = [Extension(f"_native.{path.stem}", [path.as_posix()], define_macros=macros) for path in sorted(Path("_native").glob("*.pyx"))]
     return cythonize(
         modules,
         compiler_directives=directives,

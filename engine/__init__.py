@@ -47,9 +47,9 @@ from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
-    from engine.cluster.local_cluster import Run, run
-    from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
+    from engine.runtime.local_cluster import Run, run
+    from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
     from engine.transactional import (
         BatchBolt,
@@ -130,7 +130,7 @@ _LAZY_NAMES = {
     "BatchBolt": "engine.transactional",
     "CheckpointSnapshot": "engine.checkpoint",
     "Committer": "engine.transactional",
-    "ComponentSnapshot": "engine.cluster.snapshot",
+    "ComponentSnapshot": "engine.runtime.snapshot",
     "FailedBatch": "engine.transactional",
     "FlowControlBolt": "engine.flow",
     "FlowControlSpout": "engine.flow",
@@ -141,22 +141,22 @@ _LAZY_NAMES = {
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
     "OpaqueValue": "engine.transactional.values",
     "PartitionedTransactionalSpout": "engine.transactional",
-    "Run": "engine.cluster.local_cluster",
-    "Snapshot": "engine.cluster.snapshot",
+    "Run": "engine.runtime.local_cluster",
+    "Snapshot": "engine.runtime.snapshot",
     "StateProvider": "engine.state",
     "StatefulBasicBolt": "engine.checkpoint",
     "StatefulBolt": "engine.checkpoint",
-    "TaskSnapshot": "engine.cluster.snapshot",
+    "TaskSnapshot": "engine.runtime.snapshot",
     "TransactionAttempt": "engine.transactional",
     "TransactionalSpout": "engine.transactional",
     "TransactionalTopologyBuilder": "engine.transactional",
     "TransactionalValue": "engine.transactional.values",
-    "run": "engine.cluster.local_cluster",
+    "run": "engine.runtime.local_cluster",
     "stateful_bolt": "engine.checkpoint",
 }
 
 
-_PACKAGES = ("cli", "cluster", "flow", "metrics", "testing", "transactional")
+_PACKAGES = ("cli", "flow", "metrics", "runtime", "testing", "transactional")
 """Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
 
 

@@ -29,7 +29,7 @@ class TaskLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats lines for people: `12:30:05 WARNING engine.executor ['count' task 7]: restarted`."""
+    """Formats lines for people: `12:30:05 WARNING engine.runtime ['count' task 7]: restarted`."""
 
     default_msec_format = "%s.%03d"
 

@@ -20,14 +20,14 @@ def root() -> Iterator[logging.Logger]:
 
 
 def _record(message: str, *arguments: object, **extra: object) -> logging.LogRecord:
-    record = logging.LogRecord("engine.executor", logging.WARNING, __file__, 1, message, arguments, None)
+    record = logging.LogRecord("engine.runtime", logging.WARNING, __file__, 1, message, arguments, None)
     record.created, record.msecs = 1_700_000_000.25, 250.0
     vars(record).update(extra)
     return record
 
 
 def test_a_task_logger_adds_component_and_task(caplog: pytest.LogCaptureFixture) -> None:
-    TaskLogger(logging.getLogger("engine.executor"), "count", 7).warning("restarted %d times", 3, extra={"deaths": 2})
+    TaskLogger(logging.getLogger("engine.runtime"), "count", 7).warning("restarted %d times", 3, extra={"deaths": 2})
 
     (record,) = caplog.records
     assert record.getMessage() == "restarted 3 times"
@@ -37,10 +37,10 @@ def test_a_task_logger_adds_component_and_task(caplog: pytest.LogCaptureFixture)
 def test_a_plain_line_names_the_component_and_the_task() -> None:
     line = PlainFormatter().format(_record("restarted", component="count", task=7))
 
-    assert line.endswith(" WARNING engine.executor ['count' task 7]: restarted")
-    assert PlainFormatter().format(_record("ready")).endswith(" WARNING engine.executor: ready")
+    assert line.endswith(" WARNING engine.runtime ['count' task 7]: restarted")
+    assert PlainFormatter().format(_record("ready")).endswith(" WARNING engine.runtime: ready")
     named = PlainFormatter().format(_record("'count' (task 7) raised KeyError", component="count", task=7))
-    assert named.endswith(" WARNING engine.executor: 'count' (task 7) raised KeyError")
+    assert named.endswith(" WARNING engine.runtime: 'count' (task 7) raised KeyError")
 
 
 def test_a_json_line_carries_everything() -> None:
@@ -49,7 +49,7 @@ def test_a_json_line_carries_everything() -> None:
     assert line == {
         "time": "2023-11-14T22:13:20.250+00:00",
         "level": "warning",
-        "logger": "engine.executor",
+        "logger": "engine.runtime",
         "message": "restarted 3 times",
         "component": "count",
         "task": 7,
@@ -95,7 +95,7 @@ def test_what_a_client_library_says_beside_our_report_is_for_those_who_ask(
     root: logging.Logger, capsys: pytest.CaptureFixture[str], level: str, seen: list[str]
 ) -> None:
     configure(level, json_lines=True)
-    logging.getLogger("engine.executor").error("one")
+    logging.getLogger("engine.runtime").error("one")
     logging.getLogger("aiokafka").error("two")
     logging.getLogger("aiokafka.consumer.group_coordinator").warning("three")
     logging.getLogger("aiokafka.consumer.fetcher").error("four", exc_info=ValueError("not expected"))

@@ -31,9 +31,7 @@ class StoredSizes:
 class CommittedState:
     """What is committed of one topology: every component as of the same txid."""
 
-    def __init__(
-        self, stored: StoredTopology, topology_name: str, entries: StoredEntries, version: object, *, unpickles: bool
-    ) -> None:
+    def __init__(self, stored: StoredTopology, topology_name: str, entries: StoredEntries, version: object, *, unpickles: bool) -> None:
         self._stored = stored
         self._topology_name = topology_name
         self._entries = entries

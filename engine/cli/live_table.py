@@ -9,9 +9,9 @@ from engine.cli import snapshot_text
 from engine.cli.console.live_display import FIRST_COLUMN_WIDTH, LiveDisplay, empty_table
 from engine.cli.run_views import Outcome
 from engine.cli.snapshot_text import FRAME_LINES, STATE_STYLES, TextTable, flow_tables, label_tables, least_flow_lines
-from engine.cluster.snapshot import Snapshot
-from engine.executor.error_report import ErrorReport
 from engine.names import is_reserved
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from rich.console import Group

@@ -12,10 +12,10 @@ from engine.cli.console.live_display import is_terminal
 from engine.cli.console.output import print_to_stderr, show_error
 from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refuse_running_loop
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, SilentView, View
-from engine.cluster.snapshot import Snapshot
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError
-from engine.executor.error_report import LOGGER, ErrorReport
+from engine.runtime.error_report import LOGGER, ErrorReport
+from engine.runtime.snapshot import Snapshot
 from engine.topology import Topology
 
 MOST_KEPT_REPORTS: Final = 20
@@ -79,7 +79,7 @@ async def _started(
     topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
 ) -> AsyncIterator[ShownRun[Snapshot]]:
     """Start the run and pass its error reports to the view. `reports` also keeps those of the start."""
-    from engine.cluster.local_cluster import run
+    from engine.runtime.local_cluster import run
 
     begun = run(topology, config)
     begun.on_report.append(reports.append)

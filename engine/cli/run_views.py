@@ -15,9 +15,9 @@ from engine.cli.console.formatting import aligned, amount_text, count_text, dura
 from engine.cli.console.output import write_json_event
 from engine.cli.console.session import Display
 from engine.cli.console.views import JsonView, PlainView
-from engine.cluster.snapshot import Snapshot, capacity, error_dict, rate
 from engine.errors import EngineError
-from engine.executor.error_report import ErrorReport
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.snapshot import Snapshot, capacity, error_dict, rate
 
 
 @dataclass(frozen=True, slots=True)

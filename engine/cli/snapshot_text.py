@@ -22,9 +22,9 @@ from engine.cli.console.formatting import (
     percent_text,
     rate_text,
 )
-from engine.cluster.snapshot import ComponentSnapshot, Snapshot, capacity, rate, weighted_mean
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.metrics import Distribution, UserMetric
+from engine.runtime.snapshot import ComponentSnapshot, Snapshot, capacity, rate, weighted_mean
 
 COORDINATOR: Final = "/coordinator"
 """Suffix of the component id of a transaction coordinator."""

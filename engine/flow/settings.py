@@ -27,9 +27,7 @@ class FlowSettings:
     )
     initial_window: int = setting(2, minimum=1, maximum=100_000, help="Packs that may be in flight to a task at first.")
     max_window: int = setting(64, minimum=1, maximum=100_000, help="Packs that may be in flight to a task, at most.")
-    pack_ms: float = setting(
-        5.0, above=0, maximum=60_000, help="Milliseconds that the records of one pack should take to process."
-    )
+    pack_ms: float = setting(5.0, above=0, maximum=60_000, help="Milliseconds that the records of one pack should take to process.")
     pack_records: int = setting(1000, minimum=1, maximum=1_000_000, help="Records in one pack, at most.")
     pack_bytes: int = setting(1 << 20, minimum=1, maximum=1 << 31, help="Bytes in one pack, at most, as FlowProducer.size_of counts them.")
     pack_age_ms: float = setting(

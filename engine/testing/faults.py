@@ -22,9 +22,9 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
-from engine.cluster.local_cluster import Run
 from engine.errors import UsageError
 from engine.names import ACKER_COMPONENT, did_you_mean
+from engine.runtime.local_cluster import Run
 from engine.topology import InstanceFactory, Topology, call_kind
 
 ACKER: Final = ACKER_COMPONENT

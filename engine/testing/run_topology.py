@@ -11,14 +11,14 @@ from functools import partial
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias, TypedDict, Unpack
 
-from engine.cluster.local_cluster import Run
-from engine.cluster.local_cluster import run as start_run
-from engine.cluster.snapshot import Snapshot
-from engine.cluster.supervisor import RunState
 from engine.config import Config
 from engine.errors import EngineError, UsageError
-from engine.executor.error_report import ErrorReport
 from engine.randomness import RunRandom
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.local_cluster import Run
+from engine.runtime.local_cluster import run as start_run
+from engine.runtime.snapshot import Snapshot
+from engine.runtime.supervisor import RunState
 from engine.testing.capture import Capture, CaptureBolt
 from engine.testing.faults import Fault, FaultInjector, Strike
 from engine.testing.virtual_loop import run_virtual

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
-from engine.cluster.local_cluster import Run
 from engine.errors import StateError, StateUnavailable
+from engine.runtime.local_cluster import Run
 from engine.state import Ledger
 from engine.state.memory import MemoryLedger, MemoryProvider, MemoryStore
 from engine.testing import run_topology

@@ -1,8 +1,8 @@
 """Snapshots for tests of what shows them."""
 
-from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
-from engine.executor.error_report import ErrorReport
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 
 REPORT = ErrorReport(
     component_id="count",

@@ -10,8 +10,8 @@ from rich.console import Console
 from engine.cli.live_table import render
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, plain_line
 from engine.cli.snapshot_text import flow_headline, flow_summaries, flow_tables
-from engine.cluster.snapshot import Snapshot
 from engine.flow.status import FlowSnapshot
+from engine.runtime.snapshot import Snapshot
 from tests.cli.snapshots import flow, snapshot
 from tests.cli.test_run_views import kafka_metrics
 

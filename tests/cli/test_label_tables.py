@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.cli.snapshot_text import TextTable, label_tables
-from engine.cluster.snapshot import Snapshot
 from engine.metrics import TaskLabels, UserMetrics
+from engine.runtime.snapshot import Snapshot
 from tests.cli.snapshots import snapshot
 
 LINES, COUNT_0, COUNT_1 = TaskLabels("lines", 1), TaskLabels("count", 2), TaskLabels("count", 3)

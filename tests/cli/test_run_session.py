@@ -11,10 +11,10 @@ import pytest
 
 from engine.cli import Outcome, run_in_terminal
 from engine.cli.run_views import SilentView
-from engine.cluster.snapshot import Snapshot
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError, TopologyError, UsageError
-from engine.executor.error_report import ErrorReport
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.snapshot import Snapshot
 from engine.topology import Bolt, Fields, Spout, SpoutExhausted, Topology, TopologyBuilder
 
 

@@ -12,9 +12,9 @@ from engine.cli.console.output import error_text
 from engine.cli.live_table import render
 from engine.cli.run_session import make_view
 from engine.cli.run_views import JsonLines, Outcome, PlainLines, plain_line, write_refusal
-from engine.cluster.snapshot import Snapshot
 from engine.errors import ComponentError, EngineBug, TopologyError
 from engine.metrics import TaskLabels, UserMetrics
+from engine.runtime.snapshot import Snapshot
 from tests.cli.snapshots import REPORT, snapshot
 
 

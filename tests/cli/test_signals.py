@@ -213,7 +213,7 @@ def test_a_thread_of_to_thread_that_never_returns_does_not_keep_the_process(runn
 @pytest.mark.parametrize("component", [NEVER_CLOSES, CLOSES_NEVER])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(running: Any, component: str, loop: str) -> None:
-    patience = "from engine.executor import ending, executor\nending.CLOSE_TIMEOUT_SECS = executor.CLOSE_TIMEOUT_SECS = 2\n"
+    patience = "from engine.runtime import ending, executor\nending.CLOSE_TIMEOUT_SECS = executor.CLOSE_TIMEOUT_SECS = 2\n"
     run = running(patience + component, "-c", "drain_timeout_secs=0.1", "-c", f"event_loop={loop}")
     run.wait_for("start")
     run.send(signal.SIGTERM)

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
 from engine.metrics import TaskLabels, UserMetrics
+from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
 from tests.cli.snapshots import flow, snapshot
 
 

@@ -74,7 +74,7 @@ def test_a_file_takes_a_storm_key_with_a_note(key: str, form: str, toml: Path) -
         "[topology.max.spout]\npending = 10\n",
         '[topology]\n"max.spout.pending" = 10\n',
         "[engine.topology.max]\nspout.pending = 10\n",
-        '[engine]\ntopology = {max.spout.pending = 10}\n',
+        "[engine]\ntopology = {max.spout.pending = 10}\n",
         '"topology.max" = {spout.pending = 10}\n[mine]\ncolor = "red"\n',
     ],
 )

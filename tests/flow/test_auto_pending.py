@@ -11,8 +11,8 @@ from engine.flow.spout_window import FIRST_WINDOW
 from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
-from tests.executor.stage import Sink
 from tests.flow.flow_topologies import Numbers
+from tests.runtime.stage import Sink
 
 pytestmark = pytest.mark.guarantee("FC-8")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Config, FailTuple, FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, Topology, TopologyBuilder
-from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
+from engine.runtime.local_cluster import Run
 from engine.state import Ledger
 from engine.state.memory import MemoryProvider
 from engine.testing import ACKER, KillTask, RaiseError, run_topology

@@ -102,7 +102,7 @@ async def until_it_ends(config: Any) -> None:
 async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
     monkeypatch.setattr("engine.kafka.client.connect._TIMEOUT_SECS", 0.5)
-    monkeypatch.setattr("engine.executor.error_report.WINDOW_SECS", 0.5)
+    monkeypatch.setattr("engine.runtime.error_report.WINDOW_SECS", 0.5)
     port = free_port()
     config = settings(f"{HOST}:{port}", "words", **QUICK)
     notes = Notes()

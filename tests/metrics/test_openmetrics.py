@@ -7,10 +7,10 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from engine.checkpoint import CheckpointSnapshot
-from engine.cluster.metric_families import families
-from engine.cluster.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
 from engine.metrics.openmetrics import number_text
+from engine.runtime.metric_families import families
+from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 from tests.cli.snapshots import flow
 
 

@@ -46,7 +46,7 @@ class AgainstTheModel(RuleBasedStateMachine):
     @rule(root=ROOTS, edges=EDGES, task=TASKS)
     def init(self, root: int, edges: set[int], task: int) -> None:
         tree = self.model.trees.get(root)
-        assume(tree is None or not tree.opened)     # a root is opened once
+        assume(tree is None or not tree.opened)  # a root is opened once
         expected = self.model.init(root, edges, task)
         assert self.ledger.on_init(root, bits(edges), task) == expected
         assert expected == "open" or self.ledger.last_task == task
@@ -74,7 +74,7 @@ class AgainstTheModel(RuleBasedStateMachine):
 
     @rule(root=ROOTS)
     def own_clock(self, root: int) -> None:
-        assume(root not in self.model.trees)     # it comes before its init
+        assume(root not in self.model.trees)  # it comes before its init
         self.ledger.set_own_clock(root)
         self.model.set_own_clock(root)
 

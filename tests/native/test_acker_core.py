@@ -63,7 +63,7 @@ def test_a_fail_wins_whatever_the_order_and_the_first_one_says_why(order: tuple[
         if what == "init":
             acker.tell(Signal.INIT, 7, 2)
         elif what == "ack":
-            acker.tell(Signal.ACK, 7, 3)      # never the last edge
+            acker.tell(Signal.ACK, 7, 3)  # never the last edge
         else:
             acker.tell(Signal.FAIL, 7, carried=what)
     first = min(("fail", "fail again"), key=order.index)
@@ -86,7 +86,7 @@ def test_a_fail_that_waits_wins_over_a_zero() -> None:
 def test_a_tree_that_is_over_is_told_to_the_executor_and_fails_once() -> None:
     acker = Acker()
     acker.tell(Signal.INIT, 7, 2)
-    acker.tell(Signal.ACK, 8, 2)     # what no init ever came for has nobody to tell
+    acker.tell(Signal.ACK, 8, 2)  # what no init ever came for has nobody to tell
     acker.tell(Signal.FAIL, 9, carried="why")
     over = [acker.rotate() for _ in range(LIFETIME)]
     assert over == [[]] * (LIFETIME - 1) + [[(7, SPOUT)]]
@@ -148,7 +148,7 @@ def test_a_tree_with_its_own_clock_is_overdue_after_its_own_time() -> None:
     acker.tell(Signal.RESET, 7)
     acker.verdicts()
     acker.secs = 118.0
-    acker.tell(Signal.ACK, 7, 1)     # progress
+    acker.tell(Signal.ACK, 7, 1)  # progress
     acker.verdicts()
     assert acker.core.next_deadline == 178
     acker.secs = 178.0

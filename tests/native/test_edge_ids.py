@@ -58,7 +58,7 @@ def test_ids_are_not_zero_have_64_bits_and_differ() -> None:
     assert 0 not in ids
     assert len(set(ids)) == len(ids)
     for bit in range(64):
-        assert 9_400 < sum(one >> bit & 1 for one in ids) < 10_600      # 8 standard deviations
+        assert 9_400 < sum(one >> bit & 1 for one in ids) < 10_600  # 8 standard deviations
 
 
 def test_generators_without_a_seed_differ() -> None:
@@ -117,7 +117,7 @@ else:
 def test_a_forked_child_draws_ids_of_its_own_where_no_seed_was_given() -> None:
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, check=True)
     one, other = (line.split() for line in done.stdout.splitlines())
-    assert one[0] != other[0]       # seeded by the system
+    assert one[0] != other[0]  # seeded by the system
     assert one[1] != other[1]
-    assert one[2:] == other[2:]     # seeded by the user
+    assert one[2:] == other[2:]  # seeded by the user
     assert int(one[2]) == drawn(EdgeIds(7), 4)[3]

@@ -196,7 +196,7 @@ def ages_at_death(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, boo
     puts=st.lists(st.tuples(st.integers(0, 120).map(lambda n: Fraction(n, 40)), st.booleans()), min_size=1, max_size=8),
 )
 def test_the_age_at_death_lies_in_the_window(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, bool]]) -> None:
-    in_periods = [(time * expiry / (buckets - 1), after) for time, after in puts]    # so that many meet a rotation exactly
+    in_periods = [(time * expiry / (buckets - 1), after) for time, after in puts]  # so that many meet a rotation exactly
     died = list(ages_at_death(buckets, expiry, in_periods))
     assert len(died) == len(puts)
     assert all(expiry <= age <= expiry * (1 + Fraction(1, buckets - 1)) for age in died)

@@ -6,8 +6,9 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version", "spark_bridge.handover"),
     ("engine.config", "engine.log", "engine.metrics", "engine.in_thread", "engine.kernel", "engine.raised"),
     ("engine.topology", "engine.state"),
-    ("engine.executor", "engine.checkpoint", "engine.transactional", "engine.flow"),
-    ("engine.kafka", "engine.cluster"),
+    ("engine.checkpoint", "engine.transactional", "engine.flow"),
+    ("engine.runtime",),
+    ("engine.kafka",),
     ("engine", "engine.testing"),
     ("engine.cli", "engine.__main__", "spark_bridge.writer", "spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process"),
     ("spark_bridge.transform", "spark_bridge.pipeline"),
@@ -49,8 +50,8 @@ KERNEL = "engine.kernel"
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
     "engine.topology.validate",
-    "engine.cluster.plan",
-    "engine.executor.restart_policy",
+    "engine.runtime.plan",
+    "engine.runtime.restart_policy",
     "engine.checkpoint.machine",
     "engine.checkpoint.alignment",
     "engine.transactional.machine",

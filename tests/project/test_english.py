@@ -41,7 +41,7 @@ REWRITTEN: Final = (
     "tests/budgets.py",
     "tests/cli",
     "tests/config",
-    "tests/executor/stage.py",
+    "tests/runtime/stage.py",
     "tests/flow",
     "tests/metrics",
     "tests/project/english.py",

@@ -115,7 +115,7 @@ def test_the_root_exports(name: str) -> None:
     assert name in engine.__all__
 
 
-@pytest.mark.parametrize("used", ["metrics.CONTENT_TYPE", "cli.run_in_terminal", "testing.run_topology", "cluster.__doc__"])
+@pytest.mark.parametrize("used", ["metrics.CONTENT_TYPE", "cli.run_in_terminal", "testing.run_topology", "runtime.__doc__"])
 def test_its_modules_need_no_import_of_their_own(used: str) -> None:
     done = subprocess.run([sys.executable, "-c", f"import engine; engine.{used}"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

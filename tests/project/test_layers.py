@@ -54,9 +54,7 @@ def test_every_exception_is_needed() -> None:
 
 
 def test_nothing_inside_imports_the_root() -> None:
-    faults = [
-        f"{source.name}:{found.line}" for source in modules().values() for found in source.imports if found.module == "engine"
-    ]
+    faults = [f"{source.name}:{found.line}" for source in modules().values() for found in source.imports if found.module == "engine"]
     assert not faults, "import from the module that defines the name"
 
 

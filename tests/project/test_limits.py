@@ -13,8 +13,8 @@ LONG_FILES: dict[str, str] = {
     "engine/testing/state_provider_suite.py": "one class: the tests that a state provider must pass, which a provider's author reads whole",
     "_native/bolt_core.pyx": "one class: take up, execute, settle; C code in two modules would call across their border for each tuple",
     "_native/flow.pyx": "windows, their choice, packs: all that is done per pack; in two modules each pack would cross their border",
-    "engine/executor/executor.py": "one class: the life of a task, from its first instance to its last",
-    "engine/executor/spout_executor.py": "one class: polls, verdicts, switches and ends of a spout's task",
+    "engine/runtime/executor.py": "one class: the life of a task, from its first instance to its last",
+    "engine/runtime/spout_executor.py": "one class: polls, verdicts, switches and ends of a spout's task",
     "engine/state/layered.py": "one class: the layers of a state and what moves them on",
 }
 LONG_FUNCTIONS: dict[str, str] = {}

@@ -382,8 +382,7 @@ def test_all_faults_are_reported_at_once_in_the_order_of_declaration() -> None:
         "bolt '__count': parallelism must be an integer of at least 1, not '2'. Fix set_bolt().",
         "bolt 'words': its id is taken by an earlier spout. Rename one of them.",
         "bolt '__count': stream 'default' of 'words' has no field 'wrod' (it has: word). Fix fields_grouping() or Words.output_fields.",
-        "bolt '__count': there is no component 'nobody' (there are: words, lines, __count). "
-        "Fix all_grouping() or declare 'nobody'.",
+        "bolt '__count': there is no component 'nobody' (there are: words, lines, __count). Fix all_grouping() or declare 'nobody'.",
     ]
     assert str(raised.value).startswith("topology 'many', 8 faults:\n  - spout 'words': parallelism")
     assert raised.value.exit_status == 2

@@ -88,9 +88,7 @@ def test_the_topology_is_what_was_declared() -> None:
     assert count.settings == ComponentSettings(concurrency=8, on_error="fail")
     assert topology.components["split"].settings == ComponentSettings()
     assert topology.components["lines"].settings == ComponentSettings(max_spout_pending=10)
-    assert topology.subscribers("lines", "default") == (
-        (topology.components["split"], Subscription("lines", "default", Shuffle())),
-    )
+    assert topology.subscribers("lines", "default") == ((topology.components["split"], Subscription("lines", "default", Shuffle())),)
     assert topology.subscribers("lines", "late") == ()
 
 

@@ -48,7 +48,9 @@ def texts(document: str) -> list[str]:
 
 
 def test_mermaid_names_each_component_and_edge() -> None:
-    assert mermaid(word_count()) == """---
+    assert (
+        mermaid(word_count())
+        == """---
 title: "word-count"
 ---
 flowchart LR
@@ -63,6 +65,7 @@ flowchart LR
     c2 -->|"default · global"| c3
     c0 -->|"late · shuffle<br/>default · shuffle"| c3
 """
+    )
 
 
 def test_dot_names_each_component_and_edge() -> None:

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine import Config, Topology
-from engine.cluster.local_cluster import Run
 from engine.errors import FatalError, StateUnavailable
+from engine.runtime.local_cluster import Run
 from engine.testing import Finished, run_topology
 from engine.topology import TaskContext
 from engine.transactional import Admitted, MemoryTransactionalSpout, TransactionalTopologyBuilder

@@ -6,7 +6,6 @@ from collections.abc import Coroutine, Iterable
 from typing import Any
 
 from engine.errors import ERROR, FAILED, Failure, UsageError
-from engine.executor.error_report import error_text
 from engine.kafka.client.errors import KafkaTrouble
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.source.consumer_loop import ConsumerLoop
@@ -17,6 +16,7 @@ from engine.kafka.source.retry import Backoff, RetryService
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error
 from engine.kernel import Entry, RecordFeed, settle
+from engine.runtime.error_report import error_text
 from engine.topology import Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 

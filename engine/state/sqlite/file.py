@@ -24,6 +24,7 @@ READER_BUSY_SECS: Final = 0.5
 RESTORE: Final = "Restore it from a copy, with its -wal. Nothing was changed. To begin anew, remove the file, and its -wal and -shm."
 _T = TypeVar("_T")
 
+
 @dataclass(frozen=True)
 class Schema:
     """What a file is made for: nothing else is ever put into it."""

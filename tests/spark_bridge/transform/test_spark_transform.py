@@ -11,8 +11,8 @@ import pyarrow as pa
 import pytest
 
 from engine import ComponentError, TopologyError, UsageError
-from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
+from engine.runtime.local_cluster import Run
 from engine.transactional import TransactionAttempt
 from spark_bridge.process import SparkChild
 from spark_bridge.process.shared import hold

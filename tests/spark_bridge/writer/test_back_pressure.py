@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine import ComponentError
-from engine.cluster.local_cluster import Run
 from engine.errors import StateUnavailable
+from engine.runtime.local_cluster import Run
 from spark_bridge.handover.storage.local import LocalStorage
 from spark_bridge.writer import open_folder
 from tests.spark_bridge.handover.places import KINDS

@@ -1,1 +1,0 @@
-"""From a topology to a run."""

@@ -1,1 +1,0 @@
-"""A tuple's life: the actors that poll, execute, settle, and the wiring between them."""

@@ -1,0 +1,304 @@
+"""`run(topology, config)`: a topology as actors on the running event loop. What a service embeds and the command line drives."""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self, cast
+
+from engine.checkpoint import Checkpoints
+from engine.clock import Clock
+from engine.config import Config
+from engine.errors import ComponentError, UsageError
+from engine.kernel import Pulse, Tuple
+from engine.metrics import UserMetrics
+from engine.names import did_you_mean
+from engine.randomness import RunRandom
+from engine.runtime.assembly import Assembly, assemble
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.explain import Trace
+from engine.runtime.memory_warning import warn_of_memory
+from engine.runtime.observe import observe
+from engine.runtime.plan import plan_tasks
+from engine.runtime.position_store import PositionStore
+from engine.runtime.run_port import ClusterRunPort
+from engine.runtime.snapshot import Snapshot
+from engine.runtime.supervisor import RunState, Supervisor
+from engine.runtime.surroundings import RunSurroundings
+from engine.runtime.system_topology import state_places, with_checkpoints
+from engine.state import Ledger, provider_of
+from engine.topology import CallKind, InletHandle, RunPreparation, Topology, call_kind, config_of_run, takes, validate_run
+
+RECENT_ERRORS: Final = 20
+LOGGER: Final = logging.getLogger("engine.runtime")
+
+
+def run(topology: Topology, config: Config | None = None) -> "Run":
+    """Return a run of this topology, to be entered: `async with engine.run(topology) as run: await run.completed()`.
+
+    `config` replaces the settings that travel with the topology. Raises TopologyError, with all faults, where the two
+    do not fit. Touches neither signals nor logging nor the loop's policy (RUN-5); several runs live in one process.
+    """
+    return Run(topology, config)
+
+
+class Run:
+    """One run of a topology; begins when it is entered by `async with`, and has ended when that is left."""
+
+    def __init__(self, topology: Topology, config: Config | None = None) -> None:
+        self.config: Final = config_of_run("run", topology, config)
+        self.topology: Final = topology
+        validate_run(topology, self.config)
+        self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
+        """Called with each ErrorReport of a component."""
+        self._on_end: list[Callable[[ComponentError | None], None]] = []
+        self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
+        self._metrics = UserMetrics()
+        self._assembly: Assembly | None = None
+        self._supervisor: Supervisor | None = None
+        self._checkpoints: Checkpoints | None = None
+        self._preparation: RunPreparation | None = None
+        self._port: ClusterRunPort | None = None
+        self.may_forget = False
+        """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
+        self._ledger_of: Callable[[str], Ledger] | None = None
+        """Of the state provider, where the run has one for its components."""
+        self._clock = Clock()
+        self._began = 0.0
+        self.seed: int | None = None
+        """The seed of this run: the config's, or the one that was drawn."""
+
+    async def __aenter__(self) -> Self:
+        if self._supervisor is not None:
+            raise UsageError("a run is entered once", hint="Call engine.run(topology) again for another run.")
+        loop = asyncio.get_running_loop()
+        self._clock = Clock.of(loop)
+        self._began = self._clock.now()
+        random = RunRandom(self.config.seed)
+        self.seed = random.seed
+        if not self.may_forget:
+            warn_of_memory(self.topology, self.config)
+        if self.topology.prepares is not None:
+            await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
+            return self
+        places = state_places(self.topology, self.config)
+        if not places and any(spec.keeps_position for spec in self.topology.spouts):
+            store = PositionStore(self.topology, self.config)
+            self._ledger_of = store.ledger
+            await self._begin_prepared(store, random, loop)
+            return self
+        if not places:
+            await self._begin(self.topology, random, loop)
+            return self
+        provider = provider_of(self.config.state_provider)
+        checkpoints = self._checkpoints = Checkpoints(self.topology.name, provider, self.config, self._clock, places)
+        self._ledger_of = provider.ledger
+        await checkpoints.open()
+        try:
+            await self._begin(with_checkpoints(self.topology, checkpoints, self.config), random, loop)
+        except BaseException:
+            await checkpoints.close(fold=False)
+            raise
+        return self
+
+    async def _begin_prepared(self, preparation: RunPreparation, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        try:
+            running = await preparation.open()
+            self._preparation = preparation
+            await self._begin(running, random, loop)
+        except BaseException:
+            await preparation.close()
+            raise
+
+    async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        plan = plan_tasks(topology, self.config)
+        port = self._port = ClusterRunPort(self._ledger_of)
+        around = RunSurroundings(
+            topology=topology,
+            config=self.config,
+            clock=self._clock,
+            random=random,
+            loop=loop,
+            pulse=Pulse(),
+            task_ids=plan.task_ids,
+            metrics=self._metrics,
+            port=port,
+            publish=self._publish,
+            give_up=self._give_up,
+            came_to_rest=self._came_to_rest,
+            is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
+        )
+        self._assembly = assemble(plan, around)
+        port.spouts = self._assembly.user_spouts
+        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._checkpoints, self._preparation)
+        if self._checkpoints is not None:
+            self._checkpoints.join(port, plan.component_of, self._give_up)
+        if self.config.trace_sample_rate:
+            self.trace(self.config.trace_sample_rate)
+        for callback in self._on_end:
+            self._supervisor.on_end(callback)
+        await self._supervisor.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
+        await self._close()
+        if error is None and self._supervisor is not None:
+            self._supervisor.raise_error()
+
+    # What the executors tell
+
+    def _publish(self, report: ErrorReport) -> None:
+        self._errors.append(report)
+        for listener in tuple(self.on_report):
+            try:
+                listener(report)
+            except Exception as error:
+                LOGGER.error("a listener of on_report raised", exc_info=error)
+
+    def _give_up(self, error: ComponentError) -> None:
+        self._supervised.give_up(error)
+
+    def _came_to_rest(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.came_to_rest()
+
+    # What the host asks
+
+    async def completed(self) -> None:
+        """Wait until the run is complete, drained or stopped; raise the ComponentError that ends it, as soon as there is one (SV-4)."""
+        await self._supervised.completed()
+
+    def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
+        """Have callback called once, on the loop's thread, when the run ends; at once where it has ended.
+
+        It gets the ComponentError of a run that fails, before its components are closed; None when a run has completed, drained or
+        stopped. May be called before the run is entered. An exception of the callback is logged. UsageError for what is no plain function.
+        """
+        if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
+            hint = "Write def ended(error): ...; a coroutine it may start by asyncio.create_task()."
+            raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
+        if self._supervisor is None:
+            self._on_end.append(callback)
+        else:
+            self._supervisor.on_end(callback)
+
+    async def activate(self) -> None:
+        """Let the spouts poll (again)."""
+        await self._switch(active=True)
+
+    async def deactivate(self) -> None:
+        """Have the spouts pause: they poll no more, and still hear of their trees. Bolts go on."""
+        await self._switch(active=False)
+
+    async def _switch(self, *, active: bool) -> None:
+        if self.state != "running":
+            raise UsageError(f"the run is {self.state}, not running", hint="activate() and deactivate() are for a run that runs.")
+        await asyncio.gather(*(spout.switch(active=active) for spout in self._assembled.spouts))
+
+    async def drain(self, timeout_secs: float | None = None) -> None:
+        """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order.
+
+        Raises the ComponentError that ended the run, before or meanwhile.
+        """
+        if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+            hint = "Write drain(10), or drain() for drain_timeout_secs."
+            raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
+        await self._supervised.drain(timeout_secs)
+
+    async def stop(self) -> None:
+        """Close every component now; safe against cancellation. Raises the ComponentError that ended the run, if one did."""
+        await self._close()
+        if self._supervisor is not None:
+            self._supervisor.raise_error()
+
+    async def _close(self) -> None:
+        if self._supervisor is not None:
+            await self._supervisor.close("stopped")
+
+    def inlet(self, component_id: str) -> InletHandle:
+        """Return the service's end of an Inlet."""
+        for spout in self._assembled.spouts:
+            if spout.place.component_id == component_id and spout.inlet is not None:
+                return spout.inlet
+        inlets = {spout.place.component_id for spout in self._assembled.spouts if spout.inlet is not None}
+        raise UsageError(f"the topology has no inlet {component_id!r}", hint=did_you_mean(component_id, inlets))
+
+    def trace(self, rate: float) -> None:
+        """Record the ways of this share of trees (0 to 1) from now on, for the explanations of timeouts; 0 stops it."""
+        if not _is_number(rate) or not 0 <= rate <= 1:
+            raise UsageError(f"a trace takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
+        assembly = self._assembled
+        assembly.set_trace(Trace(self._clock, assembly.plan.component_of, rate) if rate else None)
+
+    def kill_task(self, task_id: int) -> None:
+        """Have the instance of a task die as if it had raised, or an acker lose its trees: for tests of what survives it."""
+        assembly = self._assembled
+        for executor in (*assembly.tasks, *assembly.ackers):
+            if executor.place.task_id == task_id:
+                executor.kill()
+                return
+        raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
+
+    def lose_tuple(self, task_id: int, tup: Tuple) -> None:
+        """Have a bolt task lose an input that it took up, as if it had never come: its trees time out. For tests of what survives it."""
+        for bolt in self._assembled.bolts:
+            if bolt.place.task_id == task_id:
+                bolt.core.lose(tup)
+
+    def task_ids(self, component_id: str) -> tuple[int, ...]:
+        """Return the task ids of a component, ascending; the ackers are `__acker`."""
+        known = self._assembled.plan.task_ids
+        if not isinstance(cast(object, component_id), str) or component_id not in known:
+            raise UsageError(f"the run has no component {component_id!r}", hint=did_you_mean(component_id, known))
+        return known[component_id]
+
+    # What it shows
+
+    @property
+    def state(self) -> RunState:
+        """waiting (where it stands by), starting, running, draining, then complete, drained, stopped or failed."""
+        if self._supervisor is None:
+            return "waiting" if self.config.standby else "starting"
+        return self._supervisor.state
+
+    @property
+    def error(self) -> ComponentError | None:
+        """What ended the run, if a component failed for good."""
+        return None if self._supervisor is None else self._supervisor.error
+
+    def snapshot(self) -> Snapshot:
+        """Return counts and latencies per component and task as they are now."""
+        return Snapshot(
+            topology_name=self.topology.name,
+            state=self.state,
+            uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
+            components=observe(self._assembly) if self._assembly is not None else {},
+            checkpoint=self._checkpoints.snapshot() if self._checkpoints is not None else None,
+            errors=tuple(self._errors),
+            user_metrics=self._metrics.read(),
+            flow=() if self._port is None else self._port.flow(),
+        )
+
+    def metrics_text(self) -> str:
+        """Return the snapshot as OpenMetrics text."""
+        from engine.metrics import render
+        from engine.runtime.metric_families import families  # only who exports needs it, and `import engine` stays light
+
+        return render(families(self.snapshot()))
+
+    @property
+    def _supervised(self) -> Supervisor:
+        if self._supervisor is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._supervisor
+
+    @property
+    def _assembled(self) -> Assembly:
+        if self._assembly is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._assembly
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,116 @@
+"""Reads the actors of a run into a snapshot."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from engine.kernel import LatencyHistogram
+from engine.names import ACKER_COMPONENT
+from engine.runtime.acker_executor import AckerExecutor
+from engine.runtime.assembly import Assembly
+from engine.runtime.bolt_executor import BoltExecutor
+from engine.runtime.snapshot import ComponentSnapshot, TaskSnapshot
+from engine.runtime.spout_executor import SpoutExecutor
+
+CLOSED: Final = "closed"
+
+
+def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
+    """Return every component as it is now: the user's in the order of declaration, then the ackers."""
+    found: dict[str, ComponentSnapshot] = {}
+    closed = all(task.core.closing for task in assembly.tasks)
+    for component_id in assembly.plan.places:
+        spouts = [spout for spout in assembly.spouts if spout.place.component_id == component_id]
+        bolts = [bolt for bolt in assembly.bolts if bolt.place.component_id == component_id]
+        if spouts:
+            latency = _merged(spout.core.complete_latency for spout in spouts)
+            p50, p99 = _ms(latency.percentile(50)), _ms(latency.percentile(99))
+            found[component_id] = ComponentSnapshot(component_id, "spout", _each(_spout, spouts), p50, p99)
+        elif bolts:
+            found[component_id] = ComponentSnapshot(component_id, "bolt", _each(_bolt, bolts))
+        elif assembly.ackers:
+            found[ACKER_COMPONENT] = ComponentSnapshot(ACKER_COMPONENT, "acker", _each(partial(_acker, closed=closed), assembly.ackers))
+    return found
+
+
+def _each(read: Callable[[Any], TaskSnapshot], executors: Sequence[Any]) -> tuple[TaskSnapshot, ...]:
+    return tuple(read(executor) for executor in executors)
+
+
+def _spout(spout: SpoutExecutor) -> TaskSnapshot:
+    core = spout.core
+    return TaskSnapshot(
+        task_id=spout.place.task_id,
+        task_index=spout.place.task_index,
+        emitted=core.emitted,
+        transferred=core.transferred,
+        acked=core.acked,
+        failed=core.failed,
+        failures=dict(spout.failures),
+        busy_secs=core.busy_secs,
+        restarts=spout.policy.restarts,
+        errors=spout.reporter.errors,
+        pending=core.pending,
+        max_pending=core.max_pending or None,
+        complete_p50_ms=_ms(core.complete_latency.percentile(50)),
+        complete_p99_ms=_ms(core.complete_latency.percentile(99)),
+        status=CLOSED if core.closing and not spout.exhausted else spout.status,
+    )
+
+
+def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
+    core = bolt.core
+    return TaskSnapshot(
+        task_id=bolt.place.task_id,
+        task_index=bolt.place.task_index,
+        emitted=core.emitted,
+        transferred=core.transferred,
+        executed=core.executed,
+        acked=core.acked,
+        failed=core.failed,
+        failures=bolt.failures,
+        waiting=len(core.mailbox),
+        mailbox_capacity=core.mailbox.capacity,
+        execute_ms=core.busy_secs * 1000 / core.executed if core.executed else None,
+        process_ms=_ms(core.process_latency.mean()),
+        busy_secs=core.busy_secs,
+        restarts=bolt.policy.restarts,
+        errors=bolt.reporter.errors,
+        forgotten=core.forgotten_tuples,
+        settled_twice=core.settled_twice,
+        status=_bolt_status(bolt),
+    )
+
+
+def _bolt_status(bolt: BoltExecutor) -> str:
+    core = bolt.core
+    if core.closing:
+        return CLOSED
+    return "stopped by a full mailbox" if core.emitter.stopped_by else "waiting" if bolt.at_rest else "running"
+
+
+def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:
+    core = acker.core
+    return TaskSnapshot(
+        task_id=acker.place.task_id,
+        task_index=acker.place.task_index,
+        executed=core.executed,
+        acked=core.acked,
+        failed=core.failed,
+        waiting=len(acker.inbox),
+        busy_secs=core.busy_secs,
+        restarts=acker.restarts,
+        pending=len(core.ledger),
+        status=CLOSED if closed else "waiting" if acker.at_rest else "running",
+    )
+
+
+def _merged(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
+    merged = LatencyHistogram()
+    for histogram in histograms:
+        merged.merge(histogram)
+    return merged
+
+
+def _ms(secs: float | None) -> float | None:
+    return None if secs is None else secs * 1000

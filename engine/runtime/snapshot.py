@@ -1,0 +1,300 @@
+"""What a run shows of itself at one moment: counts and latencies per task and per component, and recent errors.
+
+Everything here is data and plain computation; the run fills it. Latencies are in milliseconds, and None where nothing
+was measured yet. Counts are since the run began, through restarts of the instances.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from engine.checkpoint.status import CheckpointSnapshot
+from engine.flow.status import FlowSnapshot
+from engine.metrics import Distribution, UserMetric
+from engine.names import is_reserved
+
+if TYPE_CHECKING:
+    from engine.runtime.error_report import ErrorReport
+
+ComponentKind: TypeAlias = Literal["spout", "bolt", "acker"]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSnapshot:
+    """One task."""
+
+    task_id: int
+    task_index: int
+    emitted: int = 0
+    """Calls of emit that were accepted."""
+    transferred: int = 0
+    """Tuples sent, one for each task that an emit went to."""
+    executed: int = 0
+    """Inputs handed to the component; a spout has none."""
+    acked: int = 0
+    """Inputs acked; for a spout, trees."""
+    failed: int = 0
+    """Inputs failed; for a spout, trees."""
+    failures: Mapping[str, int] = field(default_factory=dict)
+    """The same by the reason of their `Failure`."""
+    waiting: int = 0
+    """Tuples in the mailbox."""
+    mailbox_capacity: int = 0
+    execute_ms: float | None = None
+    """How long `execute` takes, on average."""
+    process_ms: float | None = None
+    """From `execute` to the ack or fail of the same input, on average."""
+    busy_secs: float = 0.0
+    """Time spent in the component's code."""
+    restarts: int = 0
+    errors: int = 0
+    forgotten: int = 0
+    """Inputs let go of without ack or fail (ACK-15)."""
+    settled_twice: int = 0
+    """Acks and fails of what was settled before (ACK-5)."""
+    pending: int | None = None
+    """A spout's open trees; None for a bolt."""
+    max_pending: int | None = None
+    """How many it may have just now; None where there is no bound."""
+    complete_p50_ms: float | None = None
+    """From the emit of a tree to its ack, for half of all trees."""
+    complete_p99_ms: float | None = None
+    status: str = ""
+    """What the task does; `closed` from when its run closes, but a spout that was exhausted stays so."""
+
+    @property
+    def queue_fill(self) -> float:
+        """How full the mailbox is: 0 to 1, or a little more (BP-1)."""
+        return self.waiting / self.mailbox_capacity if self.mailbox_capacity else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class ComponentSnapshot:
+    """One component: its tasks, and what they come to together."""
+
+    component_id: str
+    kind: ComponentKind
+    tasks: tuple[TaskSnapshot, ...]
+    complete_p50_ms: float | None = None
+    complete_p99_ms: float | None = None
+
+    @property
+    def emitted(self) -> int:
+        """Calls of emit that were accepted."""
+        return sum(task.emitted for task in self.tasks)
+
+    @property
+    def transferred(self) -> int:
+        """Tuples sent."""
+        return sum(task.transferred for task in self.tasks)
+
+    @property
+    def executed(self) -> int:
+        """Inputs handed to the component."""
+        return sum(task.executed for task in self.tasks)
+
+    @property
+    def acked(self) -> int:
+        """Inputs acked; for a spout, trees."""
+        return sum(task.acked for task in self.tasks)
+
+    @property
+    def failed(self) -> int:
+        """Inputs failed; for a spout, trees."""
+        return sum(task.failed for task in self.tasks)
+
+    @property
+    def failures(self) -> dict[str, int]:
+        """Inputs failed, for a spout trees, by the reason of their `Failure`; the most frequent first."""
+        numbers = Counter[str]()
+        for task in self.tasks:
+            numbers.update(task.failures)
+        return dict(numbers.most_common())
+
+    @property
+    def waiting(self) -> int:
+        """Tuples in the mailboxes."""
+        return sum(task.waiting for task in self.tasks)
+
+    @property
+    def mailbox_capacity(self) -> int:
+        """Tuples that the mailboxes hold together."""
+        return sum(task.mailbox_capacity for task in self.tasks)
+
+    @property
+    def queue_fill(self) -> float:
+        """How full the fullest mailbox is: that one stops the senders."""
+        return max((task.queue_fill for task in self.tasks), default=0.0)
+
+    @property
+    def execute_ms(self) -> float | None:
+        """The mean over all inputs, so a busy task weighs more than an idle one."""
+        return weighted_mean((task.execute_ms, task.executed) for task in self.tasks)
+
+    @property
+    def process_ms(self) -> float | None:
+        """The mean over all settled inputs."""
+        return weighted_mean((task.process_ms, task.acked + task.failed) for task in self.tasks)
+
+    @property
+    def busy_secs(self) -> float:
+        """Time spent in the component's code."""
+        return sum(task.busy_secs for task in self.tasks)
+
+    @property
+    def restarts(self) -> int:
+        """Instances that were replaced."""
+        return sum(task.restarts for task in self.tasks)
+
+    @property
+    def errors(self) -> int:
+        """Exceptions of the component."""
+        return sum(task.errors for task in self.tasks)
+
+    @property
+    def forgotten(self) -> int:
+        """Inputs let go of without ack or fail."""
+        return sum(task.forgotten for task in self.tasks)
+
+    @property
+    def settled_twice(self) -> int:
+        """Acks and fails of what was settled before."""
+        return sum(task.settled_twice for task in self.tasks)
+
+    @property
+    def pending(self) -> int | None:
+        """Open trees; None for what is no spout."""
+        known = [task.pending for task in self.tasks if task.pending is not None]
+        return sum(known) if known else None
+
+    @property
+    def max_pending(self) -> int | None:
+        """Open trees that the tasks may have together; None where there is no bound."""
+        bounds = [task.max_pending for task in self.tasks if task.max_pending is not None]
+        return sum(bounds) if bounds else None
+
+    @property
+    def status(self) -> str:
+        """Return the status of the tasks, with their number where it differs: `polling 3, full 1`."""
+        numbers: dict[str, int] = {}
+        for task in self.tasks:
+            numbers[task.status] = numbers.get(task.status, 0) + 1
+        if len(numbers) == 1:
+            return next(iter(numbers))
+        return ", ".join(f"{status} {number}" for status, number in numbers.items() if status)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One run at one moment. `components` has the user's in the order of declaration, then the engine's own."""
+
+    topology_name: str
+    state: str
+    uptime_secs: float
+    components: Mapping[str, ComponentSnapshot]
+    errors: "tuple[ErrorReport, ...]" = ()
+    """The latest ones, the newest last."""
+    user_metrics: tuple[UserMetric, ...] = field(default=())
+    checkpoint: CheckpointSnapshot | None = None
+    """How the checkpoints go, in a run with state."""
+    flow: tuple[FlowSnapshot, ...] = ()
+    """How the flow of each task of a flow-control spout stands."""
+
+    @property
+    def spouts(self) -> tuple[ComponentSnapshot, ...]:
+        """The user's spouts, in the order of declaration."""
+        return tuple(each for each in self.components.values() if each.kind == "spout" and not is_reserved(each.component_id))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it as what `json.dumps` takes."""
+        return {
+            "topology": self.topology_name,
+            "state": self.state,
+            "uptime_secs": round(self.uptime_secs, 6),
+            "components": {component_id: _component_dict(component) for component_id, component in self.components.items()},
+            "errors": [error_dict(report) for report in self.errors],
+            "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
+            "checkpoint": None if self.checkpoint is None else asdict(self.checkpoint),
+            "flow": [_flow_dict(each) for each in self.flow],
+        }
+
+
+def capacity(before: Snapshot | None, after: Snapshot, component_id: str) -> float | None:
+    """Return the share of the time between two snapshots that the busiest task of a component spent in its code.
+
+    0 is idle, 1 is all the time; several threads may come to more. Without `before`, since the run began. None where no
+    time has passed. As Storm's capacity; differs: measured from the time spent, not from a mean times a count.
+    """
+    start = None if before is None else before.components.get(component_id)
+    elapsed = after.uptime_secs - (0.0 if start is None or before is None else before.uptime_secs)
+    if elapsed <= 0:
+        return None
+    earlier = {} if start is None else {task.task_id: task.busy_secs for task in start.tasks}
+    spent = (task.busy_secs - earlier.get(task.task_id, 0.0) for task in after.components[component_id].tasks)
+    return max((max(secs, 0.0) for secs in spent), default=0.0) / elapsed
+
+
+def rate(before: Snapshot | None, after: Snapshot, count: Callable[[Snapshot], int]) -> float | None:
+    """Return how much of a count came per second between two snapshots; without `before`, since the run began."""
+    elapsed = after.uptime_secs - (before.uptime_secs if before is not None else 0.0)
+    grown = count(after) - (count(before) if before is not None else 0)
+    return grown / elapsed if elapsed > 0 else None
+
+
+def weighted_mean(values: Iterable[tuple[float | None, int]]) -> float | None:
+    """Return the mean of (value, weight) pairs; None where nothing has both."""
+    known = [(value, weight) for value, weight in values if value is not None and weight > 0]
+    weights = sum(weight for _, weight in known)
+    return sum(value * weight for value, weight in known) / weights if weights else None
+
+
+_SHOWN_OF_COMPONENTS = (
+    *("emitted", "transferred", "executed", "acked", "failed", "failures", "pending", "max_pending"),
+    *("waiting", "mailbox_capacity", "queue_fill"),
+    *("execute_ms", "process_ms", "complete_p50_ms", "complete_p99_ms", "busy_secs", "restarts", "errors"),
+    *("forgotten", "settled_twice", "status"),
+)
+
+
+def _component_dict(component: ComponentSnapshot) -> dict[str, Any]:
+    shown = {name: _number(getattr(component, name)) for name in _SHOWN_OF_COMPONENTS}
+    tasks = [{column.name: _number(getattr(task, column.name)) for column in fields(task)} for task in component.tasks]
+    return {"kind": component.kind, **shown, "tasks": tasks}
+
+
+def error_dict(report: "ErrorReport") -> dict[str, Any]:
+    """Return an error as what `json.dumps` takes; `time` is ISO 8601 in UTC."""
+    return {
+        "time": datetime.fromtimestamp(report.wall, UTC).isoformat(timespec="milliseconds"),
+        "component": report.component_id,
+        "task": report.task_id,
+        "error": report.text,
+        "tuple": report.tuple_text,
+        "traceback": report.traceback,
+        "next_step": report.next_step,
+    }
+
+
+def _flow_dict(flow: FlowSnapshot) -> dict[str, Any]:
+    shown = asdict(flow)
+    shown["tasks"] = [{name: _number(value) for name, value in task.items()} for task in shown["tasks"]]
+    return shown
+
+
+def _metric_dict(metric: UserMetric) -> dict[str, Any]:
+    place = {"component": metric.labels.component_id, "task": metric.labels.task_id, "labels": dict(metric.own_labels)}
+    shown: dict[str, Any] = {"name": metric.name, "kind": metric.kind, **place}
+    if not isinstance(metric.value, Distribution):
+        return {**shown, "value": _number(metric.value)}
+    names = ("count", "total", "minimum", "maximum", "p50", "p99")
+    return shown | {name: _number(getattr(metric.value, name)) for name in names}
+
+
+def _number(value: Any) -> Any:
+    """Return a value as JSON can have it: rounded to six digits behind the point, and text for what JSON has no number for."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 6) if math.isfinite(value) else str(value)

@@ -1,0 +1,59 @@
+"""Components that end a run, for tests of how it ends."""
+
+import asyncio
+from typing import Any
+
+import engine
+from engine import Bolt, Config, Fields, Topology, Tuple
+from tests.runtime.stage import SEED, Numbers, Sink, chain
+
+CLOSING_SECS = 7.0
+
+
+class SlowToClose(Sink):
+    """Takes seven seconds to close."""
+
+    output_fields = Fields("number")
+
+    def execute(self, tup: Tuple) -> None:
+        self.collector.emit((tup[0],), tup)
+        self.collector.ack(tup)
+
+    async def cleanup(self) -> None:
+        await asyncio.sleep(CLOSING_SECS)
+
+
+class Fatal(Bolt):
+    """Ends the run at its first input, after a second."""
+
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(1)
+        raise engine.FatalError("the licence has expired", hint="Renew it.")
+
+
+class Own(BaseException):
+    """No Exception."""
+
+
+class RaisesOwn(Bolt):
+    def execute(self, tup: Tuple) -> None:
+        raise Own("at the input")
+
+
+class Raises(Bolt):
+    def execute(self, tup: Tuple) -> None:
+        raise ValueError("at the input")
+
+
+@engine.spout("number")
+def breaks() -> Any:
+    yield (1,)
+    raise OSError("source is gone")
+
+
+def fatal_topology() -> Topology:
+    return chain(lambda: Numbers(1), SlowToClose, Fatal)
+
+
+def entered(topology: Topology, **settings: Any) -> engine.Run:
+    return engine.run(topology, Config(seed=SEED, **settings))

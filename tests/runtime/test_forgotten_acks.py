@@ -1,0 +1,327 @@
+"""A tuple that its bolt lets go of unsettled fails at once; a dead instance's whole list fails (ACK-15)."""
+
+import asyncio
+import gc
+import threading
+from typing import Any
+
+import pytest
+
+from engine import Bolt, Config, Fields, TopologyBuilder, Tuple
+from engine.kernel import BoltCore, Signal
+from engine.testing import Capture, Feeder, run_topology
+from tests.native.stage import fed, taken, told
+from tests.patience import PATIENCE_SECS
+from tests.runtime.stage import Keeper, LogLines, Numbers, chain, loop, play, play_run, running
+
+pytestmark = pytest.mark.guarantee("ACK-15")
+
+
+class Timed(Numbers):
+    """Notes when its trees fail."""
+
+    def open(self) -> None:
+        super().open()
+        self.failed_at: list[float] = []
+
+    def fail(self, message_id: Any) -> None:
+        super().fail(message_id)
+        self.failed_at.append(loop().time())
+
+
+class Forgets(Bolt):
+    """Acks even numbers only."""
+
+    def execute(self, tup: Tuple) -> None:
+        if tup[0] % 2 == 0:
+            self.collector.ack(tup)
+
+
+class AsyncForgets(Bolt):
+    async def execute(self, tup: Tuple) -> None:
+        await asyncio.sleep(0)
+        if tup[0] % 2 == 0:
+            self.collector.ack(tup)
+
+
+class WideForgets(AsyncForgets):
+    concurrency = 3
+
+
+@pytest.mark.parametrize("form", [Forgets, AsyncForgets, WideForgets])
+def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[Bolt]) -> None:
+    spout = Timed(10)
+    with LogLines() as log:
+        run = play_run(chain(lambda: spout, form))
+    assert sorted(spout.failed) == [1, 3, 5, 7, 9]
+    assert {failure.reason for failure in spout.failures} == {"forgotten"}
+    assert {failure.component_id for failure in spout.failures} == {"bolt1"}
+    assert set(spout.failed_at) == {0}
+    assert len(log.having("bolt 'bolt1' let go of a tuple without ack or fail")) == 1
+    assert run.snapshot().components["bolt1"].forgotten == 5
+
+
+def test_it_is_named_once_for_each_task() -> None:
+    builder = TopologyBuilder("two")
+    builder.set_spout("source", lambda: Numbers(20))
+    builder.set_bolt("forgets", Forgets, parallelism=2).all_grouping("source")
+    with LogLines() as log:
+        play_run(builder.build())
+    warnings = [record for record in log.records if "let go of a tuple" in record.getMessage()]
+    assert len(warnings) == 2
+
+
+def test_under_wait_it_fails_by_its_timeout() -> None:
+    spout = Timed(4)
+    with LogLines() as log:
+        play_run(chain(lambda: spout, Forgets), Config(forgotten_ack="wait"))
+    assert sorted(spout.failed) == [1, 3]
+    assert {failure.reason for failure in spout.failures} == {"timeout"}
+    assert all(30 <= at <= 37.5 for at in spout.failed_at)
+    assert len(log.having("its trees wait for their timeout")) == 1
+
+
+def test_one_that_is_kept_and_dropped_later_fails_then() -> None:
+    spout, keeper = Timed(3), Keeper()
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: keeper)) as run:
+            await asyncio.sleep(5)
+            assert not spout.failed
+            keeper.kept.pop(1)
+            await asyncio.sleep(0)
+            await asyncio.sleep(1)
+            assert (spout.failed, spout.failed_at) == ([1], [5])
+            for tup in keeper.kept:
+                keeper.collector.ack(tup)
+            await run.completed()
+
+    play(main)
+
+
+def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> None:
+    class Cycles(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            holder: dict[str, Any] = {"tup": tup}
+            holder["self"] = holder
+
+    spout = Timed(1)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, Cycles)) as run:
+            await asyncio.sleep(1)
+            gc.collect()
+            await run.completed()
+
+    gc.disable()
+    try:
+        play(main)
+    finally:
+        gc.enable()
+    assert spout.failures[0].reason == "forgotten"
+
+
+@pytest.mark.parametrize("real", [False, True])
+def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) -> None:
+    """Its deallocation only queues; the verdict comes on the loop's thread."""
+    threads: list[int] = []
+
+    class Source(Numbers):
+        def fail(self, message_id: Any) -> None:
+            super().fail(message_id)
+            threads.append(threading.get_ident())
+
+    spout, keeper = Source(200), Keeper()
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: keeper)) as run:
+            while len(keeper.kept) < 200:  # noqa: ASYNC110 - the loop may be real
+                await asyncio.sleep(0.001)
+            await asyncio.get_running_loop().run_in_executor(None, keeper.kept.clear)
+            await run.completed()
+
+    if real:
+        asyncio.run(asyncio.wait_for(main(), PATIENCE_SECS))
+    else:
+        play(main)
+    assert sorted(spout.failed) == list(range(200))
+    assert set(threads) == {threading.get_ident()}
+
+
+def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
+    """A wake lets another thread run: should the loop look just then, it must find the tuple, since no other wake follows."""
+    bolts: list[BoltCore] = []
+    stage, _, bolt = fed("a", "b", on_lost=lambda: bolts[0].flush_lost())
+    bolts.append(bolt)
+    for _ in range(2):
+        tup = taken(bolt)
+        (root,) = tup.roots
+        del tup
+        assert told(stage)[-1] == (Signal.FAIL, root)
+
+
+def test_what_is_dropped_while_the_run_closes_is_not_told_of() -> None:
+    class Forgetful(Keeper):
+        def cleanup(self) -> None:
+            self.kept.clear()
+
+    spout = Numbers(5)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, Forgetful)) as run:
+            await asyncio.sleep(1)
+        assert run.snapshot().components["bolt1"].forgotten == 0
+
+    with LogLines() as log:
+        play(main)
+    assert not log.having("let go")
+    assert not spout.failed
+
+
+def test_a_tuple_may_outlive_its_run() -> None:
+    keeper = Keeper()
+
+    async def main() -> None:
+        async with running(chain(lambda: Numbers(5), lambda: keeper)):
+            await asyncio.sleep(1)
+
+    play(main)
+    assert [tup.values for tup in keeper.kept] == [(0,), (1,), (2,), (3,), (4,)]
+    keeper.kept[0].is_settled  # type: ignore[attr-defined]
+    keeper.kept.clear()
+    gc.collect()
+
+
+def test_a_dead_instances_whole_list_fails_whoever_holds_the_tuples() -> None:
+    held: list[Tuple] = []
+
+    class Dies(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            held.append(tup)
+            if tup[0] == 4:
+                raise ValueError("dies")
+
+    spout = Timed(5)
+    play_run(chain(lambda: spout, Dies), Config(on_error="restart"))
+    assert sorted(spout.failed) == [0, 1, 2, 3, 4]
+    assert set(spout.failed_at) == {0}
+    reasons = dict(zip(spout.failed, (failure.reason for failure in spout.failures), strict=True))
+    assert reasons == {0: "task_died", 1: "task_died", 2: "task_died", 3: "task_died", 4: "error"}
+
+
+def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
+    held: list[Tuple] = []
+
+    class Dies(Bolt):
+        output_fields = Fields("number")
+
+        def execute(self, tup: Tuple) -> None:
+            if tup[0] == 0:
+                held.append(tup)
+                return
+            if tup[0] == 1:
+                raise ValueError("dies")
+            for old in held:
+                self.collector.emit((old[0],), old)
+                self.collector.ack(old)
+                self.collector.fail(old)
+                self.collector.reset_timeout(old)
+            self.collector.ack(tup)
+
+    spout, sink = Numbers(4), Capture()
+    with LogLines() as log:
+        run = play_run(chain(lambda: spout, Dies, sink), Config(on_error="restart"))
+    assert sorted(spout.failed) == [0, 1]
+    assert spout.acked == [2, 3]
+    assert sink.field(0) == [0, 0]
+    assert run.snapshot().components["bolt1"].settled_twice == 0
+    assert not log.having("twice")
+
+
+def test_a_report_keeps_no_frame_and_so_no_tuple_alive() -> None:
+    """Given a bolt that raises while it holds a tuple in a local variable only, then that tuple is gone with the call."""
+
+    class Raises(Bolt):
+        on_error = "fail"
+
+        def prepare(self) -> None:
+            self.kept: list[Tuple] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.kept.append(tup)
+            if len(self.kept) == 2:
+                first = self.kept.pop(0)
+                raise ValueError(f"while holding {first[0]}")
+
+    spout = Timed(2)
+    play_run(chain(lambda: spout, Raises))
+    assert sorted(spout.failed) == [0, 1]
+    assert set(spout.failed_at) == {0}
+
+
+def test_a_tuple_with_several_roots_that_is_forgotten_fails_them_all() -> None:
+    class Joins(Bolt):
+        output_fields = Fields("number")
+
+        def prepare(self) -> None:
+            self.kept: list[Tuple] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.kept.append(tup)
+            if len(self.kept) == 4:
+                self.collector.emit((0,), self.kept)
+                for each in self.kept:
+                    self.collector.ack(each)
+
+    class Forgets(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            return None
+
+    spout = Timed(4)
+    play_run(chain(lambda: spout, Joins, Forgets))
+    assert sorted(spout.failed) == [0, 1, 2, 3]
+    assert {failure.reason for failure in spout.failures} == {"forgotten"}
+
+
+def test_an_untracked_tuple_may_be_forgotten() -> None:
+    class Untracked(Numbers):
+        def next_tuple(self) -> None:
+            if self.waiting:
+                self.collector.emit((self.waiting.popleft(),))
+            else:
+                super().next_tuple()
+
+    with LogLines() as log:
+        run = play_run(chain(lambda: Untracked(5), Forgets))
+    assert run.snapshot().components["bolt1"].forgotten == 0
+    assert not log.having("let go")
+
+
+def test_a_forgotten_tuple_of_several_trees_is_one_failed_tuple() -> None:
+    class Join(Bolt):
+        output_fields = Fields("number")
+
+        def prepare(self) -> None:
+            self.kept: list[Tuple] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.kept.append(tup)
+            if len(self.kept) == 3:
+                self.collector.emit((1,), self.kept)
+                while self.kept:
+                    self.collector.ack(self.kept.pop())
+
+    class Forget(Bolt):
+        def execute(self, tup: Tuple) -> None:
+            return None
+
+    feeder, builder = Feeder("number"), TopologyBuilder("several")
+    feeder.feed_all([(number,) for number in range(3)])
+    feeder.close()
+    builder.set_spout("feed", feeder)
+    builder.set_bolt("join", Join).shuffle_grouping("feed")
+    builder.set_bolt("forget", Forget).shuffle_grouping("join")
+    forget = run_topology(builder.build()).snapshot.components["forget"]
+
+    assert (forget.executed, forget.failed, forget.forgotten) == (1, 1, 1)
+    assert len(feeder.failed) == 3

@@ -1,0 +1,299 @@
+"""The task port: settles that wait for a commit, and fail_taken."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from engine import Bolt, Failure, TopologyBuilder, Tuple
+from engine.errors import ROLLBACK
+from engine.runtime.bolt_port import SETTLES_PER_BURST
+from engine.topology.task_port import BoltPortUser
+from tests.runtime.ports import Defers
+from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play, play_run, running
+
+
+def deferring(count: int, bolt: Bolt, *, endless: bool = True) -> tuple[Any, Numbers]:
+    spout = Numbers(count)
+    builder = TopologyBuilder("defers")
+    builder.set_spout("source", lambda: spout)
+    if endless:
+        builder.set_spout("endless", Endless)
+    builder.set_bolt("defers", lambda: bolt).shuffle_grouping("source")
+    builder.set_bolt("sink", Sink).shuffle_grouping("defers")
+    return builder.build(), spout
+
+
+def test_deferred_acks_are_sent_when_they_are_prepared_and_released() -> None:
+    bolt = Defers()
+    topology, spout = deferring(10, bolt)
+
+    async def main() -> None:
+        async with running(topology) as run:
+            await asyncio.sleep(1)
+            assert not spout.acked
+            assert run.snapshot().components["defers"].acked == 10, "the task has settled them"
+            await bolt.port.release_settles()
+            await asyncio.sleep(1)
+            assert not spout.acked, "nothing is prepared"
+            assert bolt.port.prepare_settles() == 10
+            await bolt.port.release_settles()
+            await asyncio.sleep(0.001)
+            assert spout.acked == list(range(10))
+            assert bolt.port.prepare_settles() == 0
+
+    play(main)
+
+
+def test_what_is_acked_after_the_prepare_waits_for_the_next() -> None:
+    bolt = Defers()
+
+    class Paced(Numbers):
+        async def next_tuple(self) -> None:  # type: ignore[override]
+            await asyncio.sleep(1)
+            Numbers.next_tuple(self)
+
+    spout = Paced(10)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
+            await asyncio.sleep(3.5)
+            assert bolt.port.prepare_settles() == 3
+            await asyncio.sleep(2)
+            assert bolt.port.prepare_settles() == 5, "two prepares add up until a release"
+            await asyncio.sleep(1)
+            await bolt.port.release_settles()
+            await asyncio.sleep(1)
+            assert spout.acked == [0, 1, 2, 3, 4]
+            await asyncio.sleep(4)
+            bolt.port.prepare_settles()
+            await bolt.port.release_settles()
+            await run.completed()
+
+    play(main)
+    assert spout.acked == list(range(10))
+
+
+@pytest.mark.parametrize("prepared", [True, False])
+def test_deferred_acks_may_fail_those_since_the_prepare_or_all(prepared: bool) -> None:
+    bolt = Defers()
+
+    class TwoParts(Numbers):
+        def next_tuple(self) -> None:
+            if len(self.waiting) > 5 or loop().time() >= 1:
+                super().next_tuple()
+
+    spout = TwoParts(10)
+    failure = Failure(ROLLBACK, "bolt1", 2)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
+            await asyncio.sleep(0.5)
+            assert bolt.port.prepare_settles() == 5
+            await asyncio.sleep(1)
+            await bolt.port.fail_settles(failure, prepared=prepared)
+            await asyncio.sleep(0.1)
+            assert sorted(spout.failed) == (list(range(10)) if prepared else [5, 6, 7, 8, 9])
+            assert spout.failures == [failure] * len(spout.failed)
+            await bolt.port.release_settles()
+            await run.completed()
+
+    play(main)
+    assert sorted(spout.acked + spout.failed) == list(range(10))
+
+
+def test_they_are_released_in_bursts_that_let_others_run() -> None:
+    bolt = Defers()
+    count = SETTLES_PER_BURST * 2 + 100
+    topology, spout = deferring(count, bolt)
+    turns = 0
+
+    async def count_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    async def main() -> None:
+        async with running(topology):
+            await asyncio.sleep(1)
+            assert bolt.port.prepare_settles() == count
+            counting = asyncio.ensure_future(count_turns())
+            await bolt.port.release_settles()
+            assert turns >= 2
+            counting.cancel()
+            await asyncio.sleep(1)
+
+    play(main)
+    assert sorted(spout.acked) == list(range(count))
+
+
+@pytest.mark.guarantee("ACK-8")
+@pytest.mark.parametrize("prepared", [True, False])
+def test_trees_whose_acks_are_deferred_do_not_time_out(prepared: bool) -> None:
+    bolt = Defers()
+    topology, spout = deferring(3000, bolt)
+
+    async def main() -> None:
+        async with running(topology, message_timeout_secs=10) as run:
+            await asyncio.sleep(1)
+            if prepared:
+                bolt.port.prepare_settles()
+            await asyncio.sleep(300)
+            assert run.snapshot().components["source"].pending == 3000
+            bolt.port.prepare_settles()
+            await bolt.port.release_settles()
+            await asyncio.sleep(1)
+
+    play(main)
+    assert sorted(spout.acked) == list(range(3000))
+
+
+def test_they_outlive_the_instance_and_what_it_took_up_fails() -> None:
+    made: list[Any] = []
+
+    class Dies(Defers):
+        def __init__(self) -> None:
+            made.append(self)
+            self.restarted = False
+
+        def on_restart(self) -> None:
+            self.restarted = True
+
+        def execute(self, tup: Tuple) -> None:
+            if tup[0] == 5 and len(made) == 1:
+                raise ValueError("dies")
+            super().execute(tup)
+
+    spout = Numbers(10)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, Dies, Sink), on_error="restart") as run:
+            await asyncio.sleep(1)
+            assert spout.failed == [5]
+            assert [bolt.restarted for bolt in made] == [False, True]
+            assert made[1].port.prepare_settles() == 9
+            await made[1].port.release_settles()
+            await run.completed()
+
+    play(main)
+    assert sorted(spout.acked) == [0, 1, 2, 3, 4, 6, 7, 8, 9]
+
+
+def test_a_fail_is_never_deferred() -> None:
+    class Fails(Defers):
+        def execute(self, tup: Tuple) -> None:
+            self.collector.fail(tup)
+
+    spout = Numbers(3)
+    play_run(chain(lambda: spout, Fails, Sink))
+    assert spout.failed == [0, 1, 2]
+
+
+def test_a_deferred_ack_of_several_roots_balances() -> None:
+    class Joins(Defers):
+        def prepare(self) -> None:
+            super().prepare()
+            self.kept: list[Tuple] = []
+
+        def execute(self, tup: Tuple) -> None:
+            self.kept.append(tup)
+            if len(self.kept) == 4:
+                self.collector.emit((0,), self.kept)
+                for each in self.kept:
+                    self.collector.ack(each)
+
+    joins, second = Joins(), Defers()
+    spout = Numbers(4)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: joins, lambda: second, Sink)) as run:
+            await asyncio.sleep(1)
+            assert joins.port.prepare_settles() == 4
+            assert second.port.prepare_settles() == 4
+            await joins.port.release_settles()
+            await asyncio.sleep(1)
+            assert not spout.acked
+            await second.port.release_settles()
+            await run.completed()
+
+    play(main)
+    assert sorted(spout.acked) == [0, 1, 2, 3]
+
+
+def test_settles_are_sent_at_once_again_after_deferring_is_switched_off() -> None:
+    bolt = Defers()
+    spout = Numbers(10)
+
+    class Two(Numbers):
+        def next_tuple(self) -> None:
+            if len(self.waiting) > 5 or loop().time() >= 1:
+                super().next_tuple()
+
+    spout = Two(10)
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: bolt, Sink)) as run:
+            await asyncio.sleep(0.5)
+            bolt.port.defer_settles(on=False)
+            await asyncio.sleep(1)
+            assert spout.acked == [5, 6, 7, 8, 9]
+            bolt.port.prepare_settles()
+            await bolt.port.release_settles()
+            await run.completed()
+
+    play(main)
+
+
+@pytest.mark.guarantee("RUN-3")
+def test_a_drain_waits_for_deferred_acks() -> None:
+    bolt = Defers()
+    topology, spout = deferring(5, bolt)
+
+    async def main() -> None:
+        async with running(topology) as run:
+            await asyncio.sleep(1)
+            draining = asyncio.ensure_future(run.drain())
+            await asyncio.sleep(1)
+            assert not draining.done()
+            bolt.port.prepare_settles()
+            await bolt.port.release_settles()
+            await asyncio.wait_for(draining, 1)
+
+    play(main)
+    assert sorted(spout.acked) == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_fail_taken_fails_what_is_taken_up_and_ignores_its_later_settles(concurrency: int) -> None:
+    class Takes(BoltPortUser, Bolt):
+        def prepare(self) -> None:
+            self.kept: list[Tuple] = []
+
+        async def execute(self, tup: Tuple) -> None:
+            if tup[0] < 3:
+                self.kept.append(tup)
+                return
+            await asyncio.sleep(2)
+            self.collector.ack(tup)
+
+    Takes.concurrency = concurrency
+    bolt, failure = Takes(), Failure(ROLLBACK, "bolt1", 2)
+    spout = Numbers(20)
+
+    async def main() -> None:
+        with LogLines() as log:
+            async with running(chain(lambda: spout, lambda: bolt)) as run:
+                await asyncio.sleep(1)
+                assert bolt.port.fail_taken(failure) == 3 + concurrency
+                assert bolt.port.fail_taken(failure) == 0
+                for tup in bolt.kept:
+                    bolt.collector.ack(tup)
+                await run.completed()
+        assert run.snapshot().components["bolt1"].settled_twice == 0
+        assert not log.lines
+
+    play(main)
+    assert sorted(spout.failed) == list(range(3 + concurrency))
+    assert set(spout.failures) == {failure}
+    assert sorted(spout.acked) == list(range(3 + concurrency, 20))

@@ -1,0 +1,277 @@
+"""`threads = n`: calls of a BasicBolt in a pool, whose emits and ack are applied on the loop (ACK-10)."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+import uvloop
+
+import engine
+from engine import BasicBolt, Bolt, FailTuple, Fields, Spout, Tuple, UsageError
+from engine.testing import Capture
+from tests.patience import PATIENCE_SECS
+from tests.runtime.stage import LogLines, Numbers, Sink, chain, play, play_run, running, strict
+
+pytestmark = pytest.mark.guarantee("ACK-10")
+
+
+class Blocking(BasicBolt):
+    """Doubles its input on a thread, and notes which."""
+
+    output_fields = Fields("number")
+    threads = 3
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()
+        self.in_flight = self.most = 0
+        self.lock = threading.Lock()
+
+    def execute(self, tup: Tuple) -> Any:
+        with self.lock:
+            self.names.add(threading.current_thread().name)
+            self.in_flight += 1
+            self.most = max(self.most, self.in_flight)
+        self.collector.emit((tup[0] * 2,))
+        with self.lock:
+            self.in_flight -= 1
+
+
+def test_calls_run_in_a_pool_and_what_they_emit_is_anchored() -> None:
+    spout, bolt, sink = Numbers(100), Blocking(), Capture()
+    play_run(chain(lambda: spout, lambda: bolt, sink))
+    assert sorted(sink.field(0)) == [number * 2 for number in range(100)]
+    assert sorted(spout.acked) == list(range(100))
+    assert bolt.most <= 3
+    assert all(name.startswith("stormcell bolt1") for name in bolt.names)
+
+
+def test_so_many_calls_run_side_by_side() -> None:
+    barrier = threading.Barrier(3, timeout=PATIENCE_SECS)
+
+    class Meeting(BasicBolt):
+        threads = 3
+
+        def execute(self, tup: Tuple) -> None:
+            barrier.wait()
+
+    spout = Numbers(6)
+    play_run(chain(lambda: spout, Meeting))
+    assert sorted(spout.acked) == list(range(6))
+
+
+@pytest.mark.parametrize("form", ["return", "generator", "collector", "direct and other stream"])
+def test_every_form_of_emit_is_recorded(form: str) -> None:
+    class Forms(BasicBolt):
+        output_fields = {"default": Fields("number"), "named": Fields("task", direct=True)}
+        threads = 2
+
+        def prepare(self) -> None:
+            self.target = self.context.targets("named")[0]
+
+        def execute(self, tup: Tuple) -> Any:
+            if form == "return":
+                return (tup[0],)
+            if form == "generator":
+                return ((tup[0],) for _ in range(2))
+            if form == "collector":
+                self.collector.emit((tup[0],))
+            else:
+                self.collector.emit_direct(self.target, (tup[0],), "named")
+            return None
+
+    spout, sink = Numbers(5), Capture()
+    builder = engine.TopologyBuilder("forms")
+    builder.set_spout("source", lambda: spout)
+    builder.set_bolt("forms", Forms).shuffle_grouping("source")
+    builder.set_bolt("sink", sink).shuffle_grouping("forms").direct_grouping("forms", stream="named")
+    play_run(builder.build())
+    assert sorted(sink.field(0)) == sorted([*range(5), *(range(5) if form == "generator" else ())])
+    assert sorted(spout.acked) == list(range(5))
+
+
+@pytest.mark.parametrize("on_error", ["fail", "restart"])
+@pytest.mark.parametrize("error", [ValueError("bad"), FailTuple("quietly")])
+def test_nothing_of_a_call_that_raises_is_applied(on_error: str, error: Exception) -> None:
+    class Raises(BasicBolt):
+        output_fields = Fields("number")
+        threads = 2
+
+        def execute(self, tup: Tuple) -> Any:
+            self.collector.emit((tup[0],))
+            if tup[0] == 2:
+                raise error
+            yield (tup[0],)
+
+    Raises.on_error = on_error  # type: ignore[assignment]
+    spout, sink = Numbers(5, replays=False), Capture()
+    with LogLines() as log:
+        play_run(chain(lambda: spout, Raises, sink))
+    assert 2 not in sink.field(0)
+    assert 2 in spout.failed
+    assert sorted(spout.acked + spout.failed) == list(range(5))
+    assert bool(log.having("raised ValueError: bad")) == isinstance(error, ValueError)
+
+
+def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
+    """Given a call that still runs when its instance dies, when it returns, then nothing of it is applied."""
+    release = threading.Event()
+
+    class Lingers(BasicBolt):
+        output_fields = Fields("number")
+        threads = 2
+        on_error = "restart"
+
+        def execute(self, tup: Tuple) -> Any:
+            if tup[0] == 0:
+                release.wait(PATIENCE_SECS)
+                self.collector.emit((tup[0],))
+            if tup[0] == 1:
+                raise ValueError("dies")
+            return (tup[0],)
+
+    spout, sink = Numbers(4), Capture()
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, Lingers, sink)) as run:
+            while len(spout.failed) < 2:  # noqa: ASYNC110 - the loop is real
+                await asyncio.sleep(0.001)
+            release.set()
+            await run.completed()
+
+    asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
+    assert sorted(spout.failed) == [0, 1]
+    assert sorted(spout.acked) == [2, 3]
+    assert sorted(sink.field(0)) == [2, 3]
+
+
+@pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_threads_on_real_loops(loop_factory: Any) -> None:
+    spout, bolt, sink = Numbers(300), Blocking(), Capture()
+
+    async def main() -> None:
+        async with running(chain(lambda: spout, lambda: bolt, sink)) as run:
+            await run.completed()
+
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))
+    assert sorted(sink.field(0)) == [number * 2 for number in range(300)]
+
+
+def raised_in_thread(action: Any) -> BaseException | None:
+    raised: list[BaseException] = []
+
+    def run() -> None:
+        try:
+            action()
+        except BaseException as error:
+            raised.append(error)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    thread.join(PATIENCE_SECS)
+    return raised[0] if raised else None
+
+
+@pytest.mark.parametrize("use", ["emit", "emit_direct", "ack", "fail", "reset_timeout"])
+def test_a_bolts_collector_raises_on_a_foreign_thread(use: str) -> None:
+    errors: list[BaseException | None] = []
+
+    class Foreign(Bolt):
+        output_fields = {"default": Fields("number"), "named": Fields("number", direct=True)}
+
+        def execute(self, tup: Tuple) -> None:
+            collector = self.collector
+            actions = {
+                "emit": lambda: collector.emit((1,), tup),
+                "emit_direct": lambda: collector.emit_direct(1, (1,), tup, "named"),
+                "ack": lambda: collector.ack(tup),
+                "fail": lambda: collector.fail(tup),
+                "reset_timeout": lambda: collector.reset_timeout(tup),
+            }
+            errors.append(raised_in_thread(actions[use]))
+            collector.ack(tup)
+
+    spout, sink = Numbers(1), Capture()
+    play_run(chain(lambda: spout, Foreign, sink))
+    assert isinstance(errors[0], UsageError)
+    assert "another thread" in str(errors[0])
+    assert spout.acked == [0]
+    assert not sink.arrivals
+
+
+@pytest.mark.parametrize("use", ["emit", "emit_many", "emit_direct"])
+def test_a_spouts_collector_raises_on_a_foreign_thread(use: str) -> None:
+    errors: list[BaseException | None] = []
+
+    class Foreign(Spout):
+        output_fields = {"default": Fields("number"), "named": Fields("number", direct=True)}
+
+        def next_tuple(self) -> None:
+            collector = self.collector
+            actions = {
+                "emit": lambda: collector.emit((1,), 1),
+                "emit_many": lambda: collector.emit_many([(1,)], [1]),
+                "emit_direct": lambda: collector.emit_direct(1, (1,), 1, "named"),
+            }
+            errors.append(raised_in_thread(actions[use]))
+            raise engine.SpoutExhausted
+
+    sink = Capture()
+    play_run(chain(Foreign, sink))
+    assert isinstance(errors[0], UsageError)
+    assert not sink.arrivals
+
+
+def test_a_thread_of_an_async_call_may_not_emit_either() -> None:
+    errors: list[BaseException] = []
+
+    class ToThread(BasicBolt):
+        output_fields = Fields("number")
+        concurrency = 2
+
+        async def execute(self, tup: Tuple) -> None:
+            try:
+                await asyncio.to_thread(self.collector.emit, (1,))
+            except UsageError as error:
+                errors.append(error)
+
+    async def main() -> None:
+        async with running(chain(lambda: Numbers(2), ToThread, Sink)) as run:
+            await run.completed()
+
+    play(main)
+    assert len(errors) == 2
+
+
+def test_errors_may_be_reported_from_a_thread() -> None:
+    class Reports(BasicBolt):
+        threads = 2
+
+        def execute(self, tup: Tuple) -> None:
+            self.collector.report_error(ValueError(f"seen {tup[0]}"))
+
+    with LogLines() as log:
+        play_run(chain(lambda: Numbers(3), Reports))
+    assert len(log.having("raised ValueError: seen")) == 3
+
+
+def test_a_stop_does_not_wait_for_threads() -> None:
+    release, is_stuck = threading.Event(), threading.Event()
+
+    class Stuck(BasicBolt):
+        threads = 1
+
+        def execute(self, tup: Tuple) -> None:
+            is_stuck.set()
+            release.wait()
+
+    async def main() -> None:
+        try:
+            async with running(chain(lambda: Numbers(3), Stuck)):
+                while not is_stuck.is_set():  # noqa: ASYNC110 - the loop is real
+                    await asyncio.sleep(0.001)
+        finally:
+            release.set()
+
+    asyncio.run(asyncio.wait_for(strict(main)(), PATIENCE_SECS))

@@ -1,0 +1,118 @@
+"""What the API is given by mistake is a UsageError that names the place and the fix, never a bare TypeError."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import engine
+from engine import Failure, Run, UsageError
+from engine.testing import run_topology, run_topology_async
+from tests.runtime.stage import Endless, Numbers, Sink, chain, play, running
+
+TOPOLOGY = chain(lambda: Numbers(1), Sink)
+
+
+@pytest.mark.parametrize("start", [engine.run, Run, run_topology], ids=["run", "Run", "run_topology"])
+@pytest.mark.parametrize("config", [{"burst": 64}, {}, 5, "x"])
+def test_a_config_that_is_none(start: Callable[..., object], config: Any) -> None:
+    with pytest.raises(UsageError, match=r"needs a Config, not .*\nFix: Write Config\(burst=64\)"):
+        start(TOPOLOGY, config)
+
+
+@pytest.mark.parametrize("start", [engine.run, Run, run_topology], ids=["run", "Run", "run_topology"])
+@pytest.mark.parametrize("topology", [None, 5, "chain"])
+def test_a_topology_that_is_none(start: Callable[..., object], topology: Any) -> None:
+    with pytest.raises(UsageError, match=r"needs a topology, not .*\nFix: Pass what TopologyBuilder\.build\(\) returned"):
+        start(topology)
+
+
+@pytest.mark.parametrize("faults", [5, [5], ["count"]])
+def test_faults_that_are_none(faults: Any) -> None:
+    with pytest.raises(UsageError, match="KillTask"):
+        run_topology(TOPOLOGY, faults=faults)
+
+
+def test_the_same_for_tests_that_are_coroutines() -> None:
+    async def main() -> None:
+        with pytest.raises(UsageError, match="run_topology_async"):
+            await run_topology_async(TOPOLOGY, 5)  # type: ignore[arg-type]
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("ask", "why"),
+    [
+        (lambda run: run.inlet(5), "no inlet 5"),
+        (lambda run: run.inlet(["in"]), "no inlet"),
+        (lambda run: run.task_ids(5), "no component 5"),
+        (lambda run: run.task_ids(["in"]), "no component"),
+        (lambda run: run.trace("x"), "a share of trees from 0 to 1, not 'x'"),
+        (lambda run: run.trace(None), "a share of trees from 0 to 1, not None"),
+    ],
+)
+def test_what_a_host_asks(ask: Callable[[Run], object], why: str) -> None:
+    async def main() -> None:
+        async with running(chain(Endless, Sink)) as run:
+            with pytest.raises(UsageError) as caught:
+                ask(run)
+            assert why in str(caught.value)
+            assert caught.value.hint
+
+    play(main)
+
+
+@pytest.mark.parametrize("timeout_secs", ["x", -1, float("nan"), float("inf"), [], True])
+def test_a_drain_that_is_given_no_time(timeout_secs: Any) -> None:
+    async def main() -> None:
+        async with running(chain(Endless, Sink)) as run:
+            with pytest.raises(UsageError, match="a number of seconds of at least 0"):
+                await run.drain(timeout_secs)
+            assert run.state == "running"
+
+    play(main)
+
+
+@pytest.mark.parametrize(
+    ("do", "why"),
+    [
+        (lambda bolt: bolt.context.task_ids(5), "bolt 'bolt1' asked for the tasks of 5"),
+        (lambda bolt: bolt.context.task_ids(["source"]), "asked for the tasks of ['source']"),
+        (lambda bolt: bolt.context.targets(["default"]), "bolt 'bolt1' has no stream ['default']"),
+        (lambda bolt: bolt.context.create_task(5), "bolt 'bolt1' called create_task(5), which is no coroutine"),
+        (lambda bolt: bolt.context.create_task(asyncio.sleep), "which is no coroutine"),
+        (lambda bolt: bolt.context.counter("seen").add("x"), "a counter cannot add 'x'"),
+        (lambda bolt: bolt.context.gauge("seen").set("5"), "a gauge cannot be set to '5'"),
+        (lambda bolt: bolt.context.gauge("seen").set(None), "a gauge cannot be set to None"),
+        (lambda bolt: bolt.context.histogram("seen").record("x"), "a histogram cannot record 'x'"),
+        (lambda bolt: bolt.context.gauge("lag", partition=3), "gauge 'lag': the label 'partition' must be a string, not 3"),
+        (lambda bolt: bolt.context.drop_metric(bolt.context.gauge("lag")), "needs the name of a metric, not"),
+        (lambda bolt: bolt.collector.report_error(1), "'bolt1' (task 2): report_error() was given 1, which is no exception"),
+        (lambda bolt: bolt.collector.report_error(ValueError), "which is no exception"),
+    ],
+)
+def test_what_a_component_does(do: Callable[[Any], object], why: str) -> None:
+    caught: list[UsageError] = []
+
+    class Does(Sink):
+        def prepare(self) -> None:
+            try:
+                do(self)
+            except UsageError as error:
+                caught.append(error)
+
+    async def main() -> None:
+        async with running(chain(Endless, Does)) as run:
+            assert not run.snapshot().errors
+
+    play(main)
+    assert why in str(caught[0])
+    assert caught[0].hint
+
+
+@pytest.mark.parametrize("reason", ["zork", None, 5, []])
+def test_a_failure_with_a_reason_that_is_none(reason: Any) -> None:
+    with pytest.raises(UsageError, match="is not a reason of a Failure\nFix: The reasons are 'failed', 'error'"):
+        Failure(reason)
