@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.api import BasicBolt, FailTuple
 from engine.errors import FAILED, FORGOTTEN, TASK_DIED, Failure, UsageError
 from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Tuple
 from engine.runtime.bolt_calls import BoltCalls
@@ -15,7 +16,7 @@ from engine.runtime.error_report import error_text, failure_text
 from engine.runtime.executor import Executor
 from engine.runtime.misuse import Misuse
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
-from engine.topology import BasicBolt, ComponentSpec, FailTuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
 DOWN_PACE_SECS: Final = 0.05

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from engine.api import Tuple as AnyTuple
+from engine.api import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers, Tuple, reply
 from engine.names import DEFAULT_STREAM
-from engine.topology import Tuple as AnyTuple
-from engine.topology import Values
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:

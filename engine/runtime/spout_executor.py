@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.kernel import EdgeIds, Mailbox, SignalRing, SpoutCore, SpoutOutcome, StepTimer
 from engine.runtime.ending import is_cancelled_from_outside
@@ -17,7 +18,7 @@ from engine.runtime.spout_collector import ExecutorSpoutCollector
 from engine.runtime.spout_port import ExecutorSpoutPort
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
 from engine.runtime.task_context import ExecutorContext
-from engine.topology import ComponentSpec, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
 FIRST_PAUSE_SECS: Final = 0.001

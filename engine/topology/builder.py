@@ -5,16 +5,19 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
 
+from engine.api.arguments import is_count
+from engine.api.bolt import BoltFactory
+from engine.api.fields import NO_STREAMS, Streams, declare_streams
+from engine.api.spout import SpoutFactory
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_writable
 from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
-from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
+from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.overrides import override_faults
-from engine.topology.settings import collect_settings, is_count
+from engine.topology.settings import collect_settings
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
-from engine.topology.stream import NO_STREAMS, Streams, declare_streams
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
 MOST_TASKS: Final = 2**16
@@ -51,7 +54,7 @@ class TopologyBuilder:
     `config` travels with the topology, and a run that is given no other uses it. What depends on the config `build()` judges
     by this one; where there is none, the run judges by its own.
 
-    >>> from engine.topology import bolt, spout
+    >>> from engine.api import bolt, spout
     >>> @spout("number")
     ... def numbers():
     ...     yield from ((number,) for number in range(3))

@@ -3,9 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
-from engine.names import DEFAULT_STREAM
-from engine.topology.fields import Fields
-from engine.topology.grouping import (
+from engine.api.fields import Fields
+from engine.api.grouping import (
     All,
     Custom,
     CustomGrouping,
@@ -19,6 +18,7 @@ from engine.topology.grouping import (
     PartialKey,
     Shuffle,
 )
+from engine.names import DEFAULT_STREAM
 from engine.topology.spec import Subscription
 
 

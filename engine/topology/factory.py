@@ -2,36 +2,19 @@
 
 import inspect
 import weakref
-from collections.abc import Callable
-from typing import Any, Protocol, TypeAlias
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeAlias
 
+from engine.api.arguments import function_name, missing_arguments, takes
+from engine.api.bolt import BoltBase
+from engine.api.grouping import Custom
+from engine.api.spout import Spout
 from engine.errors import UsageError, with_hint
 from engine.raised import raised_text
-from engine.topology.bolt import BoltBase
-from engine.topology.calls import function_name, missing_arguments
-from engine.topology.spec import Kind
-from engine.topology.spout import Spout
+from engine.topology.spec import ComponentSpec, Kind, Topology
 
 Component: TypeAlias = Spout | BoltBase
 _BASES: dict[Kind, type[Any]] = {"spout": Spout, "bolt": BoltBase}
-
-
-class CreatesSpout(Protocol):
-    """A factory with a name for its one method, as `@spout` makes."""
-
-    def create(self) -> Spout:
-        """Return a new spout."""
-
-
-class CreatesBolt(Protocol):
-    """A factory with a name for its one method, as `@bolt` makes."""
-
-    def create(self) -> BoltBase:
-        """Return a new bolt."""
-
-
-SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
-BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
 
 
 class FactoryFault(Exception):
@@ -192,3 +175,55 @@ def _raised(error: BaseException) -> str:
 
 def _name(given: object) -> str:
     return given.__name__ if isinstance(given, type) else function_name(given) if callable(given) else repr(given)
+
+
+_GROUPINGS: Final = {"prepare": ("context", "stream", "targets"), "choose_tasks": ("source_task", "values")}
+"""The methods of a custom grouping, and what they are called with."""
+
+
+def trial_faults(topology: Topology) -> list[str]:
+    """Return what is wrong with the instances of a topology's components and groupings; nothing is opened or prepared."""
+    faults: list[str] = []
+    for spec in topology.components.values():
+        if topology.prepares is None or spec.kind == "bolt":
+            faults.extend(_instance_faults(spec))
+        for subscription in spec.subscriptions:
+            if isinstance(subscription.grouping, Custom):
+                faults.extend(_grouping_faults(spec, subscription.source, subscription.grouping))
+    if topology.prepares is not None:
+        faults.extend(topology.prepares.trial_faults(topology))
+    return faults
+
+
+def _instance_faults(spec: ComponentSpec) -> Iterator[str]:
+    """Make an instance, and where there are several tasks another one, since each task needs its own."""
+    where = f"{spec.kind} {spec.component_id!r}"
+    made: list[object] = []
+    try:
+        made.extend(spec.factory.create() for _ in range(min(spec.parallelism, 2)))
+    except UsageError as error:
+        text = with_hint(error.message, error.hint)
+        yield text if text.startswith(where) else f"{where}: {text}"
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+        fix = "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+        yield f"{where}: its factory raised {raised_text(error)}. {fix}"
+
+
+def _grouping_faults(spec: ComponentSpec, source: str, grouping: Custom) -> Iterator[str]:
+    where = f"bolt {spec.component_id!r}: the custom_grouping() of {source!r}"
+    try:
+        made = grouping.create()
+        missing = [name for name in _GROUPINGS if not callable(getattr(made, name, None))]
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # noqa: BLE001 - the user's own; it becomes a fault
+        yield f"{where} raised {raised_text(error)}. Fix what makes it, or its deep copy."
+        return
+    if missing:
+        yield f"{where} gave a {type(made).__name__}, which has no {'() and no '.join(missing)}(). Define what is missing."
+    for name, parameters in _GROUPINGS.items():
+        if name not in missing and not takes(getattr(made, name), len(parameters)):
+            given = ", ".join(parameters)
+            yield f"{where}: {type(made).__name__}.{name}() is called with ({given}). Write def {name}(self, {given})."

@@ -5,10 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.errors import UsageError
+from engine.api.arguments import CallKind, call_kind, is_count
+from engine.api.bolt import BasicBolt, BoltBase
 from engine.names import did_you_mean
-from engine.topology.bolt import BasicBolt, BoltBase
-from engine.topology.calls import CallKind, call_kind
 from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
 
@@ -21,18 +20,6 @@ class _Setting:
 
 def _count(minimum: int) -> _Setting:
     return _Setting(lambda value: is_count(value, minimum), f"an integer of at least {minimum}")
-
-
-def is_count(value: object, minimum: int) -> bool:
-    """Tell whether a value is an integer (no bool) of at least `minimum`."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-
-
-def check_count(what: str, value: object, *, minimum: int, optional: bool = False) -> None:
-    """Raise UsageError unless the value is such an integer, or None where `optional`."""
-    if not (is_count(value, minimum) or (optional and value is None)):
-        none = ", or None" if optional else ""
-        raise UsageError(f"{what} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {what.split()[-1]}=3.")
 
 
 LEAST_TICK_SECS: Final = 0.001

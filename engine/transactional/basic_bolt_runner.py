@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from types import GeneratorType
 from typing import Any
 
+from engine.api import BasicBolt, Tuple, Values, call_kind
 from engine.errors import UsageError
 from engine.kernel import BatchEmitter, BatchPart
 from engine.names import DEFAULT_STREAM, POOL_NAME
-from engine.topology import BasicBolt, Tuple, Values, call_kind
 from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 

@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from engine.api import BoltBase, Tuple
 from engine.errors import FAILED, UsageError
 from engine.kernel import BatchPart
-from engine.topology import BoltBase, Tuple
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.maybe_await import discard_awaitables

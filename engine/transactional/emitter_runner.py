@@ -4,10 +4,11 @@ import asyncio
 import inspect
 from typing import Any
 
+from engine.api import Bolt, Tuple
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchPart
 from engine.names import COMMIT_STREAM, REPORT_STREAM
-from engine.topology import Bolt, ComponentSpec, Tuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Config, StatefulBasicBolt, TopologyBuilder, TopologyError, UsageError, bolt, spout, stateful_bolt
+from engine.api import Fields, call_kind
 from engine.testing import Capture, Feeder, RaiseError, run_topology
-from engine.topology import Fields, call_kind
 
 WORDS = [("a",), ("b",), ("a",), ("c",), ("a",)]
 COUNTS = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]

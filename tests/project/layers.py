@@ -5,6 +5,7 @@
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version", "spark_bridge.handover"),
     ("engine.config", "engine.log", "engine.metrics", "engine.in_thread", "engine.kernel", "engine.raised"),
+    ("engine.api",),
     ("engine.topology", "engine.state"),
     ("engine.checkpoint", "engine.transactional", "engine.flow"),
     ("engine.runtime",),

@@ -2,9 +2,10 @@
 
 import pytest
 
+from engine.api import BasicBolt, Bolt, Fields, Spout
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
-from engine.topology import BasicBolt, Bolt, Fields, Spout, TopologyBuilder
+from engine.topology import TopologyBuilder
 
 pytestmark = pytest.mark.guarantee("GRP-5")
 

@@ -5,7 +5,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from engine.topology import Bolt, Fields, Spout, Topology, TopologyBuilder
+from engine.api import Bolt, Fields, Spout
+from engine.topology import Topology, TopologyBuilder
 from engine.topology.graph import dot, mermaid
 from engine.topology.svg import svg
 

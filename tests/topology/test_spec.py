@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.topology import ComponentSettings, ComponentSpec, Fields, Shuffle, Subscription, Topology
-from engine.topology.stream import declare_streams
+from engine.api import Fields, Shuffle
+from engine.api.fields import declare_streams
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 
 STREAMS = declare_streams(Fields("a"))
 

@@ -2,23 +2,9 @@
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
+from engine.api import BasicBolt, Bolt, FailTuple, Fields, Inlet, Spout, SpoutExhausted, TaskContext, Tuple, Values, bolt, spout
 from engine.errors import Failure
-from engine.topology import (
-    BasicBolt,
-    Bolt,
-    FailTuple,
-    Fields,
-    Inlet,
-    Spout,
-    SpoutExhausted,
-    TaskContext,
-    Topology,
-    TopologyBuilder,
-    Tuple,
-    Values,
-    bolt,
-    spout,
-)
+from engine.topology import Topology, TopologyBuilder
 
 
 class Lines(Spout):

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from engine.api.fields import shorten
 from engine.errors import StateDamaged, UsageError
-from engine.topology.values import shorten
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.stored_value import ValueKind, ValuesMismatch, older_transaction, overtaken
 

@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from math import copysign, isfinite
 from typing import Any, Final
 
+from engine.api.fields import shorten
 from engine.errors import StateError
 from engine.state import codec_named
 from engine.state.keys import canonical
-from engine.topology.values import shorten
 from engine.transactional.values.store import Raw
 
 INT64: Final = range(-(2**63), 2**63)

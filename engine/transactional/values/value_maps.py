@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from engine.api import TaskContext
+from engine.api.fields import shorten
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
 from engine.state.providers import sqlite_path
-from engine.topology import TaskContext
-from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
 from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.store import ValueStore

@@ -4,13 +4,11 @@ import asyncio
 from collections import deque
 from typing import Final, cast
 
+from engine.api.arguments import check_count
+from engine.api.fields import Fields, Values, decorated_fields, wrong_values
+from engine.api.spout import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
 from engine.raised import headline
-from engine.topology.fields import Fields
-from engine.topology.settings import check_count
-from engine.topology.spout import Spout, SpoutExhausted
-from engine.topology.stream import decorated_fields
-from engine.topology.values import Values, wrong_values
 
 DEFAULT_MAX_WAITING: Final = 10_000
 

@@ -4,9 +4,9 @@ import asyncio
 
 import pytest
 
+from engine.api import Fields, Inlet, InletClosed, InletHandle, RunEnded
 from engine.errors import Failure, TupleFailed, UsageError
-from engine.topology import Fields, Inlet, InletClosed, InletHandle, RunEnded
-from tests.topology.fakes import Driver
+from tests.api.fakes import Driver
 
 TIMED_OUT = Failure("timeout", "count", 7)
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast, runtime_checkable
 
-from engine.topology.values import Values
+from engine.api.fields import Values
 
 if TYPE_CHECKING:
-    from engine.topology.context import TaskContext
+    from engine.api.context import TaskContext
 
 
 @runtime_checkable

@@ -4,8 +4,8 @@ import functools
 
 import pytest
 
+from engine.api import BasicBolt, CallKind, FailTuple, Fields, bolt, call_kind
 from engine.errors import UsageError
-from engine.topology import BasicBolt, CallKind, FailTuple, Fields, bolt, call_kind
 
 
 @bolt("word", "length", concurrency=1, tick_tuple_freq_secs=2.5)

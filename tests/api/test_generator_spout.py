@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from engine.api import Fields, GeneratorBroken, SpoutExhausted, spout
+from engine.api.generator_spout import BUFFER_TUPLES
 from engine.errors import EngineError, Failure, UsageError
-from engine.topology import Fields, GeneratorBroken, SpoutExhausted, spout
-from engine.topology.generator_spout import BUFFER_TUPLES
-from tests.topology.fakes import Driver
+from tests.api.fakes import Driver
 
 TIMED_OUT = Failure("timeout", "count", 7)
 

@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from engine.topology import GeneratorBroken, spout
-from tests.topology.test_generator_spout import open_spout
+from engine.api import GeneratorBroken, spout
+from tests.api.test_generator_spout import open_spout
 
 pytestmark = pytest.mark.guarantee("ACK-13")
 

@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from engine.api import Spout, SpoutExhausted
 from engine.errors import Failure
 from engine.names import DEFAULT_STREAM
-from engine.topology import Spout, SpoutExhausted
 
 
 class RecordingCollector:

@@ -7,9 +7,8 @@ it has drained. They belong to the loop's thread; from any other they raise (ACK
 from collections.abc import Iterator, Sequence
 from typing import Any, Protocol, TypeAlias
 
+from engine.api.fields import Fields, Values
 from engine.names import DEFAULT_STREAM
-from engine.topology.fields import Fields
-from engine.topology.values import Values
 
 
 class Tuple(Protocol):

@@ -4,19 +4,7 @@ import dataclasses
 
 import pytest
 
-from engine.topology import (
-    All,
-    Custom,
-    Direct,
-    Fields,
-    FieldsGrouping,
-    Global,
-    LoadAware,
-    LocalOrShuffle,
-    NoneGrouping,
-    PartialKey,
-    Shuffle,
-)
+from engine.api import All, Custom, Direct, Fields, FieldsGrouping, Global, LoadAware, LocalOrShuffle, NoneGrouping, PartialKey, Shuffle
 from engine.topology.declarer import BoltDeclarer
 
 

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
+from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
+from engine.api.fields import Fields, Values, decorated_fields, shorten, wrong_values
+from engine.api.spout import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
-from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments, takes
-from engine.topology.fields import Fields
-from engine.topology.settings import check_count
-from engine.topology.spout import Spout, SpoutExhausted
-from engine.topology.stream import decorated_fields
-from engine.topology.values import Values, shorten, wrong_values
 
 P = ParamSpec("P")
 Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])

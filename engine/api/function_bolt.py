@@ -3,13 +3,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from engine.api.arguments import function_name, takes
+from engine.api.bolt import BasicBolt, BasicResult
+from engine.api.collector import Tuple
+from engine.api.fields import Fields, decorated_fields
+from engine.api.spout import OnError
 from engine.errors import UsageError
-from engine.topology.bolt import BasicBolt, BasicResult
-from engine.topology.calls import function_name, takes
-from engine.topology.collector import Tuple
-from engine.topology.fields import Fields
-from engine.topology.spout import OnError
-from engine.topology.stream import decorated_fields
 
 BoltCallable = Callable[[Tuple], BasicResult]
 F = TypeVar("F", bound=Callable[..., BasicResult])

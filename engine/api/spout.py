@@ -1,12 +1,12 @@
 """A source of tuples."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable
-from typing import ClassVar, Literal, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Literal, Protocol, TypeAlias
 
-from engine.topology.collector import SpoutCollector
-from engine.topology.context import TaskContext
-from engine.topology.stream import OutputFields
+from engine.api.collector import SpoutCollector
+from engine.api.context import TaskContext
+from engine.api.fields import OutputFields
 
 OnError: TypeAlias = Literal["fail", "restart", "stop"]
 """After an exception: replace the instance by a fresh one, or keep it and fail the input alone (ACK-12)."""
@@ -77,3 +77,13 @@ class Spout(ABC):
     def close(self) -> Awaitable[None] | None:
         """Give back what `open` took; called last. Not called for an instance whose `open` raised."""
         return None
+
+
+class CreatesSpout(Protocol):
+    """A factory with a name for its one method, as `@spout` makes."""
+
+    def create(self) -> Spout:
+        """Return a new spout."""
+
+
+SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]

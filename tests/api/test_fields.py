@@ -5,8 +5,8 @@ import pickle
 
 import pytest
 
+from engine.api import Fields, declare_streams
 from engine.errors import UsageError
-from engine.topology import Fields, declare_streams
 
 
 def test_fields_are_a_sequence_of_names() -> None:

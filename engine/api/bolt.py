@@ -1,14 +1,13 @@
 """A step of processing."""
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import ClassVar, TypeAlias
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import ClassVar, Protocol, TypeAlias
 
-from engine.topology.collector import BasicCollector, BoltCollector, Tuple
-from engine.topology.context import TaskContext
-from engine.topology.spout import OnError
-from engine.topology.stream import OutputFields
-from engine.topology.values import Values
+from engine.api.collector import BasicCollector, BoltCollector, Tuple
+from engine.api.context import TaskContext
+from engine.api.fields import OutputFields, Values
+from engine.api.spout import OnError
 
 
 class FailTuple(Exception):
@@ -87,3 +86,13 @@ class BasicBolt(BoltBase):
         one such emit; None is none; anything else raises UsageError. Other streams: `self.collector.emit(values, stream)`.
         Raising fails the input.
         """
+
+
+class CreatesBolt(Protocol):
+    """A factory with a name for its one method, as `@bolt` makes."""
+
+    def create(self) -> BoltBase:
+        """Return a new bolt."""
+
+
+BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]

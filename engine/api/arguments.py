@@ -6,6 +6,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from engine.errors import UsageError
+
 
 class CallKind(Enum):
     """What calling a function gives."""
@@ -63,3 +65,15 @@ def function_name(function: Callable[..., Any]) -> str:
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)
+
+
+def is_count(value: object, minimum: int) -> bool:
+    """Tell whether a value is an integer (no bool) of at least `minimum`."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def check_count(what: str, value: object, *, minimum: int, optional: bool = False) -> None:
+    """Raise UsageError unless the value is such an integer, or None where `optional`."""
+    if not (is_count(value, minimum) or (optional and value is None)):
+        none = ", or None" if optional else ""
+        raise UsageError(f"{what} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {what.split()[-1]}=3.")
