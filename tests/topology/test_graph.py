@@ -7,8 +7,7 @@ import pytest
 
 from engine.api import Bolt, Fields, Spout
 from engine.topology import Topology, TopologyBuilder
-from engine.topology.graph import dot, mermaid
-from engine.topology.svg import svg
+from engine.topology.graph import dot, mermaid, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = 'a "quoted" <b>&amp; \\ `c` #1 \x00 × 中'
