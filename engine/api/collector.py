@@ -1,7 +1,8 @@
-"""What a component's code emits and settles with. The working collectors are compiled; these are their contracts.
+"""Collectors that components emit and settle with, and the `Tuple` that a bolt receives.
 
-None of these methods blocks: what does not fit a mailbox waits in the emitting executor, which calls no user code until
-it has drained. They belong to the loop's thread; from any other they raise (ACK-10).
+These Protocols are the contract; the collectors and tuples of a run are compiled. No method blocks, except `ready`. A
+tuple for a full mailbox waits in the emitting executor. Until the mailbox has drained, that executor calls no user code (BP-2).
+Use a collector only on the thread of the event loop. On any other thread its methods raise UsageError (ACK-10).
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,35 +13,35 @@ from engine.names import DEFAULT_STREAM
 
 
 class Tuple(Protocol):
-    """One message as a bolt sees it: read-only values with names, and where they come from.
+    """One message as a bolt receives it: read-only values with names, and the origin.
 
-    `tup[0]` and `tup["word"]` are the same value where the stream's first field is `word`. A field that is not there
-    raises UsageError with the nearest name.
+    `tup[0]` and `tup["word"]` are the same value if the first field of the stream is `word`. An unknown name raises UsageError with the
+    nearest name, and an index out of range raises IndexError.
     """
 
     @property
     def values(self) -> tuple[Any, ...]:
-        """The values, one for each field."""
+        """Values, one for each field."""
 
     @property
     def fields(self) -> Fields:
-        """The names of the values."""
+        """Names of the values."""
 
     @property
     def stream(self) -> str:
-        """The stream that it came on."""
+        """Name of the stream that the tuple came on."""
 
     @property
     def source_component(self) -> str:
-        """The id of the component that emitted it."""
+        """Id of the component that emitted the tuple."""
 
     @property
     def source_task(self) -> int:
-        """The id of the task that emitted it."""
+        """Id of the task that emitted the tuple."""
 
     @property
     def is_tick(self) -> bool:
-        """True for a tick: no data, only the time that `tick_tuple_freq_secs` asked for."""
+        """True for a tick. A tick has no values; the engine sends it every `tick_tuple_freq_secs`."""
 
     def __getitem__(self, key: int | str, /) -> Any: ...
 
@@ -50,66 +51,71 @@ class Tuple(Protocol):
 
 
 Anchors: TypeAlias = Tuple | Sequence[Tuple] | None
-"""The inputs that a new tuple depends on. The same one twice still balances; one without roots, or a tick, is no anchor."""
+"""Inputs that a new tuple depends on. The same input may occur twice. Ticks and untracked inputs have no effect."""
 
 
 class SpoutCollector(Protocol):
-    """What a spout emits with; `self.collector` from before `open` on."""
+    """Collector of a spout: `self.collector`, from before `open` on."""
 
     def emit(self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to whoever subscribes to the stream.
+        """Send one tuple to all subscribers of the stream.
 
-        With a `message_id`, any object but None, it is tracked: this task, no other, gets `ack(message_id)` or
-        `fail(message_id)` exactly once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown or a direct stream and
-        for a wrong number of values.
+        With a `message_id`, any object but None, the tuple is tracked: this task gets `ack(message_id)` or `fail(message_id)` exactly
+        once (ACK-1, ACK-3, ACK-4). Raises UsageError for an unknown stream, a direct stream, and a wrong number of values.
         """
 
     def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple for each row, in order; `message_ids`, if given, has one entry for each row (None: not tracked).
+        """Send one tuple for each row, in order. `message_ids` has one entry for each row; None stands for untracked.
 
-        Beyond 1,024 rows the rest is emitted in slices, while others have their turn; what is emitted afterwards comes behind it (BP-4).
-        Both lists are copied, a row that is a list is not.
+        The rows beyond the first 1,024 are emitted in slices, one at each turn of the loop. Later emits come after them (BP-4).
+        Both sequences are copied, but a row that is a list is not: do not change it afterwards. Raises UsageError as `emit` does.
         """
 
     def emit_direct(self, task: int, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to this task alone, on a stream declared `direct`; raises UsageError unless the task subscribes to it directly."""
+        """Send one tuple to one task, on a stream declared `Fields(..., direct=True)`.
+
+        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and as `emit` does.
+        """
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on; at most 5 in 10 s are reported for each task."""
+        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""
 
     async def ready(self) -> None:
-        """Wait until this task may emit: no target is full and the task is not held. For background work."""
+        """Wait until this task may emit: no target is full and the task is not held. For background work of `create_task`."""
 
 
 class BoltCollector(Protocol):
-    """What a bolt emits and settles with; `self.collector` from before `prepare` on."""
+    """Collector of a `Bolt`: `self.collector`, from before `prepare` on."""
 
     def emit(self, values: Values, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to whoever subscribes to the stream; with anchors it belongs to all their trees (ACK-2).
+        """Send one tuple to all subscribers of the stream. With anchors the tuple joins the trees of all of them (ACK-2).
 
-        Raises UsageError for an unknown or a direct stream, a wrong number of values, and an anchor that is settled.
+        Raises UsageError for an unknown stream, a direct stream, a wrong number of values, and an anchor that is settled already.
         """
 
     def emit_direct(self, task: int, values: Values, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to this task alone, on a stream declared `direct`; raises UsageError unless the task subscribes to it directly."""
+        """Send one tuple to one task, on a stream declared `Fields(..., direct=True)`.
+
+        `task` is a task id of `self.context.targets(stream)`. Raises UsageError for any other task, and as `emit` does.
+        """
 
     def ack(self, tup: Tuple, /) -> None:
-        """Settle an input as done. A second settle is ignored, counted, and warned of once (ACK-5)."""
+        """Settle an input as processed. A second settle of the same input is ignored, counted, and warned of once (ACK-5)."""
 
     def fail(self, tup: Tuple, /, error: str | None = None) -> None:
-        """Settle an input as failed: each of its trees fails now, whatever the other tuples of the tree do (ACK-4).
+        """Settle an input as failed. Each of its trees fails at once, whatever happens to their other tuples (ACK-4).
 
-        `error`: a text that says why; the `Failure` carries it to the spout, and into dead letters (ACK-16).
+        `error` is the reason as text. The spout finds it in `self.context.failure`, and a dead letter carries it (ACK-16).
         """
 
     def reset_timeout(self, tup: Tuple, /) -> None:
-        """Start the clock of an input's trees again: it is still worked on (ACK-8)."""
+        """Restart the message timeout of the trees of an input that is still in work (ACK-8)."""
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on; at most 5 in 10 s are reported for each task."""
+        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""
 
     async def ready(self) -> None:
-        """Wait until this task may emit: no target is full and the task is not held. For background work."""
+        """Wait until this task may emit: no target is full and the task is not held. For background work of `create_task`."""
 
 
 OutputCollector = BoltCollector
@@ -117,13 +123,16 @@ OutputCollector = BoltCollector
 
 
 class BasicCollector(Protocol):
-    """What a `BasicBolt` emits with where it does not yield; anchors to the input of the call that is running (ACK-10, ACK-11)."""
+    """Collector of a `BasicBolt`: anchors each emit to the input of the current `execute` call (ACK-10, ACK-11).
+
+    A bolt that only yields to its default stream does not need it.
+    """
 
     def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple, anchored to the current input; raises UsageError outside `execute`."""
+        """Send one tuple, anchored to the current input. Raises UsageError outside `execute`, and as `BoltCollector.emit` does."""
 
     def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
-        """Send one tuple to this task alone, anchored to the current input, on a stream declared `direct`."""
+        """Send one tuple to one task, anchored to the current input, on a stream declared `direct`."""
 
     def report_error(self, error: BaseException) -> None:
-        """Report an error with component, task and traceback, and go on; at most 5 in 10 s are reported for each task."""
+        """Report an error with component, task and traceback, and go on. At most 5 different errors per 10 s are reported for a task."""

@@ -1,4 +1,7 @@
-"""What a task knows of its place and can ask of the engine: `self.context`. The working context belongs to the executors."""
+"""`self.context` of a component: its place in the run, and services of the engine.
+
+These Protocols are the contract; the executors provide the objects.
+"""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
@@ -15,99 +18,100 @@ if TYPE_CHECKING:
 
 
 class UserCounter(Protocol):
-    """A count that only grows."""
+    """Count that only grows."""
 
     def add(self, amount: float = 1, /) -> None:
-        """Count `amount` more."""
+        """Increase the count. Raise UsageError unless `amount` is a finite number of at least 0."""
 
 
 class UserGauge(Protocol):
-    """A value that goes up and down."""
+    """Value that goes up and down."""
 
     def set(self, value: float, /) -> None:
-        """Replace the value."""
+        """Replace the value. NaN stands for an unknown value. Raise UsageError unless it is a number."""
 
 
 class UserHistogram(Protocol):
-    """A distribution of values."""
+    """Distribution of values."""
 
     def record(self, value: float, /) -> None:
-        """Count one value."""
+        """Add one value to the distribution."""
 
 
 class TaskContext(Protocol):
-    """One task's view of the run. Task ids and their order stay the same through restarts of an instance."""
+    """View of one task on the run. Task ids and their order stay the same when an instance is replaced."""
 
     @property
     def topology_name(self) -> str:
-        """The name of the topology."""
+        """Name of the topology."""
 
     @property
     def component_id(self) -> str:
-        """The id of this task's component."""
+        """Id of the component of this task."""
 
     @property
     def task_id(self) -> int:
-        """The id of this task, unique in the run."""
+        """Id of this task, unique in the run."""
 
     @property
     def task_index(self) -> int:
-        """Where this task stands among the tasks of its component: 0 to `tasks` - 1."""
+        """Index of this task among the tasks of its component: 0 to `tasks` - 1."""
 
     @property
     def tasks(self) -> int:
-        """How many tasks this component has."""
+        """Number of tasks of this component."""
 
     @property
     def config(self) -> "Config":
-        """The settings of the run."""
+        """Settings of the run."""
 
     @property
     def clock(self) -> "Clock":
-        """The run's time: `now()` in seconds, monotonic; `wall()` in seconds since the epoch."""
+        """Clock of the run: `now()` in seconds, monotonic; `wall()` in seconds since 1970. Virtual in `engine.testing`."""
 
     @property
     def random(self) -> "Random":
-        """This task's own generator, seeded from the run's seed."""
+        """Random generator of this task, seeded from the seed of the run."""
 
     @property
     def failure(self) -> Failure | None:
-        """Inside `fail(message_id)`: why (ACK-16). None everywhere else."""
+        """Reason of the failure during `fail(message_id)` (ACK-16). None at any other time."""
 
     def task_ids(self, component: str) -> Sequence[int]:
-        """Return the task ids of a component, in order; raise UsageError for one that is not there."""
+        """Return the task ids of a component, ascending. Raise UsageError if the topology has no such component."""
 
     def sources(self) -> Sequence[int]:
-        """Return the ids of the tasks that this component's inputs come from, on any stream, ascending."""
+        """Return the ids of all tasks that send to this component, on any stream, ascending."""
 
     def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
-        """Return the ids of the tasks that subscribe to this stream of this component, ascending; UsageError for an unknown stream."""
+        """Return the ids of all tasks that subscribe to a stream of this component, ascending. Raise UsageError for an unknown stream."""
 
     def wake(self) -> None:
-        """Have this spout polled at once, though it emitted nothing last time. Only from the loop's thread."""
+        """Poll this spout at once, although its last poll emitted nothing. Only on the thread of the event loop."""
 
     def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
-        """Start background work of this task.
+        """Start background work of this instance.
 
-        What it raises counts as raised by the component itself (ACK-12); it is cancelled when the instance closes or
-        dies, and from then on this raises UsageError. Before it emits it awaits `self.collector.ready()`.
+        An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the work when the instance
+        closes or dies; afterwards this method raises UsageError. The work awaits `self.collector.ready()` before it emits.
         """
 
     def counter(self, name: str, /, **labels: str) -> UserCounter:
-        """Return this task's counter of this name and labels, made at the first call; shown and exported with the engine's.
+        """Return the counter of this task with this name and these labels. The first call creates it.
 
-        The labels say what it counts, such as `partition="3"`, and the export has them beside the component and the task.
-        All metrics of one name have the same labels, with few values each: every combination is a metric of its own.
+        Labels say more about the count, such as `partition="3"`. The export adds topology, component and task. All metrics of one name
+        have the same labels, and each combination of values is a metric of its own: use labels with few values. Raises UsageError for
+        a wrong name, other labels, or another type of the same name.
         """
 
     def gauge(self, name: str, /, **labels: str) -> UserGauge:
-        """Return this task's gauge of this name and labels, made at the first call; NaN is a value that is not known."""
+        """Return the gauge of this task with this name and these labels. The first call creates it. See `counter`."""
 
     def histogram(self, name: str, /, **labels: str) -> UserHistogram:
-        """Return this task's histogram of this name and labels, made at the first call."""
+        """Return the histogram of this task with this name and these labels. The first call creates it. See `counter`."""
 
     def drop_metric(self, name: str, /, **labels: str) -> None:
-        """Forget this task's metrics of this name that have these labels, all of the name where none are given.
+        """Remove the metrics of this task that have this name and these labels, or all of the name without labels.
 
-        They are no longer shown; what is still held of them counts for nothing, and the next call begins a new one.
+        They are no longer shown. An object returned before has no effect any more, and the next call of `counter` begins at 0.
         """

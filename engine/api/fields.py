@@ -1,21 +1,28 @@
-"""The names of the values in a tuple, the streams of a component, and the values themselves."""
+"""Field names of a stream, streams of a component, and values of a tuple."""
 
 from collections.abc import Iterator, Mapping
 from types import MappingProxyType
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM, did_you_mean, is_reserved, is_writable
 
+Values: TypeAlias = tuple[object, ...] | list[Any]
+"""Values of one tuple, one for each field. The engine copies a list into a tuple."""
+
+_SHOWN_CHARACTERS: Final = 80
+
 
 class Fields:
-    """The ordered names of one stream's values; immutable, hashable, picklable.
+    """Ordered names of the values of one stream: immutable, hashable, picklable.
 
-    `direct=True` declares a stream on which the emitter names the receiving task (`emit_direct`), and which only
-    `direct_grouping` can subscribe to. `Fields()` declares tuples without values: signals.
+    Each name is a non-empty string and occurs once; otherwise UsageError. With `direct=True` the emitter names the receiving task
+    by `emit_direct`, and only `direct_grouping` can subscribe. `Fields()` declares tuples without values, which are signals.
 
-    >>> Fields("word", "count").index("count")
-    1
+    >>> from engine import Fields
+    >>> fields = Fields("word", "count")
+    >>> fields.index("count"), len(fields), "late" in fields
+    (1, 2, False)
     """
 
     __slots__ = ("direct", "names", "positions")
@@ -23,16 +30,16 @@ class Fields:
     names: tuple[str, ...]
     direct: bool
     positions: dict[str, int]
-    """Where each name stands. Only to be read; a plain dict because the compiled tuple looks names up in it."""
+    """Index of each name. Read-only by agreement. The compiled tuple looks names up in it, so it must be a plain dict."""
 
     def __init__(self, *names: str, direct: bool = False) -> None:
-        check_names(names)
+        _check_names(names)
         _set(self, "names", names)
         _set(self, "direct", bool(direct))
         _set(self, "positions", {name: position for position, name in enumerate(names)})
 
     def index(self, name: str) -> int:
-        """Return the position of a name; raise UsageError, with the nearest name, where there is none."""
+        """Return the index of a name. Raise UsageError with the nearest name if the stream has no such field."""
         position = self.positions.get(name)
         if position is None:
             raise UsageError(f"{self!r} has no field {name!r}", hint=did_you_mean(str(name), self.names))
@@ -63,10 +70,10 @@ class Fields:
         return f"Fields({', '.join(arguments)})"
 
     def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"Fields are immutable; make new ones instead of setting {name!r}")
+        raise AttributeError(f"Fields are immutable: {name!r} cannot be set. Make new Fields instead.")
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"Fields are immutable; {name!r} cannot be deleted")
+        raise AttributeError(f"Fields are immutable: {name!r} cannot be deleted. Make new Fields instead.")
 
     def __reduce__(self) -> tuple[object, ...]:
         return _rebuild, (self.names, self.direct)
@@ -79,8 +86,8 @@ def _rebuild(names: tuple[str, ...], direct: bool) -> Fields:
     return Fields(*names, direct=direct)
 
 
-def check_names(names: tuple[object, ...]) -> None:
-    """Raise UsageError unless all are non-empty strings and none stands twice."""
+def _check_names(names: tuple[object, ...]) -> None:
+    """Raise UsageError unless all names are non-empty strings and none occurs twice."""
     for name in names:
         if isinstance(name, (list, tuple, set)):
             raise UsageError(f"a field name must be a str, not {name!r}", hint="Unpack the names: Fields(*names).")
@@ -89,23 +96,23 @@ def check_names(names: tuple[object, ...]) -> None:
         if not name:
             raise UsageError("a field name is empty", hint="Give each field a name.")
         if not is_writable(name):
-            raise UsageError(f"field name {name!r} cannot be written as UTF-8", hint='Write Fields("word", "count").')
+            raise UsageError(f"field name {name!r} cannot be encoded as UTF-8", hint='Write Fields("word", "count").')
     twice = [name for position, name in enumerate(names) if name in names[:position]]
     if twice:
-        raise UsageError(f"field {twice[0]!r} stands twice in Fields({', '.join(map(repr, names))})", hint="Give each field its own name.")
+        raise UsageError(f"field {twice[0]!r} occurs twice in Fields({', '.join(map(repr, names))})", hint="Give each field its own name.")
 
 
 OutputFields: TypeAlias = Fields | str | tuple[str, ...] | Mapping[str, Fields | str | tuple[str, ...]] | None
-"""None: no stream. Fields, or the names themselves: the default stream. A mapping: one entry for each stream."""
+"""Type of `output_fields`. None: no stream. Fields or names: the default stream. A mapping: one entry for each stream."""
 
 Streams: TypeAlias = Mapping[str, Fields]
-"""Stream name → its fields, read-only, in the order of declaration."""
+"""Fields by stream name, read-only, in the order of declaration."""
 
 NO_STREAMS: Streams = MappingProxyType({})
 
 
 def declare_streams(output_fields: object) -> Streams:
-    """Return the streams that an `output_fields` declares; raise UsageError for anything it may not be.
+    """Return the streams that an `output_fields` declares. Raise UsageError if it is not an `OutputFields`.
 
     >>> dict(declare_streams("word"))
     {'default': Fields('word')}
@@ -138,13 +145,16 @@ def _check_stream_name(stream: object) -> None:
     if not isinstance(stream, str) or not stream:
         raise UsageError(f"a stream name must be a non-empty str, not {stream!r}", hint='Write {"late": Fields("word")}.')
     if not is_writable(stream):
-        raise UsageError(f"stream name {stream!r} cannot be written as UTF-8", hint='Write {"late": Fields("word")}.')
+        raise UsageError(f"stream name {stream!r} cannot be encoded as UTF-8", hint='Write {"late": Fields("word")}.')
     if is_reserved(stream):
-        raise UsageError(f"stream name {stream!r} is reserved for the engine", hint="Begin it with neither '__' nor '$'.")
+        raise UsageError(f"stream name {stream!r} is reserved for the engine", hint="Begin the name with neither '__' nor '$'.")
 
 
 def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | None:
-    """Return the fields that `@spout(...)`, `@bolt(...)` or their like names: names, or one Fields; None for no argument."""
+    """Return the fields that the arguments of `@spout(...)` or `@bolt(...)` name, or None if there are none.
+
+    The arguments are names, or a single Fields. Raise UsageError for anything else.
+    """
     if not arguments:
         return None
     if len(arguments) == 1 and isinstance(arguments[0], Fields):
@@ -153,40 +163,42 @@ def decorated_fields(decorator: str, arguments: tuple[object, ...]) -> Fields | 
         name = getattr(arguments[0], "__name__", "f")
         or_none = f", or @{decorator}() if it emits nothing" if decorator != "spout" else ""
         hint = f'Write @{decorator}("word") above def {name}{or_none}.'
-        raise UsageError(f"@{decorator} stands on {name}() without its fields", hint=hint)
+        raise UsageError(f"@{decorator} above {name}() names no fields", hint=hint)
     try:
         return Fields(*arguments)  # type: ignore[arg-type]
     except UsageError as error:
         raise UsageError(f"@{decorator}: {error.message}", hint=f'Write @{decorator}("word", "count").') from None
 
 
-Values: TypeAlias = tuple[object, ...] | list[Any]
-"""The values of one tuple, one for each field. A list is copied into a tuple."""
-
-_SHOWN_CHARACTERS = 80
-
-
 def wrong_values(where: str, values: object, fields: Fields | None = None) -> UsageError:
-    """Return the error for something that is not the values of a tuple, or has the wrong number of them.
+    """Return the error for a wrong number of values, or for an object that is not a tuple of values.
 
-    `where` names the place and the verb: `bolt 'split': execute() yielded`. Called on the failing path only.
+    `where` names the place and the verb: `bolt 'split': execute() yielded`. `fields` is None if the number is not known.
+
+    >>> print(wrong_values("bolt 'split': execute() yielded", "be", Fields("word")))
+    bolt 'split': execute() yielded 'be' (str), which is not a tuple of values
+    Fix: Write ('be',). A single value needs a tuple too.
     """
-    shown = shorten(values)
+    shown = short_repr(values)
     if not isinstance(values, (tuple, list)):
         written = shown if len(shown) <= 20 else "value"
         return UsageError(
             f"{where} {shown} ({type(values).__name__}), which is not a tuple of values",
-            hint=f"Write ({written},): a tuple, though it holds one value.",
+            hint=f"Write ({written},). A single value needs a tuple too.",
         )
-    names = "" if fields is None else f" ({', '.join(fields.names)})"
-    wanted = "another number" if fields is None else str(len(fields))
+    found = _plural(len(values), "value")
+    names = f" ({', '.join(fields)})" if fields else ""
+    expected = "another number of fields" if fields is None else _plural(len(fields), "field") + names
     return UsageError(
-        f"{where} {shown}: {len(values)} value{'' if len(values) == 1 else 's'} where {wanted} must stand{names}",
-        hint="Emit one value for each field, or change output_fields.",
+        f"{where} {shown}: {found}, but the stream has {expected}", hint="Emit one value for each field, or change output_fields."
     )
 
 
-def shorten(value: object) -> str:
-    """Return the repr of a value, cut to a length that fits an error."""
+def _plural(count: int, noun: str) -> str:
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def short_repr(value: object) -> str:
+    """Return the repr of a value, cut to 80 characters for an error message."""
     text = repr(value)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -1,4 +1,4 @@
-"""A source of tuples."""
+"""`Spout`: the base of all sources of tuples."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
@@ -9,81 +9,106 @@ from engine.api.context import TaskContext
 from engine.api.fields import OutputFields
 
 OnError: TypeAlias = Literal["fail", "restart", "stop"]
-"""After an exception: replace the instance by a fresh one, or keep it and fail the input alone (ACK-12)."""
+"""Reaction to an exception of user code (ACK-12). The input fails in any case.
 
+"fail" keeps the instance, "restart" replaces it, "stop" ends the run.
+"""
 
 MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
-"""So many open trees for each task; the fewest that bring full speed; no limit."""
+"""Limit of open trees per spout task. "auto": the fewest that reach full speed. None: no limit."""
 
 
 class SpoutExhausted(Exception):
-    """Raised by `next_tuple` of a finite source: nothing is left.
+    """Raised by `next_tuple` at the end of a finite source.
 
-    The spout still gets acks and fails; it is polled again only after a `fail`, until it raises this again (RUN-2).
+    The spout still gets acks and fails. It is polled again only after a `fail`, until it raises this again (RUN-2).
     """
 
 
 class Spout(ABC):
     """Base of all spouts: emits tuples, and learns how the tree of each one ended.
 
-    Every method may be `def` or `async def`; those of one task never overlap (ACK-10). While an async one waits, the
-    verdicts of its task wait too: a source that waits for I/O does so in `self.context.create_task(...)` and calls
-    `self.context.wake()`.
+    Each method may be `def` or `async def`. Calls for one task never overlap (ACK-10): while an `async def next_tuple` waits, acks and
+    fails of its task wait too. So wait for I/O in `self.context.create_task(...)`, and call `self.context.wake()` when there is data.
+
+    Settings are class attributes, or keywords of `set_spout`: `max_spout_pending`, `on_error`.
+
+    >>> from engine import Spout, SpoutExhausted, TopologyBuilder
+    >>> from engine.testing import run_topology
+    >>> class Lines(Spout):
+    ...     output_fields = "line"
+    ...     def open(self):
+    ...         self.lines = enumerate(["to be", "or not"])
+    ...     def next_tuple(self):
+    ...         number, line = next(self.lines, (None, None))
+    ...         if line is None:
+    ...             raise SpoutExhausted
+    ...         self.collector.emit((line,), message_id=number)
+    ...     def ack(self, message_id):
+    ...         print(f"line {message_id} is processed")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("lines", Lines)
+    >>> _ = run_topology(builder.build())
+    line 0 is processed
+    line 1 is processed
     """
 
     output_fields: OutputFields = None
+    """Field names of the default stream, or a mapping from stream names to fields. None: the spout emits nothing."""
     max_spout_pending: MaxSpoutPending = None
-    """At most so many open trees for each task, or "auto"; None: as `Config.max_spout_pending` says."""
+    """Limit of open trees per task: a number of at least 1, or "auto". None: `Config.max_spout_pending`."""
     on_error: OnError | None = None
-    """None: as `Config.on_error` says (`fail`)."""
+    """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
 
     keeps_position: ClassVar[bool] = False
-    """True for spouts that keep their position in the run's state provider (FC-6)."""
+    """True for spouts that store their position in the state provider of the run (FC-6)."""
     feeds_one_bolt: ClassVar[bool] = False
-    """True for spouts that choose a task of the one bolt behind them (FC-1)."""
+    """True for spouts that choose a task of the only bolt that subscribes (FC-1)."""
 
     context: TaskContext
-    """Set before `open`."""
+    """Place of this task in the run, and services of the engine. Set before `open`."""
     collector: SpoutCollector
-    """Set before `open`."""
+    """Emits tuples. Set before `open`."""
 
     def open(self) -> Awaitable[None] | None:
-        """Get ready; called first, after all bolts are prepared."""
+        """Open the resources of this task. Called first, after all bolts are prepared."""
         return None
 
     def activate(self) -> Awaitable[None] | None:
-        """Learn that polling starts or goes on."""
+        """Handle the start of polling, also after a pause."""
         return None
 
     def deactivate(self) -> Awaitable[None] | None:
-        """Learn that polling pauses; acks and fails still come."""
+        """Handle a pause of polling. Acks and fails still come."""
         return None
 
     @abstractmethod
     def next_tuple(self) -> Awaitable[None] | None:
-        """Emit zero or more tuples, or raise SpoutExhausted.
+        """Emit zero or more tuples, or raise SpoutExhausted at the end of the source.
 
-        One that emits nothing is polled again after 1 to 64 ms, and at once after `wake()`, an ack or a fail.
+        After a call that emitted nothing the engine waits 1 to 64 ms, doubling the pause each time. `wake()`, an ack or a fail ends
+        the pause at once.
         """
 
     def ack(self, message_id: object) -> Awaitable[None] | None:
-        """Learn that the whole tree of this message id is processed."""
+        """Handle the success of a tree: its tuple, and all tuples emitted because of it, are processed."""
         return None
 
     def fail(self, message_id: object) -> Awaitable[None] | None:
-        """Learn that the tree of this message id failed or timed out; `self.context.failure` says why."""
+        """Handle the failure or timeout of a tree. `self.context.failure` is the reason. The default drops the tuple."""
         return None
 
     def close(self) -> Awaitable[None] | None:
-        """Give back what `open` took; called last. Not called for an instance whose `open` raised."""
+        """Release the resources of `open`. Called last, but not if `open` raised."""
         return None
 
 
 class CreatesSpout(Protocol):
-    """A factory with a name for its one method, as `@spout` makes."""
+    """Object whose `create()` is the factory of a spout, such as the result of `@spout`."""
 
     def create(self) -> Spout:
         """Return a new spout."""
 
 
 SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
+"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. Called once for each task."""

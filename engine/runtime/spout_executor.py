@@ -93,7 +93,7 @@ class SpoutExecutor(Executor):
             spout.port = self.port
         if isinstance(spout, Inlet):
             self.inlet = self.around.inlets.setdefault(self.place.component_id, spout.handle)
-            spout.use(self.inlet)
+            spout.use_handle(self.inlet)
         self.component = spout
         listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
         self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail, self.port.listener)

@@ -1,4 +1,4 @@
-"""What a generator raises, whatever it is, breaks its spout once (ACK-13)."""
+"""Any exception of a generator breaks its spout once (ACK-13)."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ pytestmark = pytest.mark.guarantee("ACK-13")
 
 
 class Ends(BaseException):
-    """Of somebody's own."""
+    """Exception of a user that is no `Exception`."""
 
 
 @pytest.mark.parametrize("error", [Ends("odd"), asyncio.CancelledError(), BaseExceptionGroup("all", [Ends("odd")])])

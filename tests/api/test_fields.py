@@ -1,4 +1,4 @@
-"""Fields and the streams that they declare."""
+"""Fields, and the streams that `output_fields` declares."""
 
 import copy
 import pickle
@@ -58,7 +58,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        (("a", "a"), "field 'a' stands twice in Fields('a', 'a')"),
+        (("a", "a"), "field 'a' occurs twice in Fields('a', 'a')"),
         (("",), "a field name is empty"),
         ((1,), "a field name must be a str, not 1 (int)"),
         ((["a", "b"],), "a field name must be a str, not ['a', 'b']"),

@@ -1,4 +1,4 @@
-"""Groupings as values, and whose copy of a custom grouping is whose."""
+"""Groupings are plain values, and each emitting task has its own custom grouping."""
 
 import dataclasses
 

@@ -215,7 +215,7 @@ async def async_key_of(key):
     [
         (
             lambda: stateful_bolt(plain),
-            "@stateful_bolt stands on plain() without its fields",
+            "@stateful_bolt above plain() names no fields",
             'Write @stateful_bolt("word") above def plain, or @stateful_bolt() if it emits nothing.',
         ),
         (
@@ -225,7 +225,7 @@ async def async_key_of(key):
         ),
         (
             lambda: stateful_bolt("a")(lambda tup: None),
-            "@stateful_bolt stands on <lambda>(), which cannot be called with (tup, state)",
+            "@stateful_bolt above <lambda>(): the function cannot be called with (tup, state)",
             "Write def f(tup, state): ...",
         ),
         (lambda: stateful_bolt("a", ""), "@stateful_bolt: a field name is empty", None),

@@ -1,4 +1,4 @@
-"""What `build()` returns, and when factories are called."""
+"""Results of `build()`, and calls of factories."""
 
 import dataclasses
 from collections.abc import Callable

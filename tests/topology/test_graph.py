@@ -1,4 +1,4 @@
-"""Drawings: well-formed, complete, and safe for any name."""
+"""Drawings are well formed, complete, and safe for any name."""
 
 import re
 from xml.etree import ElementTree

@@ -1,4 +1,4 @@
-"""The graph of a topology, against graphlib as the judge of cycles."""
+"""Graph of a topology. `graphlib` is the judge of cycles."""
 
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
@@ -15,7 +15,7 @@ STREAMS = declare_streams(Fields("a"))
 
 
 def topology_of(spouts: int, edges: dict[str, list[str]]) -> Topology:
-    """Components named by number, the first of them spouts; `edges` gives the sources of each."""
+    """Return a topology whose first `spouts` components are spouts. `edges` has the sources of each component."""
     specs = {}
     for number, (component_id, sources) in enumerate(edges.items()):
         kind = "spout" if number < spouts else "bolt"

@@ -1,4 +1,4 @@
-"""A user's code as a type checker sees it: `mypy --strict` finds nothing here, and the tests build it."""
+"""User code as a type checker sees it: `mypy --strict` finds no fault here, and the tests build it."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 
