@@ -54,7 +54,7 @@ class BoltFunction(Generic[F]):
     def check_function(cls, function: object) -> None:
         """Raise UsageError unless the decorator can be applied to this object."""
         if not callable(function) or isinstance(function, type):
-            hint = f"For a class, derive it from {cls.base.__mro__[1].__name__} and pass it to set_bolt()."
+            hint = f"Derive a class from {cls.base.__mro__[1].__name__}, and pass it to set_bolt()."
             raise UsageError(f"@{cls.decorator} needs a function, not {function!r}", hint=hint)
         if not takes(function, len(cls.arguments.split(", "))):
             name = function_name(function)

@@ -203,7 +203,7 @@ def test_what_the_state_refuses_is_shown_at_the_line_of_the_function() -> None:
 def test_calling_it_as_the_function_says_how_to_test_it() -> None:
     with pytest.raises(UsageError) as raised:
         count({"word": "be"}, {})
-    assert str(raised.value) == "count is a bolt, not a function\nFix: To test it call count.function(tup, state)."
+    assert str(raised.value) == "count is a bolt, not a function\nFix: To test the function, call count.function(tup, state)."
 
 
 async def async_key_of(key):
