@@ -14,6 +14,22 @@ class FailTuple(Exception):
     """Raised by a `BasicBolt` to fail its input without an error report (ACK-11).
 
     The text of the exception is the error of the `Failure`. `report=True` also reports it as an error.
+
+    >>> from engine import FailTuple, TopologyBuilder, bolt
+    >>> from engine.testing import Feeder, run_topology
+    >>> @bolt()
+    ... def check(tup):
+    ...     if not tup["text"].isdigit():
+    ...         raise FailTuple("not a number")
+    >>> texts = Feeder("text")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("texts", texts)
+    >>> _ = builder.set_bolt("check", check).shuffle_grouping("texts")
+    >>> _ = texts.feed(("two",))
+    >>> texts.close()
+    >>> errors = run_topology(builder.build()).errors
+    >>> texts.failed[0][1].describe(), errors
+    ("'check' (task 2) failed it: not a number", ())
     """
 
     def __init__(self, *args: object, report: bool = False) -> None:

@@ -39,7 +39,25 @@ class UserHistogram(Protocol):
 
 
 class TaskContext(Protocol):
-    """View of one task on the run. Task ids and their order stay the same when an instance is replaced."""
+    """View of one task on the run. Task ids and their order stay the same when an instance is replaced.
+
+    >>> from engine import BasicBolt, TopologyBuilder
+    >>> from engine.testing import Feeder, run_topology
+    >>> class Check(BasicBolt):
+    ...     def prepare(self):
+    ...         self.long_words = self.context.counter("long_words")
+    ...     def execute(self, tup):
+    ...         if len(tup["word"]) > 3:
+    ...             self.long_words.add()
+    >>> words = Feeder("word")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("words", words)
+    >>> _ = builder.set_bolt("check", Check).shuffle_grouping("words")
+    >>> _ = words.feed(("be",)), words.feed(("question",))
+    >>> words.close()
+    >>> [(metric.name, metric.value) for metric in run_topology(builder.build()).snapshot.user_metrics]
+    [('long_words', 1)]
+    """
 
     @property
     def topology_name(self) -> str:

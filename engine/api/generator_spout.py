@@ -66,8 +66,8 @@ class _FromGenerator(Spout, Generic[Source]):
         self._ended = False
         self._last_id = 0
         self._open: dict[object, Row] = {}  # values of open trees, by message id
-        self._tries: dict[object, int] = {}  # number of retries of open trees that failed, by message id
-        self._waiting: deque[object] = deque()  # message ids that wait for their retry
+        self._retries: dict[object, int] = {}  # number of retries of open trees that failed, by message id
+        self._retry_queue: deque[object] = deque()  # message ids that wait for their retry
 
     @abstractmethod
     def _start_again(self) -> None:
@@ -75,8 +75,8 @@ class _FromGenerator(Spout, Generic[Source]):
 
     def next_tuple(self) -> None:
         """Emit the next retry, or else the next item of the generator."""
-        if self._waiting:
-            message_id = self._waiting.popleft()
+        if self._retry_queue:
+            message_id = self._retry_queue.popleft()
             self._emit(self._open[message_id], message_id)
             return
         if self._ended:
@@ -115,17 +115,17 @@ class _FromGenerator(Spout, Generic[Source]):
     def ack(self, message_id: object) -> None:
         """Forget a processed tree."""
         self._open.pop(message_id, None)
-        if self._tries:
-            self._tries.pop(message_id, None)
+        if self._retries:
+            self._retries.pop(message_id, None)
 
     def fail(self, message_id: object) -> None:
         """Queue the tuple for a retry, or give it up after `max_retries` of them."""
         if message_id not in self._open:
             return
-        tries, most = self._tries.get(message_id, 0), self._options.max_retries
-        if most is None or tries < most:
-            self._tries[message_id] = tries + 1
-            self._waiting.append(message_id)
+        retries, most = self._retries.get(message_id, 0), self._options.max_retries
+        if most is None or retries < most:
+            self._retries[message_id] = retries + 1
+            self._retry_queue.append(message_id)
             return
         row = self._open[message_id]
         self.ack(message_id)
