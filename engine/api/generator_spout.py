@@ -215,7 +215,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         except BaseException as error:
             aio_task = asyncio.current_task()
             if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
-                raise  # the engine cancels this work; any other CancelledError comes from the generator
+                raise  # the pulling is to end; another CancelledError is the generator's own
             self._error = error  # `next_tuple` raises it after the items in the buffer
         finally:
             aclose = getattr(source, "aclose", None)

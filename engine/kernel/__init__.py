@@ -1,6 +1,6 @@
-"""Names of `_native`, the compiled part, that the rest of the engine may use. Only this package imports `_native`.
+"""The compiled part of the engine, and the only place that imports it.
 
-The `.pyi` and `.pxd` files of `_native` hold the documentation and the types of these names.
+What stands here is all that the rest may use of `_native`; each class is documented, and typed, where it is written.
 """
 
 try:
@@ -25,7 +25,7 @@ try:
     from _native.task_core import TaskCore
     from _native.timed_steps import StepTimer
     from _native.tuples import Source, Tuple, make_tuple
-except ImportError as error:  # without this text a missing build looks like a missing package
+except ImportError as error:  # a missing build must not look like a missing package
     raise ImportError(f"the compiled part of the engine does not load ({error}). Build it: pip install -e . (or: make build)") from error
 
 from engine.kernel.codes import BoltOutcome, Choice, Signal, SpoutOutcome

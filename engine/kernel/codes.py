@@ -1,4 +1,4 @@
-"""Names for the small numbers that C and Python exchange. A test compares them with the `.pxd` files."""
+"""Small numbers that Python and C exchange, by name. A test compares them with the `.pxd` files."""
 
 from enum import IntEnum
 
@@ -49,8 +49,9 @@ class Choice(IntEnum):
 
 
 class Signal(IntEnum):
-    """Kind of a signal between a task and an acker. The first group goes to an acker, the second one to a spout task."""
+    """Kind of a signal between a task and an acker."""
 
+    # to an acker
     INIT = 1
     ACK = 2
     FAIL = 3
@@ -58,7 +59,7 @@ class Signal(IntEnum):
     DROP = 5
     ROTATE = 6
     OWN_CLOCK = 7
-
+    # to a spout task
     ACKED = 16
     FAILED = 17
     ACKER_DIED = 18

@@ -30,7 +30,7 @@ REWRITTEN: Final = (
     "engine/errors.py",
     "engine/flow",
     "engine/in_thread.py",
-    "engine/kernel",
+    "engine/kernel/codes.py",
     "engine/log.py",
     "engine/metrics",
     "engine/names.py",
