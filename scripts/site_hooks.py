@@ -1,4 +1,4 @@
-"""Hooks of the site that `make docs` builds: the README is its first page, and links to source files become plain text."""
+"""Hooks of the site of `make docs`: the README is its first page, and links to source files become plain text."""
 
 import posixpath
 import re
