@@ -23,6 +23,7 @@ REWRITTEN: Final = (
     "docs/TRANSACTIONS.md",
     "docs/decisions/0007-house.md",
     "docs/api",
+    "examples",
     "engine/__init__.py",
     "engine/__main__.py",
     "engine/cli",
