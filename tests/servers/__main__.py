@@ -1,11 +1,13 @@
-"""Servers for experiments, from the command line. A server runs until Ctrl-C.
+"""Servers for experiments, from the command line.
 
-python -m tests.servers kafka [--port N]         a Kafka broker
-python -m tests.servers zookeeper [--port N]     a ZooKeeper
-python -m tests.servers postgres [--port N]      a PostgreSQL
-python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
-python -m tests.servers spark-connect [--port N] a Spark Connect server
-python -m tests.servers fetch                    fetches the files of all servers, so that no test waits for them
+    python -m tests.servers kafka [--port N]         a Kafka broker
+    python -m tests.servers zookeeper [--port N]     a ZooKeeper
+    python -m tests.servers postgres [--port N]      a PostgreSQL
+    python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
+    python -m tests.servers spark-connect [--port N] a Spark Connect server
+    python -m tests.servers fetch                    fetches the files of all servers, so that no test waits for them
+
+A server runs until Ctrl-C.
 """
 
 import argparse
