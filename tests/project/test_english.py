@@ -21,7 +21,7 @@ REWRITTEN: Final = (
     "docs/STORM.md",
     "docs/TESTING.md",
     "docs/TRANSACTIONS.md",
-    "docs/decisions/0007-house.md",
+    "docs/decisions",
     "docs/api",
     "examples",
     "engine/__init__.py",
