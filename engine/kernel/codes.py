@@ -1,4 +1,4 @@
-"""The small numbers that cross the border to C, by name. A test holds them against the `.pxd` files."""
+"""Small numbers that Python and C exchange, by name. A test compares them with the `.pxd` files."""
 
 from enum import IntEnum
 
@@ -38,7 +38,7 @@ class Choice(IntEnum):
 
 
 class Signal(IntEnum):
-    """What a signal between a task and an acker says."""
+    """Kind of a signal between a task and an acker."""
 
     INIT = 1
     ACK = 2

@@ -4,13 +4,12 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from _native.acker_core import AckerCore
-from _native.bolt_core import BoltCore
-from _native.dispatch import Outlet, OutStream, Pulse
-from _native.edge_ids import EdgeIds
-from _native.mailbox import Mailbox, SignalRing
-from _native.spout_core import SpoutCore
-from _native.task_core import TaskCore
+from _native.acker import AckerCore
+from _native.bolt import BoltCore
+from _native.ids import EdgeIds
+from _native.queues import Mailbox, SignalRing
+from _native.spout import SpoutCore
+from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
 from _native.tuples import Source, Tuple
 from engine import Fields
 from engine.kernel.codes import Choice, Signal
@@ -32,7 +31,7 @@ class Stage:
 
     def __init__(self, *, ackers: int = 1, spouts: int = 1) -> None:
         self.secs = 100.0
-        self.pulse = Pulse()
+        self.backlog = BoltBacklog()
         self.rings = [SignalRing() for _ in range(ackers)]
         self.verdicts = {task: SignalRing() for task in range(1, spouts + 1)}
         self.ackers = [AckerCore(101 + index, ring, self.verdicts, self.now) for index, ring in enumerate(self.rings)]
@@ -41,27 +40,27 @@ class Stage:
     def now(self) -> float:
         return self.secs
 
-    def _common(self, task: int, capacity: int) -> dict[str, Any]:
+    def _common(self, task: int) -> dict[str, Any]:
         return {
-            "mailbox": Mailbox(capacity),
             "ids": EdgeIds(task),
             "ackers": self.rings,
             "now": self.now,
             "misuse": Misused,
-            "pulse": self.pulse,
+            "backlog": self.backlog,
         }
 
     def bolt(self, execute: Execute = lambda tup: None, *, basic: bool = False, capacity: int = 1024, **options: Any) -> BoltCore:
         """A bolt's core, bound to execute."""
         task = next(self._bolts)
-        core = BoltCore(task, failed_reason="failed", forgotten_reason="forgotten", **self._common(task, capacity), **options)
+        reasons = {"failed_reason": "failed", "forgotten_reason": "forgotten"}
+        core = BoltCore(task, mailbox=Mailbox(capacity), **reasons, **self._common(task), **options)
         core.bind(execute, basic=basic)
         return core
 
     def spout(self, next_tuple: Callable[[], object] = lambda: None, **options: Any) -> "SpoutLog":
         """A spout's core, bound to next_tuple, and what it is told."""
         task = next(self._spouts)
-        core = SpoutCore(task, verdicts=self.verdicts[task], acker_failure="acker died", **self._common(task, 2), **options)
+        core = SpoutCore(task, verdicts=self.verdicts[task], acker_failure="acker died", **self._common(task), **options)
         return SpoutLog(core, next_tuple)
 
     def settle(self) -> None:

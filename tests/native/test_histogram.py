@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _native.histogram import LatencyHistogram
+from _native.timing import LatencyHistogram
 
 LONGEST = 60_000.0
 """Seconds that are told apart; more goes to the last bucket."""

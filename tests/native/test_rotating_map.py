@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from _native.rotating_map import RotatingMap
+from _native.tables import RotatingMap
 from tests.model.rotating_map_model import RotatingMapModel
 
 KEYS = st.integers(0, 7)
@@ -70,7 +70,7 @@ TestAgainstTheModel = pytest.mark.guarantee("RM-1", "RM-2")(AgainstTheModel.Test
 @pytest.mark.guarantee("RM-1")
 @pytest.mark.parametrize("buckets", [1, 0, -3])
 def test_fewer_than_two_buckets_are_refused(buckets: int) -> None:
-    with pytest.raises(ValueError, match="fewer than 2"):
+    with pytest.raises(ValueError, match="must be at least 2"):
         RotatingMap(buckets)
 
 
