@@ -1,4 +1,4 @@
-"""The tuples of batches at one task: counted as they arrive, handed to the bolt, counted as they are sent (TX-5)."""
+"""Tuples of batches at one task: counted on arrival, passed to the bolt, counted when they are sent (TX-5)."""
 from libc.stdint cimport int32_t, uint64_t
 
 from _native.bolt cimport BoltCore

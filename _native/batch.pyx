@@ -1,4 +1,4 @@
-"""The tuples of batches at one task: counted as they arrive, handed to the bolt, counted as they are sent (TX-5).
+"""Tuples of batches at one task: counted on arrival, passed to the bolt, counted when they are sent (TX-5).
 
 A tuple of a batch belongs to no tree. Every attempt has a TaskBatch at every task. It counts the tuples from each source, and the
 tuples to each target. The runner, in Python, handles the rare cases.

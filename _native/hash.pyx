@@ -1,8 +1,8 @@
 """The hash behind a fields grouping: the same in every process, platform and Python version (GRP-2).
 
-Values that compare equal have equal hashes, across types too. A number is reduced to its residue modulo the prime 2**61 - 1, and
-p/q is p times the inverse of q, like CPython's hash on 64-bit machines. The interpreter's own modulus depends on the platform, so
-this module does not use it. Text is hashed as UTF-8, so its width in memory does not matter. A list has the hash of the tuple of its
+Values that compare equal have equal hashes, across types too. A number is reduced to its residue modulo the prime 2**61 - 1.
+A fraction p/q is p times the inverse of q, like in CPython's hash on 64-bit machines. The interpreter's own modulus depends on the
+platform, so this module does not use it. Text is hashed as UTF-8, so its width in memory does not matter. A list has the hash of the tuple of its
 items. A list or tuple with one item has the hash of that item (CP-9).
 
 Stored state is laid out by these numbers: a change of any of them changes the storage format.
@@ -175,7 +175,7 @@ cdef uint64_t hash_rare(object value, int depth) except? HASH_FAILED:
 
 
 cdef object plain_base(object value, type kind):
-    """Return the value as a plain instance of the hashable type that it derives from; None if there is no such type."""
+    """Return the value as an instance of the plain hashable type that it derives from, None without such a type."""
     if isinstance(value, str):
         return str.__str__(value)
     if isinstance(value, int):

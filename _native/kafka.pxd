@@ -1,4 +1,4 @@
-"""The records of a Kafka spout: offsets of each partition between fetch and commit, and their way to the collector (KS-2, KS-3)."""
+"""Records of a Kafka spout: offsets of each partition between fetch and commit, and emits (KS-2, KS-3)."""
 from libc.stdint cimport int64_t
 
 

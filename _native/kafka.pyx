@@ -1,4 +1,4 @@
-"""The records of a Kafka spout: offsets of each partition between fetch and commit, and their way to the collector (KS-2, KS-3).
+"""Records of a Kafka spout: offsets of each partition between fetch and commit, and emits (KS-2, KS-3).
 
 Each fetched record is an entry, and the message id of its tuple. Entries are in the order of their offsets: first those that are done or
 in flight, then those that wait to be emitted. An ack is one store, and moves the head over all done entries.

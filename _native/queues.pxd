@@ -68,8 +68,8 @@ cdef enum SignalKind:
     ACKED = 16      # root
     FAILED = 17     # root; one object beside the ring: the Failure
     ACKER_DIED = 18 # value: the acker's index
-    SETTLED_AT = 19 # root; value: the bits of a double, in seconds; task: the one that settled
-    REPLY = 20      # root; one object beside the ring: the answer to a control tuple; task: the one that answers
+    SETTLED_AT = 19 # root, value: the bits of a double, in seconds; task: the one that settled
+    REPLY = 20      # root, task: the one that answers; one object beside the ring: the answer to a control tuple
 
 cdef struct Signal:
     uint64_t root

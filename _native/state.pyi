@@ -24,7 +24,7 @@ class Layers:
         """Undo every change since the call began, newest first, and stop noting changes."""
 
     def guard_only(self, call_var: ContextVar[Any], call: object) -> None:
-        """Note only changes of code in whose context call_var is this call, because other code may run while the call is awaited."""
+        """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
 
     def _note_change(self, key: Any) -> None:
         """Note the value of a canonical key before a change. For `_put_rarely`."""

@@ -64,7 +64,7 @@ cdef class Layers:
         self.guarding = True
 
     def guard_only(self, call_var, call):
-        """Note only changes of code in whose context call_var is this call, because other code may run while the call is awaited."""
+        """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
         self.call_var, self.call = call_var, call
 
     def end_call(self):

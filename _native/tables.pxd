@@ -70,7 +70,7 @@ cdef inline RootSlot* find_or_add_root(RootTable table, uint64_t root) except NU
 
 
 cdef inline void remove_slot(RootTable table, RootSlot* slot) noexcept:
-    """Empty the slot and close the gap: later slots of its cluster move down, across the table's end to its top."""
+    """Empty the slot, and close the gap. Later slots of its cluster move down, across the table's end to its top."""
     cdef Py_ssize_t hole = slot - table.slots, i = hole, mask = table.mask
     while True:
         i = (i + 1) & mask

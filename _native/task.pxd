@@ -1,4 +1,4 @@
-"""Parts that spouts and bolts share: outlets of streams, calls of user methods, and TaskCore with its counts and its clock."""
+"""Parts that spouts and bolts share: outlets of streams, calls of user methods, and TaskCore."""
 from cpython.object cimport PyObject
 from cpython.pystate cimport PyThreadState, PyThreadState_Get
 from libc.stdint cimport int32_t, uint32_t, uint64_t

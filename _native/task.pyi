@@ -52,7 +52,7 @@ class OutStream:
 
 @final
 class SentCounts:
-    """Number of tuples that an emitting task has sent to each of its targets, since a mark or for one batch."""
+    """Number of tuples that a task has sent to each of its targets, since a mark or for one batch."""
 
     def __init__(self, targets: int) -> None: ...
 

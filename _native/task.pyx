@@ -144,7 +144,7 @@ cdef class OutStream:
 
 @cython.final
 cdef class SentCounts:
-    """Number of tuples that an emitting task has sent to each of its targets, since a mark or for one batch."""
+    """Number of tuples that a task has sent to each of its targets, since a mark or for one batch."""
 
     def __cinit__(self, Py_ssize_t targets):
         self.targets = targets

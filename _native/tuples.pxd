@@ -1,4 +1,4 @@
-"""Tuples on their way to one task, their place in trees, and the list of those that a task has taken (ACK-2, ACK-3)."""
+"""Tuples on their way to one task, their place in trees, and the list of taken tuples."""
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 

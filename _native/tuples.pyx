@@ -1,4 +1,4 @@
-"""Tuples on their way to one task, their place in trees, and the list of those that a task has taken.
+"""Tuples on their way to one task, their place in trees, and the list of taken tuples.
 
 A tuple belongs to no tree (root 0), to one tree (root and edge are fields of the tuple), or through several anchors to several trees
 (a Roots block). Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).

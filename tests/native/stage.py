@@ -1,4 +1,4 @@
-"""Spouts, bolts and ackers as their compiled cores alone: no loop, a clock that a test moves, errors that it can read."""
+"""Compiled cores of spouts, bolts and ackers without a loop, with a clock that a test moves."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
@@ -18,7 +18,7 @@ Execute = Callable[[Tuple], object]
 
 
 class Misused(Exception):
-    """What a core says of a wrong use: its kind, and what it knows."""
+    """Error of a wrong use of a core: its kind, and its details."""
 
     def __init__(self, kind: str, **what: Any) -> None:
         super().__init__(kind)
@@ -58,7 +58,7 @@ class Stage:
         return core
 
     def spout(self, next_tuple: Callable[[], object] = lambda: None, **options: Any) -> "SpoutLog":
-        """A spout's core, bound to next_tuple, and what it is told."""
+        """A spout's core, bound to next_tuple, and a log of its calls."""
         task = next(self._spouts)
         core = SpoutCore(task, verdicts=self.verdicts[task], acker_failure="acker died", **self._common(task), **options)
         return SpoutLog(core, next_tuple)
@@ -119,5 +119,5 @@ def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, Spout
 
 
 def told(stage: Stage) -> list[tuple[Signal, int]]:
-    """What the acker was told beside inits: kind and root."""
+    """Return kind and root of the signals to the acker, without inits."""
     return [(Signal(kind), root) for kind, root, _, _ in stage.rings[0].waiting() if kind != Signal.INIT]

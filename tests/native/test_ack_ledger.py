@@ -1,4 +1,4 @@
-"""The ack ledger against open trees with sets of edges; its sweep while trees come and go; its memory."""
+"""The ack ledger against open trees with sets of edges, its sweep, and its memory."""
 
 import random
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from tests.model.ack_ledger_model import AckLedgerModel
 from tests.tiers import cases
 
 FIBONACCI = 0x9E3779B97F4A7C15
-"""What a root is multiplied with; the top bits of the product are its home."""
+"""Factor of a root. The top bits of the product are its home."""
 UNDO = pow(FIBONACCI, -1, 2**64)
 LEAST_SLOTS = 64
 

@@ -26,7 +26,7 @@ class Acker:
         self.inbox.signal(kind, root, value, task, carried)
 
     def verdicts(self, task: int = SPOUT) -> list[tuple[int, int, object]]:
-        """What came to a spout since the last look: kind, root, and the failure."""
+        """Return the verdicts of a spout since the last call: kind, root, and the failure."""
         assert not self.core.run_burst()
         ring = self.spouts[task]
         found = [(kind, root, ring.objects.popleft() if kind == Signal.FAILED else None) for kind, root, _, _ in ring.waiting()]

@@ -1,4 +1,4 @@
-"""What a bolt's core emits, and what it refuses."""
+"""Emits of a bolt's core, and its errors."""
 
 import threading
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What only waits, and what checkpoints and transactions ask of a bolt's core."""
+"""Tuples that only wait, and the methods of a bolt's core for checkpoints and transactions."""
 
 import pytest
 
@@ -8,7 +8,7 @@ from engine import Fields
 from engine.kernel.codes import BoltOutcome, Signal
 from tests.native.stage import Stage, fed, taken, to, told, wire
 
-# What only waits
+# Tuples that only wait
 
 
 @pytest.mark.guarantee("ACK-8")
@@ -59,7 +59,7 @@ def test_at_most_one_tick_waits_and_settling_it_does_nothing() -> None:
     assert bolt.waiting == 1
 
 
-# What checkpoints and transactions ask
+# Methods for checkpoints and transactions
 
 
 def test_a_control_tuple_goes_to_every_task_even_a_full_one_and_is_not_executed() -> None:

@@ -1,4 +1,4 @@
-"""What the stable hash refuses, and the way out that it names: `__stable_hash__` (GRP-2)."""
+"""Values without a stable hash, and the hint to define `__stable_hash__` (GRP-2)."""
 
 from collections.abc import Callable
 from datetime import date, timedelta

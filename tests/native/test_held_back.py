@@ -1,4 +1,4 @@
-"""What a task keeps back: tuples of held sources, and acks until a commit."""
+"""Tuples of held sources that a task holds back, and acks that it defers until a commit."""
 
 from collections import deque
 

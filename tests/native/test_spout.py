@@ -14,7 +14,7 @@ from tests.native.stage import Misused, SpoutLog, Stage, source, taken, to, wire
 
 
 class Source:
-    """What next_tuple does: emits n, n + 1, … with itself as message id, until it has emitted `count`."""
+    """A next_tuple that emits n, n + 1, … with the number as message id, until it has emitted `count`."""
 
     def __init__(self, count: int) -> None:
         self.count, self.polls = count, 0

@@ -1,4 +1,4 @@
-"""The stubs of the compiled modules name what is there, neither more nor less."""
+"""The stubs of the compiled modules have exactly the names of the modules."""
 
 import ast
 import importlib
@@ -24,7 +24,7 @@ def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 
 def public(module: ModuleType) -> set[str]:
-    """What a compiled module defines itself."""
+    """Return the names that a compiled module defines itself."""
     return {
         name
         for name, value in vars(module).items()

@@ -1,4 +1,4 @@
-"""Outlets against plain models of the groupings; what an OutStream and a BoltBacklog hold."""
+"""Outlets against plain models of the groupings; the attributes of an OutStream and a BoltBacklog."""
 
 from collections import Counter
 

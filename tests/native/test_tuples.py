@@ -91,11 +91,11 @@ def test_a_tuple_belongs_to_every_tree_of_its_anchors(count: int) -> None:
     assert sorted(spout.acked) == list(range(count))
 
 
-# What a task took up
+# Taken tuples
 
 
 class Taker(RuleBasedStateMachine):
-    """A bolt takes up, settles, holds and forgets; the model is a list of the tuples that a user's variable holds."""
+    """A bolt takes, settles, holds and forgets tuples. The model is a list of the tuples that a user's variable holds."""
 
     @initialize(fails_forgotten=st.booleans())
     def begin(self, fails_forgotten: bool) -> None:

@@ -7,9 +7,7 @@ import pytest
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
 REWRITTEN: Final = (
-    "_native/flow.pxd",
-    "_native/flow.pyi",
-    "_native/flow.pyx",
+    "_native",
     "docs/COMMAND_LINE.md",
     "docs/FAILURES.md",
     "docs/FLOW.md",
@@ -27,6 +25,7 @@ REWRITTEN: Final = (
     "engine/flow",
     "engine/in_thread.py",
     "engine/log.py",
+    "engine/kernel",
     "engine/metrics",
     "engine/names.py",
     "engine/raised.py",
@@ -34,6 +33,7 @@ REWRITTEN: Final = (
     "engine/testing",
     "engine/transactional",
     "engine/version.py",
+    "setup.py",
     "spark_bridge/handover",
     "spark_bridge/process",
     "spark_bridge/source",
@@ -44,6 +44,7 @@ REWRITTEN: Final = (
     "tests/runtime/stage.py",
     "tests/flow",
     "tests/metrics",
+    "tests/native",
     "tests/project/english.py",
     "tests/project/test_english.py",
     "tests/spark_bridge/handover",

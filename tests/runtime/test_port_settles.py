@@ -287,7 +287,7 @@ def test_fail_taken_fails_what_is_taken_up_and_ignores_its_later_settles(concurr
                 await asyncio.sleep(1)
                 assert bolt.port.fail_taken(failure) == 3 + concurrency
                 assert bolt.port.fail_taken(failure) == 0
-                for tup in bolt.deferred_acks:
+                for tup in bolt.kept:
                     bolt.collector.ack(tup)
                 await run.completed()
         assert run.snapshot().components["bolt1"].settled_twice == 0
