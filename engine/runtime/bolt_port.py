@@ -62,8 +62,8 @@ class ExecutorBoltPort:
         assert isinstance(tup, Tuple)
         reply(self._executor.core, tup, answer)
 
-    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
-        return BatchFeed(self._executor.core, host, sources, emits_results=emits_results)
+    def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        return BatchFeed(self._executor.core, runner, sources, emits_results=emits_results)
 
     def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
         self._executor.reporter.report(error, tup=tup, next_step=next_step)

@@ -64,14 +64,14 @@ class Stage:
         return SpoutLog(core, next_tuple)
 
     def settle(self) -> None:
-        """Have the ackers take in all that was signalled to them."""
+        """Let the ackers apply all signals that wait."""
         for acker in self.ackers:
             while acker.run_burst():
                 pass
 
 
 class SpoutLog:
-    """A spout's core with callbacks that write down."""
+    """A spout's core with a log of its acks and fails."""
 
     def __init__(self, core: SpoutCore, next_tuple: Callable[[], object]) -> None:
         self.core = core
@@ -83,7 +83,7 @@ class SpoutLog:
         self.core.emit(values, message_id, stream)
 
     def hear(self) -> None:
-        """Take in the verdicts that wait."""
+        """Hand out the verdicts that wait."""
         self.core.run_burst(1_000_000)
 
 
@@ -97,19 +97,19 @@ def wire(core: TaskCore, *outlets: Outlet, fields: Sequence[str] = ("word",), di
 
 
 def to(*cores: BoltCore, choice: Choice = Choice.SHUFFLE, **options: Any) -> Outlet:
-    """An outlet to bolts."""
+    """Return an outlet to bolts."""
     return Outlet(choice, [(core.task_id, core.mailbox) for core in cores], **options)
 
 
 def taken(core: BoltCore) -> Tuple:
-    """The next tuple of a bolt, taken up."""
+    """Return the next tuple of a bolt, which the bolt has taken."""
     tup = core.take_next()
     assert tup is not None
     return tup
 
 
 def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, SpoutLog, BoltCore]:
-    """A spout that has sent these words to a bolt."""
+    """Return a spout that has sent these words to a bolt."""
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt(**options)
     wire(spout.core, to(bolt))

@@ -182,7 +182,7 @@ def test_the_own_clock_of_a_dropped_tree_goes_with_it() -> None:
 
 
 class Reason:
-    """Why a tree failed, as an object that can be watched."""
+    """Reason of a failed tree, an object with weak references."""
 
 
 def test_a_failure_whose_init_never_comes_is_let_go_of_in_time() -> None:

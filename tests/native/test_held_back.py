@@ -26,7 +26,7 @@ def two_sources() -> tuple[Stage, SpoutLog, SpoutLog, BoltCore]:
 
 
 class HoldsAgainstAModel(RuleBasedStateMachine):
-    """Two sources send; the model keeps what each has in line, and what was released, in lists."""
+    """Two sources send. The model has lists of the held and of the released tuples of each."""
 
     @initialize()
     def begin(self) -> None:
@@ -115,7 +115,7 @@ def test_what_is_put_aside_stands_outside_the_bound() -> None:
 
 
 def deferring(*words: str) -> tuple[Stage, SpoutLog, BoltCore]:
-    """A bolt that has taken these words up and acked them, deferred."""
+    """Return a bolt that has taken these words, with deferred acks."""
     stage, spout, bolt = fed(*words)
     bolt.defer_settles(True)
     for _ in words:

@@ -23,7 +23,7 @@ def numbered(number: int) -> Tuple:
 
 
 class MailboxAgainstADeque(RuleBasedStateMachine):
-    """Three senders, one of them (None) never stopped, that go on posting within one user call though they are stopped."""
+    """Three senders. One (None) is never stopped, the others go on within a user call although they are stopped."""
 
     @initialize(capacity=st.sampled_from([2, 3, 5, 64, 65, 200]))
     def begin(self, capacity: int) -> None:
@@ -131,7 +131,7 @@ def test_a_mailbox_takes_memory_for_what_waits_and_not_for_its_bound() -> None:
 
 
 class RingAgainstADeque(RuleBasedStateMachine):
-    """Signals go in; a ring is emptied by its consumer in C, here by clear()."""
+    """Signals go in. clear() empties the ring, as its consumer does in C."""
 
     @initialize()
     def begin(self) -> None:

@@ -13,7 +13,7 @@ TYPED_ONLY = {"__len__", "__iter__", "__contains__", "__getitem__", "__init__"}
 
 
 def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """The names that a stub gives, private ones and type variables left out."""
+    """Return the public names of a stub, without type variables."""
     names: dict[str, ast.stmt] = {}
     for node in body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
