@@ -1,4 +1,4 @@
-"""The user's side of the measured topologies; the callbacks do just what those of the bare loop do."""
+"""Components of the measured topologies. Their callbacks do the same as those of the bare loop."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from engine import Bolt, Fields, Spout, Tuple
 
 
 class ConstSpout(Spout):
-    """Emits the same values for ever, each with a message id; counts acks."""
+    """Emits the same values for ever, each with a message id. Counts acks."""
 
     output_fields = Fields("value")
 
@@ -43,14 +43,14 @@ class LineSpout(ConstSpout):
 
 
 class Null(Bolt):
-    """Acks."""
+    """Acks each tuple."""
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
 
 
 class Identity(Bolt):
-    """Emits what it gets, anchored."""
+    """Emits each tuple again, anchored."""
 
     output_fields = Fields("value")
 
@@ -72,7 +72,7 @@ class Split(Bolt):
 
 
 class Count(Bolt):
-    """Counts words."""
+    """Counts words in a dict."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
