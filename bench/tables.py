@@ -1,7 +1,10 @@
-"""Results as tables: for a terminal, by rich if it is installed, and as the Markdown of `report`."""
+"""Results as tables: for a terminal, and as the Markdown of `report`."""
 
 import sys
 from collections.abc import Mapping, Sequence
+
+from rich.console import Console
+from rich.table import Table
 
 from bench.results import Measured, Pairing, Results, Spread
 from bench.targets import Verdict, verdicts
@@ -13,35 +16,12 @@ PAIRED_HEADER = ("work", "peer", "stormcell ns", "min - max", "peer ns", "min - 
 
 def show_table(title: str, header: Row, rows: Sequence[Row], left: int = 2) -> None:
     """Print a table. The first `left` columns are text, the others are numbers."""
-    try:
-        from rich.console import Console
-        from rich.table import Table
-    except ImportError:
-        print(plain_table(title, header, rows, left))
-        return
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(header):
         table.add_column(name, justify="left" if index < left else "right", no_wrap=index >= left)
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False).print(table)
-
-
-def plain_table(title: str, header: Row, rows: Sequence[Row], left: int = 2) -> str:
-    """Return a table in plain text.
-
-    >>> print(plain_table("Times", ["what", "ns"], [["emit", "70"]], left=1))
-    Times
-    what  ns
-    emit  70
-    """
-    widths = [max(len(row[index]) for row in [header, *rows]) for index in range(len(header))]
-
-    def line(row: Row) -> str:
-        cells = [cell.ljust(width) if i < left else cell.rjust(width) for i, (cell, width) in enumerate(zip(row, widths, strict=True))]
-        return "  ".join(cells).rstrip()
-
-    return "\n".join([title, *(line(row) for row in [header, *rows])])
 
 
 def show_results(results: Results) -> None:

@@ -10,15 +10,14 @@ from array import array
 from collections.abc import Awaitable
 from typing import Any
 
-from aiokafka import AIOKafkaConsumer
-
 import engine
-from bench.kafka.job import COMMIT_SECS, Job, filling_job
+from bench.kafka.job import Job, filling_job
 from bench.kafka.paced_producer import sent_at
 from bench.kafka.source import spout_config
 from bench.kafka.topics import PARTITIONS, new_topic
 from bench.macro.components import Null
 from bench.macro.latency import percentiles_ms
+from bench.peers.aiokafka_clients import read_until
 from bench.process import call_in_process
 from bench.work import Argument
 from engine import Config, TopologyBuilder
@@ -48,19 +47,14 @@ class Latencies:
 
 
 async def read_by_aiokafka(job: Job, latencies: Latencies) -> None:
-    """Read until cancelled. Commit every 2 s."""
-    consumer = AIOKafkaConsumer(
-        job.topic, bootstrap_servers=job.address, group_id=job.group, enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    async with consumer:
-        commit_at = time.monotonic() + COMMIT_SECS
-        while True:
-            for records in (await consumer.getmany(timeout_ms=1000)).values():
-                for record in records:
-                    latencies.note(record.value)
-            if time.monotonic() >= commit_at:
-                await consumer.commit()
-                commit_at = time.monotonic() + COMMIT_SECS
+    """Read until cancelled."""
+
+    def take(records: list[Any]) -> bool:
+        for record in records:
+            latencies.note(record.value)
+        return False
+
+    await read_until(job, take)
 
 
 class TimedSpout(KafkaSpout):

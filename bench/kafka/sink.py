@@ -3,23 +3,21 @@
 import engine
 from bench.kafka.job import Tally, filling_job
 from bench.kafka.topics import VALUE, appended_figures, new_topic
-from bench.macro.components import ConstSpout
-from engine import Config, SpoutExhausted, TopologyBuilder
+from bench.macro.components import FiniteSpout
+from engine import Config, TopologyBuilder
 from engine.kafka import KafkaSink, KafkaSinkConfig
 
 
-class Records(ConstSpout):
+class Records(FiniteSpout):
     """Emits so many records. The clock starts with the first."""
 
     def __init__(self, tally: Tally) -> None:
-        super().__init__((VALUE,))
+        super().__init__((VALUE,), tally.expected)
         self.tally = tally
 
     def next_tuple(self) -> None:
         if not self.emitted:
             self.tally.begin()
-        elif self.emitted == self.tally.expected:
-            raise SpoutExhausted
         super().next_tuple()
 
     def ack(self, message_id: object) -> None:

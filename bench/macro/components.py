@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 
-from engine import Bolt, Fields, Spout, Tuple
+from engine import Bolt, Fields, Spout, SpoutExhausted, Tuple
 
 
 class ConstSpout(Spout):
@@ -28,6 +28,19 @@ class UntrackedSpout(ConstSpout):
     def next_tuple(self) -> None:
         self.emitted += 1
         self.collector.emit(self.values)
+
+
+class FiniteSpout(ConstSpout):
+    """Emits the same values so many times, each with a message id."""
+
+    def __init__(self, values: tuple[object, ...], tuples: int) -> None:
+        super().__init__(values)
+        self.tuples = tuples
+
+    def next_tuple(self) -> None:
+        if self.emitted == self.tuples:
+            raise SpoutExhausted
+        super().next_tuple()
 
 
 class LineSpout(ConstSpout):

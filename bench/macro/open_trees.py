@@ -11,22 +11,9 @@ import time
 from pathlib import Path
 
 import engine
-from bench.macro.components import ConstSpout
-from engine import Bolt, Config, SpoutExhausted, TopologyBuilder, Tuple
+from bench.macro.components import FiniteSpout
+from engine import Bolt, Config, TopologyBuilder, Tuple
 from engine.kernel import AckLedger, EdgeIds
-
-
-class FiniteSpout(ConstSpout):
-    """Emits so many tuples."""
-
-    def __init__(self, tuples: int) -> None:
-        super().__init__(("hello",))
-        self.tuples = tuples
-
-    def next_tuple(self) -> None:
-        if self.emitted == self.tuples:
-            raise SpoutExhausted
-        super().next_tuple()
 
 
 class Hoarder(Bolt):
@@ -51,7 +38,7 @@ class Hoarder(Bolt):
 async def measure(trees: int) -> dict[str, float]:
     """Open the trees, read the memory, ack them."""
     full = asyncio.Event()
-    spout, hoarder = FiniteSpout(trees), Hoarder(trees, full)
+    spout, hoarder = FiniteSpout(("hello",), trees), Hoarder(trees, full)
     builder = TopologyBuilder("open-trees")
     builder.set_spout("spout", lambda: spout)
     builder.set_bolt("hoarder", lambda: hoarder).shuffle_grouping("spout")

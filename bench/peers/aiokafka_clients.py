@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Callable
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
@@ -29,7 +31,12 @@ def read_on_asyncio(records: int) -> dict[str, float]:
 
 
 async def _read(job: Job, tally: Tally) -> None:
-    """Count records by the length of their lists, so that only the cost of aiokafka is measured. Commit every 2 s."""
+    """Count records by the length of their lists, so that only the cost of aiokafka is measured."""
+    await read_until(job, lambda records: tally.add(len(records)))
+
+
+async def read_until(job: Job, take: Callable[[list[Any]], bool]) -> None:
+    """Read lists of records until `take` returns True. Commit every 2 s."""
     consumer = AIOKafkaConsumer(
         job.topic, bootstrap_servers=job.address, group_id=job.group, enable_auto_commit=False, auto_offset_reset="earliest"
     )
@@ -37,7 +44,7 @@ async def _read(job: Job, tally: Tally) -> None:
         done, commit_at = False, time.monotonic() + COMMIT_SECS
         while not done:
             for records in (await consumer.getmany(timeout_ms=1000)).values():
-                done = tally.add(len(records))
+                done = take(records)
             if time.monotonic() >= commit_at:
                 await consumer.commit()
                 commit_at = time.monotonic() + COMMIT_SECS

@@ -8,18 +8,17 @@ same load on a bolt that keeps its keys in a dict, which is measured first.
 
 import asyncio
 import time
-from typing import Any
 
 import engine
 from bench.macro.components import Identity, Null
 from bench.macro.latency import PacedSpout, percentiles_ms
 from bench.servers import store_url
-from engine import Bolt, Config, Fields, Spout, StatefulBolt, TopologyBuilder, Tuple
+from bench.state.word_count import NONE, DictCount, StateCount
+from engine import Config, Fields, Spout, TopologyBuilder
 
 KEYS = 100_000
 INTERVAL_SECS = 2.0
 RATE = 1000
-NONE = "none"
 TICK_SECS = 0.002
 LOOK_SECS = 0.005
 
@@ -41,28 +40,6 @@ class KeySpout(Spout):
             return
         self.emitted += 1
         self.collector.emit((f"key {self.emitted % KEYS:012}",), self.emitted)
-
-
-class KeepInDict(Bolt):
-    """Counts each key in a dict."""
-
-    def prepare(self) -> None:
-        self.values: dict[str, int] = {}
-
-    def execute(self, tup: Tuple) -> None:
-        self.values[tup[0]] = self.values.get(tup[0], 0) + 1
-        self.collector.ack(tup)
-
-
-class KeepInState(StatefulBolt):
-    """Counts each key in a state."""
-
-    def init_state(self, state: Any) -> None:
-        self.values = state
-
-    def execute(self, tup: Tuple) -> None:
-        self.values.put(tup[0], self.values.get(tup[0], 0) + 1)
-        self.collector.ack(tup)
 
 
 class WatchedSpout(PacedSpout):
@@ -90,7 +67,7 @@ async def _run(store: str, url: str, secs: float) -> dict[str, float]:
     watched = WatchedSpout(RATE)
     builder = TopologyBuilder("latency")
     builder.set_spout("keys", KeySpout)
-    builder.set_bolt("keep", KeepInDict if store == NONE else KeepInState).fields_grouping("keys", "key")
+    builder.set_bolt("keep", DictCount if store == NONE else StateCount).fields_grouping("keys", "key")
     builder.set_spout("watched", lambda: watched)
     builder.set_bolt("id", Identity).shuffle_grouping("watched")
     builder.set_bolt("null", Null).shuffle_grouping("id")

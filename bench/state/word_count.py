@@ -20,7 +20,7 @@ NONE = "none"
 
 
 class DictCount(Bolt):
-    """Counts words in a dict."""
+    """Counts words, or keys, in a dict."""
 
     def prepare(self) -> None:
         self.counts: dict[str, int] = {}
@@ -34,7 +34,7 @@ class DictCount(Bolt):
 
 
 class StateCount(StatefulBolt):
-    """Counts words in a state."""
+    """Counts words, or keys, in a state."""
 
     def prepare(self) -> None:
         self.done = 0
