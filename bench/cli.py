@@ -161,7 +161,7 @@ def _versions(groups: Sequence[str]) -> dict[str, str]:
     """Return the versions of the Python peers of these groups."""
     packages = {peer.run.package for work in WORKS if work.group in groups for peer in work.peers}
     used = {package.partition("/")[0] for package in packages if package}
-    return {package: version for name in used for package, version in ENVIRONMENTS[name].versions().items()}
+    return {package: version for name in sorted(used) for package, version in ENVIRONMENTS[name].versions().items()}
 
 
 def show_list() -> None:

@@ -264,8 +264,8 @@ STATE: Final = (
         "state-large",
         "5,000,000 keys in SQLite",
         _run("bench.state.large:measure", {"keys": 100_000}, timeout_secs=900, keys=5_000_000),
-        _figures("MB", put_mb="put 5,000,000 keys, most memory", change_mb="change keys at random", read_mb="read all of them")
-        + _figures("keys/s", put_per_second="put, rate", change_per_second="change, rate", read_per_second="read, rate"),
+        _figures("MB", put_mb="put, most memory", change_mb="change at random, most memory", read_mb="read all, most memory")
+        + _figures("keys/s", put_per_second="put, rate", change_per_second="change at random, rate", read_per_second="read all, rate"),
     ),
 )
 

@@ -18,13 +18,13 @@ def measure_sweep(work: Work, sweep: Sweep, rounds: Rounds) -> Results:
     own = {} if sweep.again else {work.own_name: work.run}
     readings = rounds.in_turn(own | runs, count)
     rows = [measured(work.group, f"{work.name} {name}", work.figures, taken) for name, taken in readings.items()]
+    if not sweep.compared:
+        return Results(measured=tuple(rows))
     best = {way: _best([_name(way, point) for point in each], readings, sweep.rate_loss) for way, each in points.items()}
     rounds.say(f"  best: {', '.join(best.values())}")
     if sweep.again:
         readings = rounds.in_turn({work.own_name: work.run} | {name: runs[name] for name in best.values()})
         rows += [measured(work.group, f"{work.name} {name}, in pairs", work.figures, taken) for name, taken in readings.items()]
-    if not sweep.compared:
-        return Results(measured=tuple(rows))
     return Results(measured=(*rows, _ratios(work, sweep.compared, best, readings)))
 
 

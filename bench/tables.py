@@ -18,7 +18,7 @@ def show_table(title: str, header: Row, rows: Sequence[Row], left: int = 2) -> N
     """Print a table. The first `left` columns are text, the others are numbers."""
     table = Table(title=title, title_justify="left")
     for index, name in enumerate(header):
-        table.add_column(name, justify="left" if index < left else "right", no_wrap=index >= left)
+        table.add_column(name, justify="left" if index < left else "right", no_wrap=index >= left, overflow="fold")
     for row in rows:
         table.add_row(*row)
     Console(width=None if sys.stdout.isatty() else 160, highlight=False, markup=False).print(table)

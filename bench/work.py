@@ -48,11 +48,12 @@ class Peer:
 
 @dataclass(frozen=True)
 class Sweep:
-    """Settings to try: the best point of each way is compared with the work's own run."""
+    """Settings to try. The best point of each way is compared with the work's own run."""
 
     ways: Mapping[str, Mapping[str, Run]]
     """Runs of each way, by the point's name."""
     compared: tuple[Figure, ...]
+    """Figures whose ratios are of interest. If there is none, all points are only shown."""
     rate_loss: float = 0.0
     """The best point has the least p99 of all whose rate is at most this share below the greatest rate."""
     again: bool = False

@@ -32,7 +32,7 @@ class SampledSpout(ConstSpout):
         self.collector.emit(self.values, self.emitted if self.emitted % SAMPLE else time.perf_counter())
 
     def ack(self, message_id: object) -> None:
-        self.settled += 1
+        self.acked += 1
         if type(message_id) is float:
             self.secs.append(time.perf_counter() - message_id)
 
@@ -57,7 +57,7 @@ async def measure(work: str, pending: int | str, burst: int, warm_secs: float, m
     async with engine.run(builder.build(), Config(max_spout_pending=bound, burst=burst)) as run:
         await asyncio.sleep(warm_secs)
         del spout.secs[:]
-        acked, secs = await count_for(measured_secs, lambda: spout.settled)
+        acked, secs = await count_for(measured_secs, lambda: spout.acked)
         taken = spout.secs[:]
         window = run.snapshot().components["spout"].max_pending
         await run.stop()

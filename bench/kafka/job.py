@@ -66,12 +66,12 @@ class Tally:
         self.first_at = self.from_at = self.last_at = 0.0
         self._next = 1
 
-    def begin(self) -> None:
+    def start_clock(self) -> None:
         """Start the clock now. A writer does not wait for records."""
         self.first_at = self.from_at = time.monotonic()
         self._next = self.expected
 
-    def add(self, records: int = 1) -> bool:
+    def count_records(self, records: int = 1) -> bool:
         """Count some. Return whether these were the last."""
         self.seen += records
         return self.seen >= self._next and self._note_time(time.monotonic())

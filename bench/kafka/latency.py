@@ -34,7 +34,7 @@ class Latencies:
         self.taken = array("d")
         self.progress = asyncio.Event()
 
-    def note(self, value: bytes) -> None:
+    def note_record(self, value: bytes) -> None:
         """Take the time of one record. The first records only make the topic ready, and have no time."""
         self.taken.append((time.monotonic_ns() - sent_at(value)) / 1e9)
         self.progress.set()
@@ -51,7 +51,7 @@ async def read_by_aiokafka(job: Job, latencies: Latencies) -> None:
 
     def take(records: list[Any]) -> bool:
         for record in records:
-            latencies.note(record.value)
+            latencies.note_record(record.value)
         return False
 
     await read_until(job, take)
@@ -67,7 +67,7 @@ class TimedSpout(KafkaSpout):
         def timed(entry: Any) -> None:
             value = entry.record.value
             ack(entry)
-            latencies.note(value)
+            latencies.note_record(value)
 
         self.ack = timed  # type: ignore[method-assign, assignment]
 

@@ -17,11 +17,11 @@ class Records(FiniteSpout):
 
     def next_tuple(self) -> None:
         if not self.emitted:
-            self.tally.begin()
+            self.tally.start_clock()
         super().next_tuple()
 
     def ack(self, message_id: object) -> None:
-        self.tally.add()
+        self.tally.count_records()
 
 
 async def measure(records: int) -> dict[str, float]:

@@ -16,7 +16,7 @@ class Count(Bolt):
         self.tally, self.done = tally, done
 
     def execute(self, tup: Tuple) -> None:
-        if self.tally.add():
+        if self.tally.count_records():
             self.done.set()
         self.collector.ack(tup)
 

@@ -12,14 +12,14 @@ class ConstSpout(Spout):
     output_fields = Fields("value")
 
     def __init__(self, values: tuple[object, ...]) -> None:
-        self.values, self.emitted, self.settled = values, 0, 0
+        self.values, self.emitted, self.acked = values, 0, 0
 
     def next_tuple(self) -> None:
         self.emitted += 1
         self.collector.emit(self.values, self.emitted)
 
     def ack(self, message_id: object) -> None:
-        self.settled += 1
+        self.acked += 1
 
 
 class UntrackedSpout(ConstSpout):

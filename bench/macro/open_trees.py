@@ -52,8 +52,8 @@ async def measure(trees: int) -> dict[str, float]:
         grown = _resident_bytes() - before
         hoarder.ack_all()
         await run.completed()
-    if spout.settled != trees:
-        raise SystemExit(f"{spout.settled} of {trees} trees were acked")
+    if spout.acked != trees:
+        raise SystemExit(f"{spout.acked} of {trees} trees were acked")
     return {"bytes_per_tree": grown / trees, "open_secs": open_secs, "ledger_bytes_per_tree": _ledger_bytes(trees) / trees}
 
 

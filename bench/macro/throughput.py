@@ -39,14 +39,14 @@ def add_word_count(builder: TopologyBuilder, source: str, counter: Callable[[], 
 def _const_null(builder: TopologyBuilder) -> Callable[[], int]:
     spout = _add_spout(builder, ConstSpout(("hello",)))
     builder.set_bolt("null", Null).shuffle_grouping("spout")
-    return lambda: spout.settled
+    return lambda: spout.acked
 
 
 def _const_id_null(builder: TopologyBuilder) -> Callable[[], int]:
     spout = _add_spout(builder, ConstSpout(("hello",)))
     builder.set_bolt("id", Identity).shuffle_grouping("spout")
     builder.set_bolt("null", Null).shuffle_grouping("id")
-    return lambda: spout.settled
+    return lambda: spout.acked
 
 
 def _un_acked(builder: TopologyBuilder) -> Callable[[], int]:
@@ -58,13 +58,13 @@ def _un_acked(builder: TopologyBuilder) -> Callable[[], int]:
 def _fan_out(builder: TopologyBuilder) -> Callable[[], int]:
     spout = _add_spout(builder, ConstSpout(("hello",)))
     builder.set_bolt("null", Null, parallelism=FAN_OUT).all_grouping("spout")
-    return lambda: spout.settled * FAN_OUT
+    return lambda: spout.acked * FAN_OUT
 
 
 def _word_count(builder: TopologyBuilder) -> Callable[[], int]:
     spout = _add_spout(builder, ConstSpout((SENTENCE,)))
     add_word_count(builder, "spout", Count)
-    return lambda: spout.settled * WORDS_PER_SENTENCE
+    return lambda: spout.acked * WORDS_PER_SENTENCE
 
 
 def _word_count_text(builder: TopologyBuilder) -> Callable[[], int]:

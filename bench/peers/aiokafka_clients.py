@@ -32,7 +32,7 @@ def read_on_asyncio(records: int) -> dict[str, float]:
 
 async def _read(job: Job, tally: Tally) -> None:
     """Count records by the length of their lists, so that only the cost of aiokafka is measured."""
-    await read_until(job, lambda records: tally.add(len(records)))
+    await read_until(job, lambda records: tally.count_records(len(records)))
 
 
 async def read_until(job: Job, take: Callable[[list[Any]], bool]) -> None:
@@ -60,9 +60,9 @@ async def append(records: int, partition_turns: bool) -> dict[str, float]:
     job, tally = filling_job(records), Tally(records)
     async with new_topic(job), AIOKafkaProducer(bootstrap_servers=job.address, enable_idempotence=True, acks="all") as producer:
         await producer.partitions_for(job.topic)
-        tally.begin()
+        tally.start_clock()
         for number in range(records):
             await producer.send(job.topic, VALUE, partition=number // TURN % PARTITIONS if partition_turns else None)
         await producer.flush()
-        tally.add(records)
+        tally.count_records(records)
         return await appended_figures(job, tally)

@@ -149,7 +149,7 @@ def read(records: int) -> dict[str, float]:
     job, tally = reading_job(records), Tally(records)
 
     def count(record: Any) -> bool:
-        tally.add()
+        tally.count_records()
         return False
 
     dataflow = Dataflow("peer")

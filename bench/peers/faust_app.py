@@ -38,7 +38,7 @@ async def _read(job: Job, tally: Tally, folder: str) -> None:
     @app.agent(records)
     async def count(stream: AsyncIterable[bytes]) -> None:
         async for _ in stream:
-            if tally.add():
+            if tally.count_records():
                 all_seen.set()
 
     await app.start()

@@ -23,7 +23,7 @@ def read(records: int) -> dict[str, float]:
             if message.error():
                 raise SystemExit(str(message.error()))
         if messages:
-            done = tally.add(len(messages))
+            done = tally.count_records(len(messages))
         if time.monotonic() >= commit_at:
             consumer.commit()
             commit_at = time.monotonic() + COMMIT_SECS

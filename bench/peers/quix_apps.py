@@ -19,7 +19,7 @@ def read(records: int) -> dict[str, float]:
         app = _application(job, folder)
 
         def count(value: bytes) -> None:
-            if tally.add():
+            if tally.count_records():
                 app.stop()
 
         stream = app.topic(job.topic, value_deserializer="bytes", key_deserializer="bytes")
@@ -41,7 +41,7 @@ def count_words(records: int, grouped: bool) -> dict[str, float]:
     def count_word(word: str, state: Any) -> int:
         number: int = state.get("count", 0) + 1
         state.set("count", number)
-        if tally.add():
+        if tally.count_records():
             app.stop()
         return number
 
@@ -50,7 +50,7 @@ def count_words(records: int, grouped: bool) -> dict[str, float]:
         for word in words:
             new[word] = state.get(word, 0) + 1
             state.set(word, new[word])
-        if tally.add(len(words)):
+        if tally.count_records(len(words)):
             app.stop()
         return new
 

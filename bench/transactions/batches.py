@@ -51,7 +51,7 @@ class GlobalCount(Committer):
         self.count += tup[1]
 
     def finish_batch(self) -> None:
-        self.tally.add(self.count)
+        self.tally.count_records(self.count)
 
 
 async def measure(store: str, tuples: int, take: int, pending: int, waits: bool) -> dict[str, float]:

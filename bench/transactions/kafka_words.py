@@ -50,7 +50,7 @@ class WordCounts(ReducingCommitter[str, int, int]):
 
     async def finish_batch(self) -> None:
         await super().finish_batch()
-        self.tally.add(sum(self.partials.values()))
+        self.tally.count_records(sum(self.partials.values()))
 
 
 async def measure(records: int, store: str) -> dict[str, float]:

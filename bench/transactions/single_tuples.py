@@ -64,7 +64,7 @@ class GlobalCount(Bolt):
         self.tally = tally
 
     def execute(self, tup: Tuple) -> None:
-        self.tally.add(tup[0])
+        self.tally.count_records(tup[0])
         self.collector.ack(tup)
 
 
