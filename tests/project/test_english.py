@@ -9,6 +9,8 @@ from tests.project.english import ROOT, faults, files, rule_broken, sentences
 REWRITTEN: Final = (
     "README.md",
     "_native",
+    "bench",
+    "docs/BENCHMARKS.md",
     "docs/COMMAND_LINE.md",
     "docs/CONTRIBUTING.md",
     "docs/EMBEDDING.md",
@@ -66,6 +68,7 @@ REWRITTEN: Final = (
     "tests/metrics",
     "tests/native",
     "tests/project/english.py",
+    "tests/project/test_benchmarks.py",
     "tests/project/test_english.py",
     "tests/runtime/stage.py",
     "tests/servers",
