@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: pipelines behind hand-over folders."""
+"""`python -m spark_bridge`: see `spark_bridge.cli`."""
 
 from spark_bridge.cli.main import main
 

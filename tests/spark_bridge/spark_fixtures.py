@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from spark_bridge.process import SparkChild, SparkConfig
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
 from tests.servers.required import required

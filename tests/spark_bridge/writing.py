@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 
 from spark_bridge.handover import Contract, Handover, Manifest, StagedFile, Storage, schema_of, storage_at
 from spark_bridge.handover.handover import mark_deleted
+from spark_bridge.handover.manifest import digest_of
 from spark_bridge.handover.names import CONSUMERS, CONTRACT, FILES, FOLDERS, StagedName
-from spark_bridge.handover.staged_file import digest_of
 
 SCHEMA: Final = "word string not null, n bigint"
 TIME_MS: Final = 1_700_000_000_000

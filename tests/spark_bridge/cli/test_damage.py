@@ -13,7 +13,7 @@ from spark_bridge.cli.main import run_command_line
 from spark_bridge.handover import HandoverError, storage_at
 from spark_bridge.handover.checked_json import encode
 from spark_bridge.handover.handover import mark_deleted
-from spark_bridge.pipeline.consumers import claim_checkpoints
+from spark_bridge.pipeline.folder_checks import claim_checkpoints
 from spark_bridge.sinks import Parquet
 from spark_bridge.sinks.parquet import POINTER, Complete
 from tests.spark_bridge.pipeline.folders import Folder

@@ -31,7 +31,7 @@ def drawn(now: PipelineSnapshot, width: int = 120) -> str:
 
 def test_the_live_table_shows_queries_and_why_they_died() -> None:
     lines = [" ".join(line.split()) for line in drawn(NOW).splitlines()]
-    assert lines[0] == "flow.py · running · 1 m 00 s · newest txid 123 · Spark was started again 1 time"
+    assert lines[0] == "flow.py · running · 1 m 00 s · newest txid 123 · Spark was restarted 1 time"
     assert "raw running 120 3 1,200,000 20,000 230 – 40 0" in lines
     assert "per-minute restarting 90 33 900 15 – 77 9 1" in lines
     assert "per-minute: OSError: gone" in lines

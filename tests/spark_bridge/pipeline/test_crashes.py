@@ -32,4 +32,4 @@ async def test_killed_after_the_sinks_write_the_same_batch_comes_again(playing: 
     assert playing.lines("calls") == ["2 [1, 2]", "4 [3, 4]", "4 [3, 4]", "5 [5]"]
     assert read_numbers(playing.out) == numbers(1, 5)
     assert (now.state, now.deaths, now.queries["pipeline"].restarts, now.lag) == ("caught up", 1, 1, 0)
-    assert "all queries go on from their checkpoints" in playing.notes[0]
+    assert "all queries continue from their checkpoints" in playing.notes[0]

@@ -58,7 +58,7 @@ async def test_a_session_maps_what_was_prepared(
     leave_one_of_before(cache)
     assert run_command_line(["prepare"]) == 0
     assert os.listdir(cache) == [archive_path().name]
-    assert f"{archive_path()} is made: " in capsys.readouterr().out
+    assert f"wrote {archive_path()}: " in capsys.readouterr().out
     assert (await loaded_by_a_session(tmp_path / "with.txt")).count(SHARED) > 5000
 
     elsewhere = archive_path()
@@ -72,7 +72,7 @@ async def test_a_session_maps_what_was_prepared(
     assert run_command_line(["prepare", "--remove"]) == 0
     assert os.listdir(cache) == []
     assert run_command_line(["prepare", "--remove"]) == 0
-    assert "there is none" in capsys.readouterr().out
+    assert "there is no archive" in capsys.readouterr().out
 
 
 def test_one_of_other_jars_at_the_same_place_is_not_found(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_bridge.process import SparkChild, SparkConfig, SparkDied, SparkUnavailable
-from spark_bridge.process.exit_reasons import describe_status
+from spark_bridge.process.child.diagnosis import describe_status
 from tests.patience import PATIENCE_SECS
 from tests.project.sources import ROOT
 from tests.servers.keeper import descendants

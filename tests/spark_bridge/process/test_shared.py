@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import UsageError
 from spark_bridge.process import SparkConfig
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 
 pytestmark = pytest.mark.guarantee("SP-5")
 

@@ -9,7 +9,7 @@ import pytest
 from pyspark.errors import PythonException
 
 from spark_bridge.handover import TornFile
-from spark_bridge.pipeline.faults import explain_error
+from spark_bridge.pipeline.faults import fault_of_error
 from spark_bridge.sinks import Delta, SinkBatch, SinkError, Sqlite
 from spark_bridge.sinks.jdbc import Database
 
@@ -74,7 +74,7 @@ def test_what_the_source_says_is_not_laid_on_the_table() -> None:
     error = PythonException(message=OF_THE_SOURCE)
     with pytest.raises(PythonException) as raised:
         Delta("a/table").write(Frame(error), SinkBatch("words", "one", 0))  # type: ignore[arg-type]
-    fault = explain_error(raised.value)
+    fault = fault_of_error(raised.value)
     assert (fault.kind, fault.hint) == ("final", "Restore it from a copy.")
     assert TornFile.__name__ not in fault.text
     with pytest.raises(PythonException), Database("jdbc:postgresql://db/logs", {}).explained():
