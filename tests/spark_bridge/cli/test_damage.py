@@ -38,7 +38,7 @@ def folder(tmp_path: Path) -> Folder:
     mark_deleted(made.storage, 1)
     made.storage.remove("manifests/000000000001.json")
     claim_checkpoints(storage_at(tmp_path / "checkpoints"), made.handover().contract)
-    Parquet(str(tmp_path / "sink"))._point_to(Complete("q", "id", 4, "txid", 9, 9))
+    Parquet(str(tmp_path / "sink"))._write_pointer(Complete("q", "id", 4, "txid", 9, 9))
     return made
 
 

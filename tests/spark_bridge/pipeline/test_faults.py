@@ -119,12 +119,12 @@ def test_an_error_of_this_process_is_told_alike() -> None:
     ],
 )
 def test_a_database_that_is_away_passes(said: str) -> None:
-    with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+    with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError(f"An error occurred while calling o1.save.\n: org.postgresql.util.PSQLException: {said}\n\tat org.x")
     assert fault_of_error(raised.value).kind == "passing"
 
 
 def test_a_database_that_refuses_what_it_is_told_does_not() -> None:
-    with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+    with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError('org.postgresql.util.PSQLException: ERROR: column "a" is of type integer but expression is of type text')
     assert fault_of_error(raised.value).kind == "code"

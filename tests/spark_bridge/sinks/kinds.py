@@ -46,5 +46,5 @@ def rows_in(sink: Sink, spark: "SparkSession") -> Rows:
         assert isinstance(sink, Postgres)
         from spark_bridge.sinks.jdbc import Database
 
-        found = spark.read.format("jdbc").options(**Database.at(sink.url).options(), dbtable=sink.table).load()
+        found = spark.read.format("jdbc").options(**Database.from_url(sink.url).options(), dbtable=sink.table).load()
     return sorted(tuple(row) for row in found.select(*columns).collect())

@@ -157,7 +157,7 @@ class TaskThatCommitsTwice(Postgres):
 
     def _stage(self, df: "DataFrame", database: Database, staging: str) -> None:
         super()._stage(df, database, staging)
-        with database.connected(df.sparkSession) as connection:
+        with database.connect(df.sparkSession) as connection:
             again = f"SELECT word, n, txid, {PART}, {ATTEMPT} + 1000 FROM {staging}"
             connection.execute(f"INSERT INTO {staging} (word, n, txid, {PART}, {ATTEMPT}) {again}")
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_bridge.sinks import Parquet, SinkBatch
-from spark_bridge.sinks.staging import PREFIX, UNKNOWN, WRITERS, is_dead, note_of
+from spark_bridge.sinks.staging import PREFIX, UNKNOWN, WRITERS, is_dead, writer_entry
 from tests.spark_bridge.sinks import half_written
 
 if TYPE_CHECKING:
@@ -50,14 +50,14 @@ def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(
 
 
 def test_a_process_is_dead_only_where_that_is_known() -> None:
-    mine = note_of(os.getpid()).removeprefix(f"{WRITERS}/")
+    mine = writer_entry(os.getpid()).removeprefix(f"{WRITERS}/")
     machine, pid, ticks = mine.removesuffix(".json").split("-")
     assert not is_dead(mine)
     assert is_dead(f"{machine}-{pid}-{int(ticks) - 1}.json"), "its number has another process now"
     assert not is_dead(f"{machine[:-1]}0-{2**22}-{ticks}.json"), "of another machine, boot or container"
     assert not is_dead(UNKNOWN.removeprefix(f"{WRITERS}/"))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        note = note_of(other.pid).removeprefix(f"{WRITERS}/")
+        note = writer_entry(other.pid).removeprefix(f"{WRITERS}/")
         assert not is_dead(note)
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
