@@ -13,7 +13,7 @@ from tests.spark_bridge.kills.engine_life import Life
 from tests.spark_bridge.kills.flow import MAX_PENDING_BATCHES
 from tests.spark_bridge.kills.places import Places
 from tests.spark_bridge.kills.processes import CHILD, NotInTime, until
-from tests.spark_bridge.kills.rounds import MOST_SECS, KilledFlow
+from tests.spark_bridge.kills.rounds import AHEAD, MOST_SECS, KilledFlow
 
 FLOOD: Final = 40_000
 """Numbers that come while Spark stands still: some hundred times what the engine may hand over."""
@@ -49,24 +49,12 @@ class Frozen:
 
 
 async def play_frozen(places: Places, secs: float) -> Frozen:
-    """Have engine and pipeline run, stop Spark for so long, and have all end."""
+    """Run an engine and a pipeline, stop Spark for `secs`, and let all finish."""
     flow, frozen = KilledFlow(places), Frozen(secs)
     flow.prepare()
-    flow.write(400)
     try:
-        flow.engine = await flow.start_engine(Life(places=places))
         await flow.start_pipeline()
-        for query in places.queries:
-            await flow.progress(query)
-        child = flow.member(CHILD)
-        assert child is not None
-        signal_family(child, signal.SIGSTOP)
-        try:
-            flow.write(FLOOD)
-            await _stand_still(flow, frozen)
-        finally:
-            signal_family(child, signal.SIGCONT)
-        await flow.engine.kill()
+        await freeze(flow, frozen)
         await flow.finish()
     except NotInTime as fault:
         flow.killed.violations.append(str(fault))
@@ -75,6 +63,24 @@ async def play_frozen(places: Places, secs: float) -> Frozen:
     frozen.numbers = flow.killed.numbers
     frozen.violations = [*_faults(frozen), *flow.killed.violations]
     return frozen
+
+
+async def freeze(flow: KilledFlow, frozen: Frozen) -> list[str]:
+    """Run a new engine, stop the processes of Spark with SIGSTOP while many numbers arrive, and measure. Return the faults."""
+    flow.write(AHEAD)
+    flow.engine = await flow.start_engine(Life(places=flow.places))
+    for query in flow.places.queries:
+        await flow.progress(query)
+    child = flow.member(CHILD)
+    assert child is not None
+    signal_family(child, signal.SIGSTOP)
+    try:
+        flow.write(FLOOD)
+        await _stand_still(flow, frozen)
+    finally:
+        signal_family(child, signal.SIGCONT)
+    await flow.engine.kill()
+    return _faults(frozen)
 
 
 async def _stand_still(flow: KilledFlow, frozen: Frozen) -> None:

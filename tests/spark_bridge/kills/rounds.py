@@ -5,7 +5,7 @@ import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -63,8 +63,13 @@ class KilledFlow:
         self.engine: LivingProcess | None = None
         self._is_over = False
 
-    async def play(self, pipeline_deaths: Iterable[PipelineDeath], engine_deaths: Iterable[EngineDeath]) -> Killed:
-        """Have all of them die, then all end, and judge."""
+    async def play(
+        self,
+        pipeline_deaths: Iterable[PipelineDeath],
+        engine_deaths: Iterable[EngineDeath],
+        then: Callable[[], Awaitable[list[str]]] | None = None,
+    ) -> Killed:
+        """Kill all of them, run the further step `then`, which returns its faults, let all finish, and judge."""
         self.prepare()
         feeding = asyncio.create_task(self._feed())
         engines = asyncio.create_task(self._kill_engines(engine_deaths))
@@ -73,6 +78,8 @@ class KilledFlow:
             self._is_over = True
             await engines
             await feeding
+            if then is not None and not self.killed.violations:
+                self.killed.violations += await then()
             await self.finish()
         except NotInTime as fault:
             self._violated(str(fault))
