@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: what its commands print, refuse and change."""
+"""`python -m spark_bridge`: output, errors and effects of its commands."""
 
 import json
 import zipfile
@@ -16,7 +16,7 @@ from tests.spark_bridge.pipeline.folders import Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A hand-over with three batches and two consumers, of which one has read two."""
+    """Return a hand-over with three batches and two consumers, of which one has read two."""
     made = Folder(tmp_path / "handover", consumers=["per-minute", "raw"])
     made.write(3)
     made.handover().consumer("raw").plan(2)
@@ -102,7 +102,7 @@ def damage(folder: Folder, name: str) -> None:
 
 
 def checkpoint_at(path: Path, txids: list[Any], *, done: int) -> str:
-    """The logs of a query with a micro-batch up to each of these txids, of which so many are done."""
+    """Write the logs of a query with a micro-batch for each of these end txids. The first `done` of them are finished."""
     for log in ("offsets", "commits"):
         (path / log).mkdir(parents=True)
     for number, txid in enumerate(txids):

@@ -1,4 +1,4 @@
-"""What the views of a pipeline show."""
+"""Output of the views of a pipeline."""
 
 import asyncio
 import io
@@ -20,7 +20,7 @@ NOW = PipelineSnapshot("flow.py", "running", 60.0, 123, {"raw": RAW, "per-minute
 
 
 def drawn(now: PipelineSnapshot, width: int = 120) -> str:
-    """The live table as text."""
+    """Return the live table as text."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width)

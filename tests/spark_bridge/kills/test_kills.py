@@ -1,4 +1,4 @@
-"""kill -9 of the engine, the pipeline, Spark's child and its JVM, then a stop of Spark: each ready-made sink has each row once.
+"""kill -9 of the engine, the pipeline and Spark, then a stop of Spark: each sink has each row once.
 
 One chain, because each start of Spark takes longer than a step. The named points between a row and its sink are killed one by one in
 `writer/test_kills` and `sinks/test_crashes`. For many rounds: `python -m tests.soak.spark COUNT`, and for a long stop `--frozen 60`.

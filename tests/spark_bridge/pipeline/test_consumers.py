@@ -1,4 +1,4 @@
-"""What a folder has to know of a pipeline's queries, and whose checkpoints a folder has."""
+"""Checks of a pipeline's folders: declared consumers, the owner of checkpoints, the offset log."""
 
 from pathlib import Path
 
@@ -21,9 +21,9 @@ def test_a_query_that_is_no_consumer_is_refused_with_the_command(tmp_path: Path)
 
 def test_a_consumer_that_is_no_query_is_told_of(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "handover", consumers=["raw", "old"])
-    (told,) = check_declared(folder.handover(), ["raw"])
-    assert "consumer 'old'" in told
-    assert f"consumers {folder.path} remove old" in told
+    (warning,) = check_declared(folder.handover(), ["raw"])
+    assert "consumer 'old'" in warning
+    assert f"consumers {folder.path} remove old" in warning
 
 
 def test_checkpoints_belong_to_one_hand_over(tmp_path: Path) -> None:

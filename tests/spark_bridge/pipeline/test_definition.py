@@ -1,4 +1,4 @@
-"""What a function means as a pipeline, by its decorator or by what it takes; what a user reads where it means none."""
+"""Definition of a pipeline by a decorator or by the number of arguments, and errors for anything else."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -16,7 +16,7 @@ Write = Callable[[str], str]
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a pipeline file; return its path."""
+    """Return a function that writes a pipeline file and returns its path."""
 
     def written(text: str) -> str:
         (tmp_path / "flow.py").write_text(text)

@@ -1,4 +1,4 @@
-"""What is made of the long text that Spark gives for an error; the texts are cut from those of Spark 4.1."""
+"""Causes found in the long error texts of Spark. The texts are shortened ones of Spark 4.1."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Pipelines on a Connect server whose Pythons have this package from a zip alone, as on a machine elsewhere (SP-1, SP-5)."""
+"""Pipelines on a Connect server whose Python has this package only from a zip, as on another machine (SP-1, SP-5)."""
 
 import sqlite3
 from collections.abc import Callable
@@ -48,7 +48,7 @@ def flow(playing: Playing) -> Callable[[str], str]:
 
 @pytest.fixture
 def elsewhere(new_spark_connect: NewSparkConnect, bare_python: Path, tmp_path: Path) -> SparkConfig:
-    """A server as of a machine that has Spark and pyarrow: the zip is all that it gets of this package."""
+    """Return the configuration of a server with Spark and pyarrow, which has this package only from the zip."""
     package = package_zip(tmp_path / "stormcell.zip")
     environment = {"PYTHONPATH": package, "PYSPARK_PYTHON": str(bare_python), "PYSPARK_DRIVER_PYTHON": str(bare_python)}
     return SparkConfig(master=new_spark_connect(environment=environment).remote)

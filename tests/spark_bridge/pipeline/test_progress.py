@@ -1,4 +1,4 @@
-"""The picture that is made of what Spark's process tells."""
+"""Snapshots from the events of Spark's process, and their text."""
 
 import json
 
@@ -10,7 +10,7 @@ from spark_bridge.pipeline.progress import BatchDone, NewestSeen, ProgressTracke
 
 
 class Hand:
-    """A clock that is set by hand."""
+    """Clock that the test sets."""
 
     def __init__(self) -> None:
         self.secs = 100.0
@@ -21,12 +21,12 @@ class Hand:
 
 @pytest.fixture
 def hand() -> Hand:
-    """A clock for a tracker."""
+    """Return a clock for a tracker."""
     return Hand()
 
 
 def tracker_of(hand: Hand) -> ProgressTracker:
-    """A board of two queries, of which one has done two batches."""
+    """Return a tracker of two queries, of which one has finished two batches."""
     tracker = ProgressTracker("flow.py", hand)
     tracker.apply_event(QueriesKnown({"raw": 0, "per-minute": 3}))
     tracker.apply_event(NewestSeen(8))

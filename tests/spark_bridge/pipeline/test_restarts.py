@@ -1,4 +1,4 @@
-"""How often, and after which pause, what died is started again."""
+"""Number and pauses of restarts."""
 
 from spark_bridge.pipeline.restarts import MAX_PAUSE_SECS, Restarts, next_to_start
 

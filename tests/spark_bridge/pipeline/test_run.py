@@ -45,7 +45,7 @@ STAYS = """\
         time.sleep(0.01)
     time.sleep(2)  # the way to Spark takes a while
     os.makedirs"""
-"""Has a batch be under way until the pipeline was told to end, and somewhat longer."""
+"""A batch that lasts until the pipeline was stopped, and two seconds more."""
 
 
 @pytest.mark.guarantee("SP-1", "SP-5")
@@ -92,7 +92,7 @@ async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.deep
 async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(playing: Playing) -> None:
-    """Spark died after it wrote the batch to its log, and before the source planned it."""
+    """Simulates a death of Spark after its write of the log, before it calls the source."""
     folder = playing.folder("pipeline")
     folder.write(2)
     flow = playing.file(STORE)

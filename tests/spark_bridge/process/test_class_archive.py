@@ -1,4 +1,4 @@
-"""The archive of Spark's classes: made by a command, found by sessions, and no harm where it does not fit."""
+"""The archive of Spark's classes: built by a command, found by sessions, and ignored if it is not valid."""
 
 import asyncio
 import os

@@ -1,4 +1,4 @@
-"""Whatever of Spark dies, the engine's process is told why, and the next call has another one (SP-5)."""
+"""After a death in Spark, the error names the cause, and the next call starts a new process (SP-5)."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.guarantee("SP-5")
 
 
 def new_jvms(before: set[int]) -> list[int]:
-    """Those of Spark below this process, but for those of before."""
+    """Return the JVMs of Spark below this process that did not run before."""
     found = []
     for pid in set(descendants(os.getpid())) - before:
         with suppress(OSError):
@@ -34,7 +34,7 @@ def new_jvms(before: set[int]) -> list[int]:
 
 
 async def died_in(child: SparkChild, process: str) -> tuple[SparkDied, dict[str, Any]]:
-    """Kill -9 what is named during a job, of a child that is started where an earlier one has died; return what the call raised."""
+    """Kill a process with SIGKILL during a job. Return the error of the call, and the facts of the child."""
     heard: list[Any] = []
     calling = asyncio.create_task(child.call(slow_job, on_event=heard.append))
     await until(lambda: bool(heard), 120)

@@ -1,4 +1,4 @@
-"""One child for all that hold an equal configuration (SP-5)."""
+"""One child for all holders of an equal configuration (SP-5)."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A query dies at each point where a row could be lost or doubled, and is started again: every sink has every row once."""
+"""A query dies at each point that could lose or duplicate a row. Every sink has every row once."""
 
 import subprocess
 import sys
@@ -22,7 +22,7 @@ TXIDS = 3
 
 
 def kinds() -> list[str]:
-    """Those that can be had here: Delta Lake is not there for every Spark."""
+    """Return the kinds that work here. Delta Lake does not support every version of Spark."""
     return [kind for kind in KINDS if kind != "delta" or spark_programs.why_no_delta() is None]
 
 

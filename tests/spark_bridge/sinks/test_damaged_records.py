@@ -1,4 +1,4 @@
-"""A note of a sink that is damaged is refused in words; an error of the source is not taken for one of the sink."""
+"""A damaged record of a sink is refused with a clear error, and an error of the source stays one."""
 
 import sqlite3
 from contextlib import closing
@@ -24,7 +24,7 @@ OF_THE_SOURCE = (
 
 
 class Frame:
-    """What a sink asks of a frame before it writes: nothing is written here."""
+    """The parts of a DataFrame that a sink uses before it writes."""
 
     columns = ("word",)
 
@@ -70,7 +70,7 @@ def test_a_file_whose_schema_is_no_text(tmp_path: Path) -> None:
 
 
 def test_what_the_source_says_is_not_laid_on_the_table() -> None:
-    """Spark raises it where the sink has the rows of the micro-batch be read."""
+    """Spark raises it inside the sink, when the sink reads the rows of the micro-batch."""
     error = PythonException(message=OF_THE_SOURCE)
     with pytest.raises(PythonException) as raised:
         Delta("a/table").write(Frame(error), SinkBatch("words", "one", 0))  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""`format("stormcell")` in a local Spark: streams, batches, and what a user reads when something is wrong."""
+"""`format("stormcell")` in a local Spark: streams, batches, and error texts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -32,7 +32,7 @@ def source(spark: "SparkSession") -> "SparkSession":
 
 @pytest.fixture
 def stream(source: "SparkSession", writer: Writer, tmp_path: Path) -> ReadsStream:
-    """Runs the query on all that there is; returns the rows of each micro-batch as (word, n, txid)."""
+    """Runs the query until it is idle, and returns the rows of each micro-batch as (word, n, txid)."""
 
     def run(checkpoint: str = "checkpoint", **options: str) -> list[list[Any]]:
         seen: list[list[Any]] = []

@@ -1,4 +1,4 @@
-"""The same on a cluster and on a Connect server (SP-4, SP-5)."""
+"""SparkTransform on a cluster and on a Connect server (SP-4, SP-5)."""
 
 import asyncio
 from pathlib import Path

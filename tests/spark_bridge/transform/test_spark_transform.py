@@ -1,4 +1,4 @@
-"""A batch goes through Spark in the processing phase: every row once, whatever fails on the way (SP-4)."""
+"""SparkTransform: every row once, with failures at each stage (SP-4)."""
 
 import asyncio
 import os
@@ -34,7 +34,7 @@ async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path)
 
 @pytest.mark.deep
 async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
-    """Spark verifies the pages: else it would take them for other rows."""
+    """Spark verifies the checksums of pages. Without that it would read wrong rows."""
     done = str(tmp_path / "damaged")
 
     def damage(rows: Any) -> Any:
@@ -71,7 +71,7 @@ async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, 
 
 @pytest.mark.deep
 async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
-    """Each waits for another one: one after the other would never end."""
+    """Each job waits for another one, so sequential jobs would never end."""
     here = str(tmp_path)
 
     def meet(rows: Any) -> Any:
@@ -90,7 +90,7 @@ async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_pat
 
 @pytest.mark.deep
 async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_path: Path) -> None:
-    """The job waits for a file that only the loop can make, once it has seen that the job has begun."""
+    """The job waits for a file that only the running event loop can create."""
     begun, may_end = tmp_path / "begun", tmp_path / "may end"
 
     def wait(rows: Any) -> Any:
@@ -165,7 +165,7 @@ async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spar
 
 @pytest.mark.deep
 async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
-    """First the JVM, then the process around it."""
+    """First the JVM is killed, then the Python process that started it."""
     first, killed, second, may_end = (tmp_path / name for name in ("first", "killed", "second", "may end"))
 
     def stay(rows: Any) -> Any:
@@ -226,7 +226,7 @@ async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp
 
 
 async def test_a_task_without_rows_makes_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
-    """With one row in a batch, one of two tasks has none; an aggregate over none would be a row."""
+    """A batch of one row leaves one of two tasks without rows. An aggregate over no rows would emit a row."""
     played = await run_transform(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
     assert played.rows == [{"number": 1, "word": "n"}] * 3
 
