@@ -1,4 +1,4 @@
-"""Program for a cluster with this package only in a zip: writes a stream to a sink while an executor dies.
+"""Program for a cluster with this package only in a zip: writes a stream while an executor dies.
 
 spark-submit --py-files stormcell.zip bare_program.py HANDOVER OUT       prints the paths of the package in the driver and in an executor
 """
