@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: see `spark_bridge.cli`."""
+"""`python -m spark_bridge`: runs the command line."""
 
 from spark_bridge.cli.main import main
 
