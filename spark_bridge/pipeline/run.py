@@ -69,10 +69,10 @@ class PipelineRun:
             await self._over.wait()
 
     async def completed(self) -> None:
-        """Run until `until`. Raise the error that ends the pipeline. Cancellation stops it at once."""
+        """Run until the end that `until` names. Raise the error that ends the pipeline. Cancellation stops it at once."""
         spark = hold(self._spark)  # shared with other users of an equal configuration, such as a SparkTransform
         try:
-            if await self._folder_exists():
+            if await self._wait_for_folder():
                 await self._run(spark)
             self._tracker.state = "caught up" if self._caught_up else "stopped"
         except BaseException:
@@ -99,7 +99,7 @@ class PipelineRun:
 
     # The folder
 
-    async def _folder_exists(self) -> bool:
+    async def _wait_for_folder(self) -> bool:
         """Wait for the folder, and claim the checkpoints. Return False if the pipeline was stopped before the folder existed."""
         try:
             storage = storage_at(self._settings.folder, self._settings.storage)
