@@ -15,7 +15,7 @@ from bench.macro.latency import percentiles_ms
 from engine import BatchBolt, Config, Fields, Topology, Tuple
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
 from spark_bridge.process import SparkConfig
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 from spark_bridge.transform import SparkTransform
 
 CONFIG = SparkConfig(master="local[2]", driver_memory="768m", conf={"spark.sql.shuffle.partitions": 2})

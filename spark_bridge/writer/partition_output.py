@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 from engine.api import Fields
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
+from spark_bridge.handover.manifest import DigestedOutput
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
-from spark_bridge.handover.staged_file import DigestedOutput
 from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error
-from spark_bridge.writer.settings import HandoverSettings
+from spark_bridge.writer.open_folder import HandoverSettings
 
 HINT: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
 FILE_ROWS: Final = 1_048_576

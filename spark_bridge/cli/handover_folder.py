@@ -1,16 +1,20 @@
-"""Output of `look` and `consumers`: the content of a hand-over folder and the positions of its consumers."""
+"""Work of `look` and `consumers`: shows a hand-over folder, and adds, removes and repairs its consumers."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 import click
 
+from engine.cli.console.commands import DECLINED, confirm
 from engine.cli.console.formatting import NONE, aligned, count_text, name_text
 from engine.cli.console.output import print_to_stderr
-from spark_bridge.handover import Handover, HandoverError, Manifest, StorageUnavailable, TransactionDeleted, ddl_of
-from spark_bridge.pipeline.errors import refusal
+from engine.names import did_you_mean
+from spark_bridge.handover import Handover, HandoverError, Manifest, Position, StorageUnavailable, TornFile, TransactionDeleted, ddl_of
+from spark_bridge.handover.errors import ForeignFile
+from spark_bridge.pipeline.errors import PipelineRefused, folder_error
+from spark_bridge.pipeline.offsets import checkpoint_position
 
 MAX_MANIFESTS: Final = 1000
 """Newest manifests that are read for the counts, at most."""
@@ -24,7 +28,10 @@ def run_on_folder(folder: str, command: Callable[[Handover], int]) -> int:
     try:
         return command(Handover.open(folder))
     except HandoverError as error:
-        raise refusal(error) from error
+        raise folder_error(error) from error
+
+
+# Showing
 
 
 def show_folder(handover: Handover, *, as_json: bool) -> int:
@@ -69,7 +76,9 @@ def show_transactions(handover: Handover, first: int, last: int | None, *, as_js
             click.echo(json.dumps(_fields(manifest), ensure_ascii=False))
         rows.append(_row(manifest))
     if not as_json:
-        click.echo(aligned(rows) if len(rows) > 1 else f"there is none of them: {handover.deleted() + 1} to {handover.newest()} are there")
+        click.echo(
+            aligned(rows) if len(rows) > 1 else f"none of them exists: the folder has {handover.deleted() + 1} to {handover.newest()}"
+        )
     return 0
 
 
@@ -112,7 +121,7 @@ def _consumer(handover: Handover, name: str, newest: int) -> dict[str, Any]:
 
 def _consumer_table(found: list[dict[str, Any]]) -> str:
     if not found:
-        return "it has no consumers: nothing is deleted, and nothing holds the engine back"
+        return "no consumers: nothing is deleted, and the engine never waits"
     rows = [(name_text(each["name"]), *(count_text(each[column]) for column in CONSUMER_COLUMNS[1:])) for each in found]
     return aligned([CONSUMER_COLUMNS, *rows])
 
@@ -147,3 +156,68 @@ def _row(manifest: Manifest) -> tuple[str, ...]:
 
 def _time(ms: int) -> str:
     return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
+
+
+# Changing consumers
+
+
+def add_consumers(handover: Handover, names: Sequence[str]) -> int:
+    """Add consumers. Existing ones keep their positions. Return the exit status."""
+    consumers = [handover.consumer(name) for name in names]
+    for consumer in consumers:
+        position = consumer.find()
+        if position is not None:
+            print_to_stderr(f"{consumer.name!r} is already a consumer: it has committed txid {count_text(position.committed)}")
+        else:
+            consumer.add()
+            print_to_stderr(f"added consumer {consumer.name!r}: it begins with txid {count_text(handover.deleted() + 1)}")
+    return 0
+
+
+def remove_consumers(handover: Handover, names: Sequence[str], *, is_sure: bool) -> int:
+    """Remove consumers, after a question that names their unread transactions. Return the exit status."""
+    _check_known(handover, names)
+    lags = {fields["name"]: fields["lag"] for fields in consumer_fields(handover)}
+    unread = [
+        f"{name!r} has {'an unknown number of' if lags[name] is None else count_text(lags[name])} unread transactions" for name in names
+    ]
+    question = f"{handover.storage.url}: {', '.join(unread)}, which can then be deleted. A query of this name will need a new checkpoint."
+    if not is_sure and not confirm(question, f"Remove {'it' if len(names) == 1 else 'them'}?", separator=" "):
+        print_to_stderr("nothing was removed")
+        return DECLINED
+    for name in names:
+        handover.consumer(name).remove()
+        print_to_stderr(f"removed consumer {name!r}")
+    return 0
+
+
+def repair_consumer(handover: Handover, name: str, checkpoint: str) -> int:
+    """Set a damaged or recreated consumer to the position of its query's checkpoint. Return the exit status."""
+    _check_known(handover, [name])
+    consumer = handover.consumer(name)
+    try:
+        position = consumer.read()
+    except (TornFile, ForeignFile):
+        position = Position()
+    if position.planned:
+        print_to_stderr(f"{name!r} is not damaged: it has planned txid {count_text(position.planned)}. Nothing was changed.")
+        return 0
+    reached, newest, deleted = checkpoint_position(checkpoint), handover.newest(), handover.deleted()
+    if not deleted <= reached.txid <= newest:
+        raise PipelineRefused(
+            f"the checkpoint {checkpoint} is at txid {reached.txid}, but {handover.storage.url} has {deleted + 1} to {newest}",
+            hint="This checkpoint belongs to another hand-over or query. Name the checkpoint of this consumer's query.",
+        )
+    consumer.put(Position(reached.txid, deleted if reached.batch_id or reached.is_done else 0))
+    repeated = (
+        "" if reached.is_done else f"repeats micro-batch {reached.batch_id}, which ends with txid {count_text(reached.txid)}, and then "
+    )
+    print_to_stderr(f"{name!r} {repeated}continues with txid {count_text(reached.txid + 1)}, by the checkpoint {checkpoint}")
+    return 0
+
+
+def _check_known(handover: Handover, names: Sequence[str]) -> None:
+    known = handover.consumer_names()
+    for name in names:
+        if name not in known:
+            raise PipelineRefused(f"{handover.storage.url} has no consumer {name!r}", hint=did_you_mean(name, known))
