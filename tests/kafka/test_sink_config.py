@@ -7,8 +7,8 @@ from aiokafka import errors
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.client.producer_link import java_partition, send_error_kind
-from engine.kafka.sink.records import SinkTopic
+from engine.kafka.client.errors import send_error_kind
+from engine.kafka.sink.records import SinkTopic, java_partition
 
 BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
 

@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from aiokafka import errors
 
@@ -31,6 +31,24 @@ _PASSING: Final = (
 
 _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 """Subclasses of OSError that no retry repairs: certificates that do not match, or cannot be read."""
+
+ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
+
+_REFUSED: Final = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.InvalidTimestampError,
+)
+_SPOILT: Final = (
+    errors.OutOfOrderSequenceNumber,
+    errors.DuplicateSequenceNumber,
+    errors.UnknownProducerId,
+    errors.InvalidProducerEpoch,
+    errors.InvalidProducerIdMapping,
+    errors.ProducerFenced,
+    errors.ProducerClosed,
+)
+"""Errors of one producer only. Another producer, with another producer id, can continue."""
 
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
 """Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
@@ -71,6 +89,23 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, AssertionError):
         return str(error) == _NO_BROKER_YET
     return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
+
+
+def send_error_kind(error: BaseException) -> ErrorKind:
+    """Classify the error of a failed send.
+
+    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
+    been written. `fatal`: no record can be written.
+    """
+    if isinstance(error, _REFUSED):
+        return "refused"
+    return "passing" if concerns_producer(error) or is_transient(error) else "fatal"
+
+
+def concerns_producer(error: BaseException) -> bool:
+    """Return True if only the producer is broken, so that another one can send the same records at once."""
+    # KafkaError itself: aiokafka's sender has died.
+    return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 def fatal_error(error: BaseException, doing: str) -> FatalError:

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition, errors
-from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import OffsetAndMetadata
 
 from engine.errors import FatalError
 from engine.kafka.client.connect import find_real_error
@@ -22,30 +21,14 @@ from engine.kafka.client.errors import (
     Report,
     describe_error,
     fatal_error,
-    is_transient,
+    send_error_kind,
 )
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
 """Time for a normal stop. After it the connections are closed by force."""
 
-ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
-
-_REFUSED: Final = (
-    errors.MessageSizeTooLargeError,
-    errors.RecordListTooLargeError,
-    errors.InvalidTimestampError,
-)
-_SPOILT: Final = (
-    errors.OutOfOrderSequenceNumber,
-    errors.DuplicateSequenceNumber,
-    errors.UnknownProducerId,
-    errors.InvalidProducerEpoch,
-    errors.InvalidProducerIdMapping,
-    errors.ProducerFenced,
-    errors.ProducerClosed,
-)
-"""Errors of one producer only. Another producer, with another producer id, can continue."""
+_FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 OF_ANY_CLIENT: Final = frozenset(
     {"metadata_max_age_ms", "retry_backoff_ms", "connections_max_idle_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
@@ -79,23 +62,6 @@ def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
         "enable_idempotence": True,
         "acks": "all",
     }
-
-
-def send_error_kind(error: BaseException) -> ErrorKind:
-    """Classify the error of a failed send.
-
-    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
-    been written. `fatal`: no record can be written.
-    """
-    if isinstance(error, _REFUSED):
-        return "refused"
-    return "passing" if concerns_producer(error) or is_transient(error) else "fatal"
-
-
-def concerns_producer(error: BaseException) -> bool:
-    """Return True if only the producer is broken, so that another one can send the same records at once."""
-    # KafkaError itself: aiokafka's sender has died.
-    return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 class _Producer:
@@ -329,11 +295,74 @@ class ProducerLink:
             raise
 
 
-@lru_cache(maxsize=16_384)
-def _murmur(key: bytes) -> int:
-    return int(murmur2(key)) & 0x7FFFFFFF
+class TransactionLost(errors.KafkaError):  # type: ignore[misc]
+    """The transaction will not be committed. Its batch is worth a retry."""
+
+    retriable: ClassVar[bool] = True
 
 
-def java_partition(key: bytes, partitions: Sequence[int]) -> int:
-    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
-    return partitions[_murmur(key) % len(partitions)]
+class TransactionLink(ProducerLink):
+    """Runs one transaction at a time. After any error the producer is replaced, and its successor aborts the open transaction.
+
+    So one path handles all errors. The outcome of the transaction is known after the successor has started: the broker answers its first
+    request only after the earlier transaction is committed or aborted.
+    """
+
+    def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
+        super().__init__(config, options, writing=writing, report=report)
+        self.producers = 0
+        """Number of started producers."""
+        self.is_fenced = False
+        """True after a broker reported that a newer producer has our transactional id."""
+        self._within: _Producer | None = None
+        """Producer of the open transaction."""
+
+    async def _try_to_start(self) -> _Producer:
+        producer = await super()._try_to_start()
+        self.producers += 1
+        self.is_fenced = False
+        return producer
+
+    async def begin(self) -> None:
+        """Begin a transaction."""
+        self._within = await self._current()
+        await self._within.client.begin_transaction()
+        self._within.retrieve_outcome()
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
+        """Send a batch in the transaction. Raise the broker's refusal, or TransactionLost for any other error."""
+        if self._within is None or self._within.is_spoilt:
+            raise TransactionLost("the transaction had failed")
+        try:
+            await super().send_batch(batch, topic, partition, timeout_secs)
+        except Exception as error:
+            self._note(error)
+            if send_error_kind(error) == "passing" and type(error) is not errors.UnknownError:
+                raise TransactionLost(str(error) or type(error).__name__) from error
+            raise
+
+    async def store(self, group: str, partition: TopicPartition, offset: int, metadata: str) -> None:
+        """Commit an offset of a group in the transaction."""
+        await self._do("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
+
+    async def commit(self) -> None:
+        """Commit the transaction. After the return, readers are certain to see its records."""
+        await self._do("commit_transaction")
+        self._within = None
+
+    def spoil(self) -> None:
+        """Abandon the open transaction and its producer."""
+        if self._within is not None:
+            self._within.is_spoilt = True
+            self._within = None
+
+    async def _do(self, method: str, *arguments: Any) -> None:
+        assert self._within is not None
+        try:
+            await getattr(self._within.client, method)(*arguments)
+        except Exception as error:
+            self._note(error)
+            raise
+
+    def _note(self, error: BaseException) -> None:
+        self.is_fenced = self.is_fenced or isinstance(error, _FENCED)

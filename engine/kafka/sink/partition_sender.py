@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from aiokafka import errors
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, concerns_producer, send_error_kind
+from engine.kafka.client.errors import concerns_producer, describe_error, fatal_error, send_error_kind
+from engine.kafka.client.producer_link import ProducerLink
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 MOST_TRIES: Final = 3

@@ -2,10 +2,12 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
+from aiokafka.partitioner import murmur2
+
 from engine.errors import FatalError, UsageError
-from engine.kafka.client.producer_link import java_partition
 from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
 from engine.topology import Fields, Tuple
 
@@ -188,3 +190,13 @@ class SinkTopic:
             text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
             raise UsageError(text, hint="Correct what partition= or partitioner= returns.")
         return chosen
+
+
+@lru_cache(maxsize=16_384)
+def _murmur(key: bytes) -> int:
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def java_partition(key: bytes, partitions: Sequence[int]) -> int:
+    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
+    return partitions[_murmur(key) % len(partitions)]

@@ -7,8 +7,8 @@ from typing import Any, Final, cast
 from aiokafka import errors
 
 from engine.errors import ERROR, Failure, FatalError, UsageError
-from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, producer_options, send_error_kind
+from engine.kafka.client.errors import describe_error, fatal_error, send_error_kind
+from engine.kafka.client.producer_link import ProducerLink, producer_options
 from engine.kafka.dead_letters.dead_letter import DeadLetter
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings

@@ -8,9 +8,9 @@ from typing import Any, Final, Protocol
 from aiokafka import errors
 
 from engine.errors import FatalError
-from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, RetryPolicy
+from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, Report, RetryPolicy
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
@@ -20,13 +20,14 @@ from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import StartPosition
-from engine.kafka.source.topics import assign_by_index, wait_for_topics
 from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
 from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
 _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 4.0
+_TOPICS_PERIOD_SECS: Final = 0.5
+"""Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
@@ -372,3 +373,20 @@ class ConsumerLoop:
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
             await self.commits.commit(link)
+
+
+async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
+    """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
+
+    Wait for a deleted topic as at the start; raise FatalError if it does not come back.
+    """
+    share: set[PartitionId] | None = None
+    while True:
+        every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
+        found = {one for number, one in every if number % tasks == task_index}
+        if share is None or not found <= share:  # a topic that is missing now may come back
+            share = found | (share or set())
+            link.take_over(sorted(share))
+        await asyncio.sleep(_TOPICS_PERIOD_SECS)
+        if link.is_missing_topics:
+            await wait_for_topics(link, config, report)

@@ -12,8 +12,7 @@ from engine.errors import FatalError
 from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
 from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.client.producer_link import OF_ANY_CLIENT, producer_options
-from engine.kafka.client.transaction_link import TransactionLink, TransactionLost
+from engine.kafka.client.producer_link import OF_ANY_CLIENT, TransactionLink, TransactionLost, producer_options
 from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig

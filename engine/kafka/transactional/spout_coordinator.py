@@ -5,12 +5,11 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
-from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
-from engine.kafka.source.topics import wait_for_topics
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.kafka.transactional.offset_range import range_of
