@@ -46,7 +46,7 @@ async def test_a_pattern_that_nothing_is_like_is_told(kafka: str, new_topic: New
     begin = fresh_name("later")
     async with playing(settings(kafka, "", pattern=f"{begin}.*", **LOOKS), notes := Notes()) as run:
         texts = heard(run)
-        await notes.until(lambda: any(f"no topic is like '{begin}.*'" in text for text in texts))
+        await notes.until(lambda: any(f"no topic matches the pattern '{begin}.*'" in text for text in texts))
         await create_topic(kafka, f"{begin}-1", partitions=1)
         await produce(kafka, f"{begin}-1", range(10))
         await notes.until(lambda: len(notes.got) == 10)

@@ -95,22 +95,22 @@ def test_keys_hash_as_in_java() -> None:
 
 def test_records_without_a_key_change_the_partition_with_each_batch() -> None:
     topic = SinkTopic("words", None)
-    topic.learn((0, 1, 2), (0, 2))
-    assert [topic.choose(None, None) for _ in range(3)] == [0, 0, 0]
-    topic.taken(1)
-    assert topic.choose(None, None) == 0
-    topic.taken(0)
-    assert topic.choose(None, None) == 2
-    topic.taken(2)
-    assert topic.choose(None, None) == 0
+    topic.update_partitions((0, 1, 2), (0, 2))
+    assert [topic.choose_partition(None, None) for _ in range(3)] == [0, 0, 0]
+    topic.note_batch_closed(1)
+    assert topic.choose_partition(None, None) == 0
+    topic.note_batch_closed(0)
+    assert topic.choose_partition(None, None) == 2
+    topic.note_batch_closed(2)
+    assert topic.choose_partition(None, None) == 0
 
 
 def test_a_topic_that_is_gone_for_now_keeps_its_partitions() -> None:
     topic = SinkTopic("words", None)
-    topic.learn((0, 1), (0, 1))
-    topic.learn((), ())
+    topic.update_partitions((0, 1), (0, 1))
+    topic.update_partitions((), ())
     assert topic.partitions == (0, 1)
-    topic.learn((0, 1, 2), (2,))
-    assert topic.choose(None, None) == 2
+    topic.update_partitions((0, 1, 2), (2,))
+    assert topic.choose_partition(None, None) == 2
     with pytest.raises(UsageError, match="has no partition 3"):
-        topic.choose(None, 3)
+        topic.choose_partition(None, 3)

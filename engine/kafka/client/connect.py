@@ -100,8 +100,8 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
     if config.pattern is not None:
         if link.is_missing_topics:
             text, hint = (
-                f"no topic is like {config.pattern!r}",
-                "Names match from their beginning. New ones are looked for again and again.",
+                f"no topic matches the pattern {config.pattern!r}",
+                "Names must match from their beginning. The lookup is repeated every metadata_max_age_ms.",
             )
             report(KafkaTrouble(text, hint=hint))
         return

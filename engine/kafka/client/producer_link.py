@@ -323,7 +323,7 @@ class TransactionLink(ProducerLink):
         self.is_fenced = False
         return producer
 
-    async def begin(self) -> None:
+    async def begin_transaction(self) -> None:
         """Begin a transaction."""
         self._within = await self._current()
         await self._within.client.begin_transaction()
@@ -341,16 +341,16 @@ class TransactionLink(ProducerLink):
                 raise TransactionLost(str(error) or type(error).__name__) from error
             raise
 
-    async def store(self, group: str, partition: TopicPartition, offset: int, metadata: str) -> None:
+    async def store_offset(self, group: str, partition: TopicPartition, offset: int, metadata: str) -> None:
         """Commit an offset of a group in the transaction."""
         await self._do("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
 
-    async def commit(self) -> None:
+    async def commit_transaction(self) -> None:
         """Commit the transaction. After the return, readers are certain to see its records."""
         await self._do("commit_transaction")
         self._within = None
 
-    def spoil(self) -> None:
+    def abandon_transaction(self) -> None:
         """Abandon the open transaction and its producer."""
         if self._within is not None:
             self._within.is_spoilt = True

@@ -72,7 +72,7 @@ class DeadLetterWriter:
             raise FatalError(f"the dead-letter topic {self.topic!r} does not exist", hint=hint) from error
         except errors.KafkaError as error:
             raise fatal_error(error, self._writing) from error
-        self._partitions.learn(partitions, partitions)
+        self._partitions.update_partitions(partitions, partitions)
         for ticket in self._open.values():
             self._place(ticket)
 
@@ -124,11 +124,11 @@ class DeadLetterWriter:
         if ticket.arrived.done():  # cancelled by the caller
             return
         letter = ticket.letter
-        number = self._partitions.choose(letter.key, None)
+        number = self._partitions.choose_partition(letter.key, None)
         sender = self._senders.get(number)
         if sender is None:
             sender = self._senders[number] = PartitionSender(self._partitions, number, self, self._link, self._sender_settings)
-        sender.add(OutgoingRecord(ticket, letter.key, letter.value, letter.wire_headers(), None))
+        sender.add_record(OutgoingRecord(ticket, letter.key, letter.value, letter.wire_headers(), None))
         if sender.aio_task is None:
             sender.aio_task = self._loop.create_task(sender.send_all(), name=f"dead letters to {self.topic}")
             sender.aio_task.add_done_callback(lambda done: self._sender_ended(sender, done))
@@ -138,7 +138,7 @@ class DeadLetterWriter:
         error = None if done.cancelled() else done.exception()
         if error is not None:
             sender.aio_task = None
-            for record in sender.clear():
+            for record in sender.remove_records():
                 _tell(record.origin, error)
 
     # Outcomes (RecordOutcomes)

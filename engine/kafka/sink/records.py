@@ -162,12 +162,12 @@ class SinkTopic:
         self._partitioner = partitioner
         self._turn = 0
 
-    def learn(self, partitions: Sequence[int], available: Sequence[int]) -> None:
+    def update_partitions(self, partitions: Sequence[int], available: Sequence[int]) -> None:
         """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing only for a moment."""
         if partitions:
             self.partitions, self.available = tuple(partitions), tuple(available)
 
-    def taken(self, partition: int) -> None:
+    def note_batch_closed(self, partition: int) -> None:
         """Move on after a partition's batch was closed: records without a key go to the next partition."""
         if self._current() == partition:
             self._turn += 1
@@ -176,7 +176,7 @@ class SinkTopic:
         among = self.available or self.partitions
         return among[self._turn % len(among)]
 
-    def choose(self, key: bytes | None, wanted: int | None) -> int:
+    def choose_partition(self, key: bytes | None, wanted: int | None) -> int:
         """Return the partition of a record. Raise UsageError if the config's functions name a missing one."""
         chosen: object = wanted
         if chosen is None:

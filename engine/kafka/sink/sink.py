@@ -99,7 +99,7 @@ class KafkaSink(Bolt):
                     self._broken.result()
                 for topic in self._topics.values():
                     if topic.partitions:
-                        topic.learn(*self._link.known_partitions(topic.name))
+                        topic.update_partitions(*self._link.known_partitions(topic.name))
                 self._report_standstill()
                 if self._now() >= refresh_at:
                     refresh_at = self._now() + refresh_secs
@@ -138,7 +138,7 @@ class KafkaSink(Bolt):
             task.cancel()
         if left:
             await asyncio.wait(left)
-        unsettled = [record for sender in self._senders.values() for record in sender.clear()]
+        unsettled = [record for sender in self._senders.values() for record in sender.remove_records()]
         unsettled += [record for topic in self._topics.values() for record in topic.waiting]
         if unsettled:
             closed = TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s")
@@ -188,11 +188,11 @@ class KafkaSink(Bolt):
     def _place(self, record: OutgoingRecord, topic: SinkTopic) -> None:
         """Add a record to the sender of its partition, and start that sender."""
         wanted = None if self._names_no_partition else self._maker.partition(record.origin)
-        partition = topic.choose(record.key, wanted)
+        partition = topic.choose_partition(record.key, wanted)
         sender = self._senders.get((topic.name, partition))
         if sender is None:
             sender = self._senders[topic.name, partition] = PartitionSender(topic, partition, self, self._link, self._sender_settings)
-        self._bytes_in_flight += sender.add(record)
+        self._bytes_in_flight += sender.add_record(record)
         if sender.aio_task is None:
             sender.aio_task = self._work(sender.send_all())
 
@@ -230,7 +230,7 @@ class KafkaSink(Bolt):
         except errors.KafkaError as raised:
             error: Exception = raised
             return error
-        topic.learn(partitions, self._link.known_partitions(topic.name)[1])
+        topic.update_partitions(partitions, self._link.known_partitions(topic.name)[1])
         return None
 
     def _missing(self, topic: SinkTopic, error: Exception) -> FatalError:

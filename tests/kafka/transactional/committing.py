@@ -11,7 +11,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
-from engine.kafka.transactional.stored_txids import Owner, Stored, read_stored
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, read_stored_txid
 from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
@@ -98,9 +98,9 @@ async def seen(kafka: str, topic: str) -> list[str]:
     return found
 
 
-async def stored(kafka: str, topic: str, name: str, task: int = 0) -> Stored | None:
+async def stored(kafka: str, topic: str, name: str, task: int = 0) -> StoredTxid | None:
     """What a task has stored."""
-    owner = Owner(name, "counts", task, 1)
+    owner = TxidOwner(name, "counts", task, 1)
     async with connected(ClusterConfig(brokers=kafka)) as link:
         commits = {one.topic: commit for one, commit in (await link.committed(owner.group)).items()}
-    return read_stored(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None
+    return read_stored_txid(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 
 from engine.kafka.transactional import KafkaBatchSpoutConfig
-from engine.kafka.transactional.offset_range import range_of
+from engine.kafka.transactional.batch_reader import range_of
 from engine.topology import Values
 from engine.transactional import TransactionAttempt
 from tests.servers.kafka_admin import admin

@@ -11,8 +11,10 @@ from typing import Any, Final
 
 from tests.kafka.transactional.committing import committer_config, committing
 
-STEPS: Final = tuple(f"{when} {what}" for what in ("begin", "send_batch", "store", "commit") for when in ("before", "after"))
-"""Where it may die. What is committed is there only `after commit`, or where the broker went on by itself."""
+STEPS: Final = tuple(
+    f"{when} {what}" for what in ("begin_transaction", "send_batch", "store_offset", "commit_transaction") for when in ("before", "after")
+)
+"""Where it may die. What is committed is there only `after commit_transaction`, or where the broker went on by itself."""
 
 
 def die_at(link: Any, step: str) -> None:

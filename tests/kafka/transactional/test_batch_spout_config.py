@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaOpaqueSpout, KafkaTransactionalSpout
-from engine.kafka.transactional.offset_range import OffsetRange, place_of, range_of
+from engine.kafka.transactional.batch_reader import OffsetRange, partition_of, range_of
 
 WHOLE = {"brokers": "127.0.0.1:9092", "topics": "lines"}
 
@@ -47,6 +47,6 @@ def test_a_spout_takes_its_config_only(kind: Any) -> None:
 
 
 def test_a_partition_has_a_name_and_metadata_are_a_list() -> None:
-    assert str(place_of("page-views-3")) == "page-views-3"
+    assert str(partition_of("page-views-3")) == "page-views-3"
     assert range_of(OffsetRange(3, 7, 2).metadata()) == OffsetRange(3, 7, 2)
     assert range_of(None) is None

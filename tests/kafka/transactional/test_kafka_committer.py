@@ -124,18 +124,18 @@ async def test_an_attempt_that_is_cancelled_leaves_nothing(kafka: str, new_topic
     topic = await new_topic(partitions=1)
     async with committing(committer_config(kafka, topic), name=fresh_name("words")) as task:
         bolt = await task.instance(1, [(None, "a")])
-        reached, store = asyncio.Event(), task.writer.link.store
+        reached, store = asyncio.Event(), task.writer.link.store_offset
 
         async def waits(*arguments: Any) -> None:
             reached.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(task.writer.link, "store", waits)
+        monkeypatch.setattr(task.writer.link, "store_offset", waits)
         finishing = asyncio.ensure_future(bolt.finish_batch())
         await reached.wait()
         finishing.cancel()
         await asyncio.wait([finishing])
-        monkeypatch.setattr(task.writer.link, "store", store)
+        monkeypatch.setattr(task.writer.link, "store_offset", store)
         await task.commit(1, "a")
     assert await seen(kafka, topic) == ["a"]
 
@@ -145,7 +145,7 @@ async def test_a_txid_that_is_older_than_what_is_stored_is_refused(kafka: str, n
     async with committing(committer_config(kafka, topic, when_unknown="write"), name=name) as task:
         await task.commit(7, "a")
     async with committing(committer_config(kafka, topic), name=name) as later:
-        with pytest.raises(FatalError, match="was given transaction 1, and has stored 7 already"):
+        with pytest.raises(FatalError, match="got transaction 1, but has stored transaction 7 already"):
             await later.commit(1, "b")
     assert await seen(kafka, topic) == ["a"]
 
@@ -171,14 +171,14 @@ async def test_a_topic_that_is_made_anew_has_lost_its_txids_which_is_told(kafka:
     async with committing(committer_config(kafka, topic), name=name) as task:
         with pytest.raises(FatalError, match="has stored no txid") as raised:
             await task.commit(2, "b")
-    assert "or with the topic, where that was deleted or made anew" in str(raised.value)
+    assert "because the topic was deleted or created again" in str(raised.value)
 
 
 async def test_offsets_of_another_program_are_refused(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     await commit(kafka, f"stormcell-tx:{name}:counts:0", topic, 3, "mine")
     async with committing(committer_config(kafka, topic), name=name) as task:
-        with pytest.raises(FatalError, match="has offset 3 with metadata 'mine', which no committer has written"):
+        with pytest.raises(FatalError, match="has offset 3 with metadata 'mine', which no committer wrote"):
             await task.commit(4, "a")
 
 
@@ -186,7 +186,7 @@ async def test_a_txid_is_stored_again_before_it_is_forgotten(kafka: str, new_top
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         await task.commit(1, "a")
-        await task.writer.store_again()
+        await task.writer.refresh_txid()
         await task.commit(2, "b")
     assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (2, 1))
 
@@ -199,7 +199,10 @@ async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: st
         await second.commit(1, "b")
         await first.commit(2, "c")
     async with committing(config, name=name) as alone:
-        with pytest.raises(FatalError, match=r"has 1 tasks now, and had 2 when it wrote transaction 2, of which the part of task 1"):
+        with pytest.raises(
+            FatalError,
+            match=r"has 1 tasks, but had 2 when it wrote transaction 2. The output of task 1 of this transaction was not written",
+        ):
             await alone.commit(2, "c", "d")
     async with committing(config, name=name, task=0, tasks=2) as first, committing(config, name=name, task=1, tasks=2) as second:
         await first.commit(2, "c")
@@ -243,7 +246,7 @@ def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
 async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
     kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
     frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)
-    harms = [(*frozen, "store"), (*frozen, "commit"), (*dead, "commit")]
+    harms = [(*frozen, "store_offset"), (*frozen, "commit_transaction"), (*dead, "commit_transaction")]
     async with committing(committer_config(kafka, "out", transaction_timeout_ms=1_500, request_timeout_ms=1_000), name="words") as task:
 
         async def commit_at_last(txid: int) -> None:

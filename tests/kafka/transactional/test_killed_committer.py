@@ -30,7 +30,7 @@ async def test_a_transaction_that_was_killed_at_any_step_is_there_once(kafka: st
     for step, (topic, name) in places.items():
         async with committing(committer_config(kafka, topic), name=name) as successor:
             await successor.instance(2, [])  # its producer ends what was open
-            assert await seen(kafka, topic) == (["a", "b", "c"] if step == "after commit" else ["a"]), step
+            assert await seen(kafka, topic) == (["a", "b", "c"] if step == "after commit_transaction" else ["a"]), step
             await successor.commit(2, "b", "c")
             await successor.commit(3, "d")
         assert await seen(kafka, topic) == ["a", "b", "c", "d"], step

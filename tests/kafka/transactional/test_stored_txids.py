@@ -7,15 +7,15 @@ import pytest
 
 from engine.errors import ConfigError, FatalError
 from engine.kafka.transactional import KafkaCommitterConfig
-from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
 
 pytestmark = pytest.mark.guarantee("TX-8")
 WHOLE = {"brokers": "127.0.0.1:9092", "topic": "out"}
 
 
 def judged(stored: dict[int, tuple[int, int]], txid: int, *, task: int = 0, tasks: int = 1) -> bool:
-    found = {at: Stored(*one) for at, one in stored.items()}
-    return is_to_write(found, Owner("words", "counts", task, tasks), txid, writes_unknown=False)
+    found = {at: StoredTxid(*one) for at, one in stored.items()}
+    return must_write(found, TxidOwner("words", "counts", task, tasks), txid, writes_unknown=False)
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])
@@ -43,18 +43,18 @@ def test_the_first_transaction_is_written_where_nothing_is_stored() -> None:
     assert judged({}, 1)
     with pytest.raises(FatalError, match="transaction 2 is not the first"):
         judged({}, 2)
-    assert is_to_write({}, Owner("words", "counts", 0, 1), 2, writes_unknown=True)
+    assert must_write({}, TxidOwner("words", "counts", 0, 1), 2, writes_unknown=True)
 
 
 def test_names_do_not_collide_and_offsets_are_read_back() -> None:
     names = ("a", "a:b", "b", "a-b", "a%3Ab")
-    owners = [Owner(topology, component, 0, 1) for topology in names for component in names]
+    owners = [TxidOwner(topology, component, 0, 1) for topology in names for component in names]
     assert len({one.group for one in owners}) == len({one.transactional_id for one in owners}) == len(owners)
-    owner = Owner("words", "counts", 1, 4)
-    assert read_stored(owner, 17, owner.metadata) == (17, 4)
+    owner = TxidOwner("words", "counts", 1, 4)
+    assert read_stored_txid(owner, 17, owner.metadata) == (17, 4)
     for metadata in ("", "x", "stormcell-tx:2:1", "stormcell-tx:1:0", "stormcell-tx:1:"):
-        with pytest.raises(FatalError, match="which no committer has written"):
-            read_stored(owner, 17, metadata)
+        with pytest.raises(FatalError, match="which no committer wrote"):
+            read_stored_txid(owner, 17, metadata)
 
 
 @pytest.mark.parametrize(
