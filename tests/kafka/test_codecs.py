@@ -8,7 +8,7 @@ import pytest
 from engine.errors import ComponentError
 from tests.kafka.play import all_of, settings
 from tests.kafka.sink_play import fed, sink_config, write
-from tests.kafka.transactional.committing import committer_config, committing, seen
+from tests.kafka.transactional.committer_task import committer_config, committing, seen
 from tests.project.sources import ROOT
 from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic

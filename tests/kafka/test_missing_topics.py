@@ -14,7 +14,7 @@ from engine.testing import Feeder
 from tests.kafka.play import Notes, all_of, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, until, values, write
 from tests.kafka.tools import dead_letter_of, printed, write_letters
-from tests.kafka.transactional.committing import committer_config, committing
+from tests.kafka.transactional.committer_task import committer_config, committing
 from tests.kafka.transactional.hand import coordinating
 from tests.kafka.transactional.hand import settings as batch_settings
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists

@@ -199,9 +199,9 @@ async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: Ka
 async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> None:
     await create_topic(shaken.bootstrap, "dead-1")
     async with burying(shaken.bootstrap, "dead-1", request_timeout_ms=500) as (letters, _):
-        await letters.send(Record(offset=0), FAILURE, 1)
+        await letters.send_failed_record(Record(offset=0), FAILURE, 1)
         shaken.kill()
-        waiting = letters.send(Record(offset=1), FAILURE, 1)
+        waiting = letters.send_failed_record(Record(offset=1), FAILURE, 1)
         await asyncio.to_thread(shaken.start)
         assert not waiting.done() or waiting.exception() is None
         await asyncio.wait_for(waiting, PATIENCE_SECS)
@@ -213,7 +213,7 @@ async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBr
     await create_topic(shaken.bootstrap, "dead")
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()
-        waiting = letters.send(Record(), FAILURE, 1)
+        waiting = letters.send_failed_record(Record(), FAILURE, 1)
         assert letters.unacknowledged == 1
     shaken.thaw()
     assert waiting.cancelled()

@@ -236,7 +236,7 @@ def test_what_waits_behind_a_failed_record_counts_not_as_room() -> None:
     for one in ids:
         manager = OffsetManager(one, 0, limit=100, most_waiting=3)
         manager.feed([SimpleNamespace(offset=offset) for offset in range(5)])
-        partitions.open(manager)
+        partitions.open_partition(manager)
     assert partitions.waiting == 10
     entry = partitions.take()
     assert entry is not None

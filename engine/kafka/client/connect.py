@@ -14,7 +14,7 @@ from aiokafka.protocol.metadata import MetadataRequest
 from engine.errors import FatalError
 from engine.kafka.client.connection import BrokerAccess
 from engine.kafka.client.consumer_link import ConsumerLink, ConsumerSettings
-from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, describe_error, fatal_error, is_transient
 from engine.kafka.client.topic_lookup import log_found_topics
 
 _CONNECT_SECS: Final = 5.0
@@ -91,7 +91,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
         if not is_transient(error):
             raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
         text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
-        report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        report(KafkaWarning(text, hint="Nothing is lost: reading and commits go on when one answers."))
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
@@ -103,7 +103,7 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
                 f"no topic matches the pattern {config.pattern!r}",
                 "Names must match from their beginning. The lookup is repeated every metadata_max_age_ms.",
             )
-            report(KafkaTrouble(text, hint=hint))
+            report(KafkaWarning(text, hint=hint))
         return
     missing, is_reported = list(config.topics), False
     deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
@@ -127,7 +127,7 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
             is_reported = True
             names = ", ".join(map(repr, missing))
             what = f"topic {names} is" if len(missing) == 1 else f"topics {names} are"
-            report(KafkaTrouble(f"{what} not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s, and not created."))
+            report(KafkaWarning(f"{what} not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s, and not created."))
         await asyncio.sleep(_TOPIC_PAUSE_SECS)
 
 

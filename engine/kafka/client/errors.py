@@ -129,7 +129,7 @@ def describe_error(error: BaseException) -> str:
     return text if kind in text else f"{kind}: {text}" if text else kind
 
 
-class KafkaTrouble(EngineError):
+class KafkaWarning(EngineError):
     """A problem with Kafka that the run survives. It is reported, never raised."""
 
 
@@ -151,5 +151,5 @@ class RetryPolicy:
         if not is_transient(error):
             raise fatal_error(error, doing)
         pause, self.pause_secs = self.pause_secs, min(2 * self.pause_secs, LONGEST_PAUSE_SECS)
-        self._report(KafkaTrouble(f"{doing} failed: {describe_error(error)}", hint=f"It is tried again in {pause:g} s."))
+        self._report(KafkaWarning(f"{doing} failed: {describe_error(error)}", hint=f"It is tried again in {pause:g} s."))
         await asyncio.sleep(pause)

@@ -17,7 +17,7 @@ from engine.kafka.client.errors import (
     CODECS_HINT,
     FIRST_PAUSE_SECS,
     LONGEST_PAUSE_SECS,
-    KafkaTrouble,
+    KafkaWarning,
     Report,
     describe_error,
     fatal_error,
@@ -251,7 +251,7 @@ class ProducerLink:
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s")
             else:
                 hint = f"It is looked for during {timeout_secs:g} s, and not created."
-                self._tell(told, "missing", KafkaTrouble(f"topic {topic!r} is not there ({self._writing})", hint=hint))
+                self._tell(told, "missing", KafkaWarning(f"topic {topic!r} is not there ({self._writing})", hint=hint))
             await asyncio.sleep(FIRST_PAUSE_SECS)
         if topic in client.cluster.internal_topics:
             raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")

@@ -91,7 +91,7 @@ class DeadLetterWriter:
 
     # Letters
 
-    def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
+    def send_failed_record(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
         """Write the letter of a record that was read from Kafka; see `send_dead_letter`."""
         now_ms = int(self._context.clock.wall() * 1000)
         return self.send_dead_letter(dead_letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))

@@ -64,7 +64,7 @@ class RecordMaker:
         else:
             value = config.value(tup)
         if type(value) is not bytes:
-            value = content("value", value)
+            value = as_bytes("value", value)
         if config.key is not None:
             key = config.key(tup)
         elif self._key_at is not None:
@@ -72,7 +72,7 @@ class RecordMaker:
         else:
             key = None
         if key is not None and type(key) is not bytes:
-            key = content("key", key)
+            key = as_bytes("key", key)
         if self._is_plain:
             return OutgoingRecord(tup, key, value, _NO_HEADERS, None)
         return OutgoingRecord(tup, key, value, self._headers(tup), self._timestamp(tup))
@@ -125,7 +125,7 @@ class RecordMaker:
         return made
 
 
-def content(name: str, made: object) -> bytes | None:
+def as_bytes(name: str, made: object) -> bytes | None:
     """Return a key or value as bytes or None. Raise UsageError for other types."""
     if isinstance(made, str):
         return made.encode()

@@ -1,7 +1,7 @@
 """`KafkaTransactionalSpout` and `KafkaOpaqueSpout`: topics of Kafka as the source of transactions (TX-7, TX-10)."""
 
 from engine.errors import UsageError
-from engine.kafka.client.errors import KafkaTrouble
+from engine.kafka.client.errors import KafkaWarning
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.transactional.batch_reader import BatchReader, Metadata, OffsetRange, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -121,7 +121,7 @@ class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
         self.context.counter("kafka_out_of_range").add(1)
         text = f"{lost.partition}: offset {lost.offset} does not exist; the broker has {first} to {last}"
         hint = "Raise the topic's retention." if never else "Was the topic created again?"
-        self._reader.report(KafkaTrouble(f"{text}. Reading continues at {first}; {never} offsets were never read", hint=hint))
+        self._reader.report(KafkaWarning(f"{text}. Reading continues at {first}; {never} offsets were never read", hint=hint))
         return first
 
 

@@ -4,7 +4,7 @@ import asyncio
 from typing import Final
 
 from engine.kafka.client.admin_client import MOST_METADATA_BYTES
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source import acked_set
@@ -63,7 +63,7 @@ class GroupCommits:
                 raise fatal_error(error, f"a commit of group {self._group!r}") from error
             self._due = due | self._due
             hint = "Only the lag of the group is out of date. Transactions do not need these commits."
-            self._report(KafkaTrouble(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
+            self._report(KafkaWarning(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
 
     def _metadata(self, offset: int) -> str:
         return acked_set.encode(self._topology, offset, (), MOST_METADATA_BYTES)[0]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -59,7 +59,7 @@ class LeaderOffsets:
             elif not is_transient(error):
                 raise fatal_error(error, self._doing)
             else:
-                self._report(KafkaTrouble(f"{self._doing} failed: {describe_error(error)}", hint="It will be retried."))
+                self._report(KafkaWarning(f"{self._doing} failed: {describe_error(error)}", hint="It will be retried."))
 
     async def close(self) -> None:
         """Cancel pending questions."""

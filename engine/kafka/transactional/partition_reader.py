@@ -8,7 +8,7 @@ from aiokafka import errors
 
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source.undecodable import undecodable_error
@@ -49,7 +49,7 @@ class PartitionReader:
         try:
             self._assign(await self.link.find_partitions())
         except errors.KafkaError as error:  # `begin` looks for each again
-            self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}"))
+            self._report(KafkaWarning(f"looking for topics failed: {describe_error(error)}"))
         except BaseException:
             await self.link.stop()
             raise
@@ -142,7 +142,7 @@ class PartitionReader:
                 raise undecodable_error(place, error, None) from error
         elif not is_transient(error):
             raise fatal_error(error, f"reading {partition}") from error
-        self._report(KafkaTrouble(f"reading {partition} failed: {describe_error(error)}", hint="It will be retried."))
+        self._report(KafkaWarning(f"reading {partition} failed: {describe_error(error)}", hint="It will be retried."))
 
     async def wait_for_records(self, timeout_secs: float) -> None:
         """Wait until records of any partition come."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
-from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
@@ -46,7 +46,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             self._at_first = tuple(self._partitions)
             if not self._at_first:
                 hint = "Names must match from their beginning. The lookup is repeated every refresh_ms."
-                self._report(KafkaTrouble(f"no topic matches the pattern {config.pattern!r}", hint=hint))
+                self._report(KafkaWarning(f"no topic matches the pattern {config.pattern!r}", hint=hint))
         except BaseException:
             await self._link.stop()
             raise
@@ -112,7 +112,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             except Exception as error:
                 if not is_transient(error):
                     raise fatal_error(error, "looking for topics") from error
-                self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}", hint="It will be retried."))
+                self._report(KafkaWarning(f"looking for topics failed: {describe_error(error)}", hint="It will be retried."))
 
     @staticmethod
     def _report(error: BaseException) -> None:

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import Any, Final
 
-from tests.kafka.transactional.committing import committer_config, committing
+from tests.kafka.transactional.committer_task import committer_config, committing
 
 STEPS: Final = tuple(
     f"{when} {what}" for what in ("begin_transaction", "send_batch", "store_offset", "commit_transaction") for when in ("before", "after")

@@ -15,7 +15,7 @@ from engine.kafka.transactional import KafkaCommitter, KafkaOpaqueSpout
 from engine.transactional import TransactionalTopologyBuilder
 from tests.kafka.play import committed, produce
 from tests.kafka.transactional import copying
-from tests.kafka.transactional.committing import committer_config, seen
+from tests.kafka.transactional.committer_task import committer_config, seen
 from tests.kafka.transactional.copying import Keyed, copy, topology_of
 from tests.kafka.transactional.hand import settings
 from tests.kills.moments import in_flight

@@ -12,7 +12,7 @@ from engine.errors import FatalError, UsageError
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
-from tests.kafka.transactional.committing import committer_config, committing, seen, stored
+from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic

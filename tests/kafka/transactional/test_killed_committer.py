@@ -7,7 +7,7 @@ from asyncio.subprocess import DEVNULL
 
 import pytest
 
-from tests.kafka.transactional.committing import committer_config, committing, seen, stored
+from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored
 from tests.kafka.transactional.killed import STEPS
 from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic

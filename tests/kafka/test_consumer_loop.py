@@ -57,10 +57,10 @@ class Played:
         self.partitions.assign((), US)
         self.manager = OffsetManager(HERE, 0, limit=100)
         self.manager.feed([SimpleNamespace(offset=offset) for offset in range(10)])
-        self.partitions.open(self.manager)
+        self.partitions.open_partition(self.manager)
         counter: Any = SimpleNamespace(add=lambda count: None)
         context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
-        host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, given_up=lambda managers: None)
+        host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, forget_partitions=lambda managers: None)
         self.consuming: Any = ConsumerLoop(settings("h:1", "words", **changes), context, "us", self.partitions, host)
         self.consuming._link = self.client
 
@@ -117,7 +117,7 @@ async def test_an_error_of_a_place_that_is_not_read_any_more_moves_nothing(monke
         assert not arguments[3]
         return {}
 
-    monkeypatch.setattr(start_positions, "find", no_find)
+    monkeypatch.setattr(start_positions, "find_start_positions", no_find)
     played = Played(start="latest", out_of_range="earliest")
     await played.consuming._reset(played.client, errors.OffsetOutOfRangeError({TopicPartition("words", 0): 7}))
     assert played.partitions.owned == {HERE: played.manager}
