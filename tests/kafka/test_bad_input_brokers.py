@@ -61,7 +61,7 @@ async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Aw
     [
         (hangs_up, "Perhaps it speaks another protocol than PLAINTEXT"),
         (speaks_http, "Perhaps it speaks another protocol than PLAINTEXT"),
-        (says_nothing, "takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"),
+        (says_nothing, "accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"),
     ],
 )
 async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pyte
         async with playing(settings(address, "t"), notes := Notes()) as run:
             texts = heard(run)
             await notes.until(lambda: any(re.search(told, text) for text in texts))
-            assert re.search(rf"a connection to {address} failed: .*It is tried again in", texts[0])
+            assert re.search(rf"a connection to {address} failed: .*It will be retried in", texts[0])
 
 
 @pytest.mark.parametrize("broker", [f"{HOST}:1", "localhost:1", "no-such-host.invalid:9092"])
@@ -78,7 +78,7 @@ async def test_nobody_there_is_waited_for(broker: str) -> None:
     async with playing(settings(broker, "t"), notes := Notes()) as run:
         texts = heard(run)
         await notes.until(lambda: texts)
-        assert re.search(rf"a connection to {broker} failed: .*It is tried again in", texts[0])
+        assert re.search(rf"a connection to {broker} failed: .*It will be retried in", texts[0])
 
 
 async def test_files_that_are_not_there_end_the_run(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeyp
 
         texts.clear()
         broker.freeze()
-        await notes.until(lambda: any("takes connections, and does not answer" in text for text in texts))
+        await notes.until(lambda: any("accepts connections, but does not answer" in text for text in texts))
         broker.thaw()
         await produce(broker.bootstrap, "words", range(200, 300))
         await notes.until(lambda: len(set(notes.got)) == 300)
@@ -173,7 +173,7 @@ async def test_a_run_ends_though_the_broker_is_frozen(
         async with asyncio.timeout(PATIENCE_SECS):
             await run.stop()
     own_broker.thaw()
-    assert any("the group was not left: no broker answered" in text for text in texts)
+    assert any("the consumer could not leave its group: no broker answered" in text for text in texts)
     gc.collect()
     await asyncio.sleep(0.1)
     assert "never retrieved" not in caplog.text

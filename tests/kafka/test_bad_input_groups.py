@@ -80,7 +80,7 @@ async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, n
         forgotten.start()
         forgotten.join()  # the loop stands still
         await notes.until(lambda: sum(value >= 5 for value in notes.got) == 30)
-        assert any("went on without this member" in text for text in texts)
+        assert any("removed this member" in text for text in texts)
         notes.hold = lambda value: False
         notes.release()
         await notes.until(lambda: run.snapshot().components["kafka"].acked == 25)

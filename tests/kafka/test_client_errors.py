@@ -19,4 +19,4 @@ def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:
     some = ", ".join(map(repr, known[:5]))
     assert nearest_of("xyz", known) == f"Correct the name. There are 25 others: {some}, …"
     assert nearest_of("xyz", ["a", "b"]) == "Correct the name. Known: 'a', 'b'."
-    assert nearest_of("xyz", []) == "Make it first: there is none yet."
+    assert nearest_of("xyz", []) == "Create it first: none exists."

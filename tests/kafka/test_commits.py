@@ -64,7 +64,7 @@ async def test_a_set_below_a_name_that_an_older_version_has_cut_is_told_of_and_n
         texts = heard(run)
         await notes.until(lambda: len(notes.got) == 6)
         assert notes.got == [*range(4, 10)]
-        assert any("by an older version, which has cut the name" in text for text in texts)
+        assert any("by an older version, which shortened the name" in text for text in texts)
         assert counted(run, "kafka_acked_set_dropped") == 3
         await run.drain()
     note = decode((await committed(kafka, config.group or "", topic)).metadata)

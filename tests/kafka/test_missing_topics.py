@@ -27,17 +27,17 @@ Use = Callable[[str, str, str], Awaitable[object]]
 
 
 async def spout(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await all_of(settings(kafka, missing, topic_timeout_secs=0.5))
 
 
 async def spout_without_group(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await all_of(settings(kafka, "", topics=(there, missing), membership="assign", topic_timeout_secs=0.5))
 
 
 async def batch_spout(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(FatalError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(FatalError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         async with coordinating(KafkaTransactionalSpout(batch_settings(kafka, missing, topic_timeout_secs=0.5))):
             pass
 
@@ -48,7 +48,7 @@ async def dead_letters(kafka: str, missing: str, there: str) -> None:
 
 
 async def sink(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist: it has not appeared within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await write(sink_config(kafka, missing, topic_timeout_secs=0.5), fed(["a"]))
 
 
@@ -85,11 +85,11 @@ async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: 
     await write_letters(kafka, dead, [dead_letter_of(missing, 1)])
     brokers = ("--brokers", kafka)
     out, _ = await printed(capsys, "replay", *brokers, "--topic", dead, status=1)
-    assert f"topic {missing!r} is not there" in out
+    assert f"topic {missing!r} does not exist" in out
     for command in (["dead-letters"], ["replay"], ["replay", "--to", missing, "--topic", dead], ["dead-letters", "--show", "0@1"]):
         topic = [] if "--to" in command else ["--topic", missing]
         _, err = await printed(capsys, *command, *brokers, *topic, status=2)
-        assert f"there is no topic {missing!r}" in err
+        assert f"topic {missing!r} does not exist" in err
     assert not await topic_exists(kafka, missing)
 
 
@@ -112,7 +112,7 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
         await create_topic(kafka, topic, partitions=1)
         await produce(kafka, topic, range(20, 25))
         await notes.until(lambda: len(notes.got) == 25)
-        assert f"topic {topic!r} is there again" in caplog.text
+        assert f"topic {topic!r} exists again" in caplog.text
         assert caplog.text.count(f"topic {topic!r} is gone") == 1
     assert notes.got == list(range(25))
 
@@ -132,7 +132,7 @@ async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka
             async with asyncio.timeout(30):
                 await run.completed()
 
-    with pytest.raises(ComponentError, match=rf"topic '{topic}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{topic}' does not exist, and did not appear within 0.5 s"):
         await delete_it_while_it_is_read()
 
 
@@ -141,11 +141,11 @@ async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, cap
     topic = fresh_name("late")
     async with playing(settings(kafka, topic), notes := Notes()) as run:
         texts = heard(run)
-        await notes.until(lambda: any(f"topic {topic!r} is not there" in text for text in texts))
+        await notes.until(lambda: any(f"topic {topic!r} does not exist" in text for text in texts))
         await create_topic(kafka, topic, partitions=2)
         await produce(kafka, topic, range(10))
         await notes.until(lambda: len(notes.got) == 10)
-    assert f"topic {topic!r} is there now" in caplog.text
+    assert f"topic {topic!r} exists now" in caplog.text
 
 
 async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -158,8 +158,8 @@ async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, cap
         second = await create_topic(kafka, f"{begin}-2", partitions=1)
         await produce(kafka, second, range(10, 20))
         await notes.until(lambda: len(notes.got) == 20)
-    assert f"topic {second!r} is there now" in caplog.text
-    assert f"topic {first!r} is there now" not in caplog.text
+    assert f"topic {second!r} exists now" in caplog.text
+    assert f"topic {first!r} exists now" not in caplog.text
 
 
 async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,7 +169,7 @@ async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(ka
         assert coordinator.partitions() == []
         topic = await create_topic(kafka, f"{begin}-1", partitions=1)
         await until(coordinator.partitions)
-        assert f"topic {topic!r} is there now" in caplog.text
+        assert f"topic {topic!r} exists now" in caplog.text
 
 
 @pytest.mark.guarantee("KS-10")
@@ -177,11 +177,11 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic, feeder = fresh_name("late"), fed(["a"])
     writing = asyncio.create_task(write(sink_config(kafka, topic, topic_timeout_secs=30.0), feeder))
-    await until(lambda: f"topic {topic!r} is not there" in caplog.text)
+    await until(lambda: f"topic {topic!r} does not exist" in caplog.text)
     await create_topic(kafka, topic, partitions=1)
     await writing
-    assert f"topic {topic!r} is there now" in caplog.text
-    assert caplog.text.count(f"topic {topic!r} is not there") == 1
+    assert f"topic {topic!r} exists now" in caplog.text
+    assert caplog.text.count(f"topic {topic!r} does not exist") == 1
     assert await values(kafka, topic) == [b"a"]
 
 
@@ -194,7 +194,7 @@ async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_t
     broker = await asyncio.to_thread(new_broker)
     feeder = fed(["a"])
     writing = asyncio.create_task(write(sink_config(broker.bootstrap, "late", topic_timeout_secs=1.0), feeder))
-    await until(lambda: "topic 'late' is not there" in caplog.text)
+    await until(lambda: "topic 'late' does not exist" in caplog.text)
     broker.kill()
     await until(lambda: f"Kafka at {broker.bootstrap} does not answer (writing topic 'late')" in caplog.text)
     await asyncio.to_thread(broker.start)

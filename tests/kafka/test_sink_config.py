@@ -18,8 +18,8 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
     [
         ({"topic": ""}, "topic must be a name or a function of a tuple, not ''"),
         ({"topic": 3}, "topic must be a name or a function of a tuple, not 3"),
-        ({"topic": "no topic!"}, "topic 'no topic!' is no name of a topic"),
-        ({"brokers": "nowhere"}, "broker 'nowhere' is no 'host:port'"),
+        ({"topic": "no topic!"}, "topic 'no topic!' is not a valid topic name"),
+        ({"brokers": "nowhere"}, "broker 'nowhere' is not 'host:port'"),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]"),
         ({"partitioner": "murmur2"}, "partitioner must be a function"),
         ({"partitioner": lambda key: 0}, "cannot be called with key, all partitions and available ones"),
@@ -27,9 +27,9 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         *(({name: lambda: None}, f"cannot be called with one tuple. Write {name}=lambda tup: tup[...]")
           for name in ("key", "value", "headers", "timestamp_ms", "partition")),
         ({"batch_bytes": 10, "max_record_bytes": 5}, "batch_bytes=10 must be at most max_record_bytes=5"),
-        ({"client": {"acks": 0}}, "client option acks=0: the sink acks what the broker has acknowledged"),
+        ({"client": {"acks": 0}}, "client option acks=0 gives no acknowledgment, and the sink acks tuples only after it"),
         ({"client": {"acks": 1}}, "acks=1 needs enable_idempotence=False"),
-        ({"client": {"transactional_id": "t"}}, "'transactional_id' is not yours to set. Exactly once into Kafka is KafkaCommitter's"),
+        ({"client": {"transactional_id": "t"}}, "'transactional_id' cannot be set. Use a KafkaCommitter to write exactly once"),
         ({"client": {"max_batch_size": 3}}, "Write batch_bytes="),
         ({"on_refused": "dead_letter"}, "on_refused='dead_letter' needs a dead_letter_topic"),
         ({"on_refused": "drop", "dead_letter_topic": "dead"}, "exclude each other"),

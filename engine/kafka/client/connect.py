@@ -24,7 +24,7 @@ _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_n
 _LONGEST_PAUSE_SECS: Final = 60.0
 _TOPIC_PAUSE_SECS: Final = 0.25
 """Pause between two looks for a missing topic."""
-_SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
+_SILENT: Final = "{broker} accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"
 
 L = TypeVar("L", bound=ConsumerLink)
 
@@ -91,7 +91,7 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
         if not is_transient(error):
             raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
         text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
-        report(KafkaWarning(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        report(KafkaWarning(text, hint="No record is lost. Reading and commits continue when a broker answers."))
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
 
 
@@ -121,13 +121,14 @@ async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: 
         if not missing:
             return
         if asyncio.get_running_loop().time() >= deadline:
-            text = f"topic {missing[0]!r} is not there, and did not appear within {config.topic_timeout_secs:g} s"
+            text = f"topic {missing[0]!r} does not exist, and did not appear within {config.topic_timeout_secs:g} s"
             raise FatalError(text, hint="Create it, correct its name in topics=..., or raise topic_timeout_secs.")
         if not is_reported:
             is_reported = True
             names = ", ".join(map(repr, missing))
-            what = f"topic {names} is" if len(missing) == 1 else f"topics {names} are"
-            report(KafkaWarning(f"{what} not there", hint=f"It is looked for during {config.topic_timeout_secs:g} s, and not created."))
+            what = f"topic {names} does" if len(missing) == 1 else f"topics {names} do"
+            hint = f"The lookup is repeated for {config.topic_timeout_secs:g} s. Topics are never created."
+            report(KafkaWarning(f"{what} not exist", hint=hint))
         await asyncio.sleep(_TOPIC_PAUSE_SECS)
 
 
@@ -144,7 +145,7 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - returned
-        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
+        ended = f"{broker} closed the connection. It may expect another protocol than {to.security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
         if connection is not None:

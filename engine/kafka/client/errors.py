@@ -1,4 +1,4 @@
-"""Errors of Kafka's client: which of them are worth a retry, the retries, and the texts of the others."""
+"""Errors of Kafka's client: which are worth a retry, the retries, and texts with advice for people."""
 
 import asyncio
 import ssl
@@ -53,33 +53,33 @@ _SPOILT: Final = (
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
 """Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
 
-CODECS_HINT: Final = "pip install 'stormcell[kafka]', or cramjam, which has snappy, lz4 and zstd."
+CODECS_HINT: Final = "pip install 'stormcell[kafka]', or only cramjam for snappy, lz4 and zstd."
 
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.IllegalSaslStateError: "The brokers' listener has no SASL: write the protocol of KafkaSecurity that it speaks.",
+    errors.IllegalSaslStateError: "The brokers' listener has no SASL. Write its protocol into KafkaSecurity.",
     errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic; to write: WRITE, and for a committer both.",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on topics to read, WRITE on topics to write. A committer needs both.",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
     errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
     errors.TransactionalIdAuthorizationFailed: "Give the user WRITE on transactional ids that begin with 'stormcell-tx:'.",
     errors.InvalidTransactionTimeout: "Choose a transaction_timeout_ms within the brokers' transaction.max.timeout.ms.",
-    errors.InvalidGroupIdError: "Choose another group.",
+    errors.InvalidGroupIdError: "Choose another name for the group.",
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
-    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
-    errors.InvalidTopicError: "Name a topic of your own, by letters, digits, '.', '_' and '-'.",
+    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor. Choose that of the others, or another group.",
+    errors.InvalidTopicError: "Choose a topic that is not internal. Its name has letters, digits, '.', '_' and '-'.",
     errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",
     OSError: "Check cafile, certfile and keyfile of KafkaSecurity.",
-    TypeError: "Correct client={...}: it takes what aiokafka's own client takes.",
-    ValueError: "Correct client={...}: it takes what aiokafka's own client takes.",
+    TypeError: "Correct client={...}. It takes the options of aiokafka's client.",
+    ValueError: "Correct client={...}. It takes the options of aiokafka's client.",
 }
 
-FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs tell more."
+FALLBACK_HINT: Final = "Check brokers, security and rights. The brokers' logs have details."
 
 
 def is_transient(error: BaseException) -> bool:
@@ -151,5 +151,5 @@ class RetryPolicy:
         if not is_transient(error):
             raise fatal_error(error, doing)
         pause, self.pause_secs = self.pause_secs, min(2 * self.pause_secs, LONGEST_PAUSE_SECS)
-        self._report(KafkaWarning(f"{doing} failed: {describe_error(error)}", hint=f"It is tried again in {pause:g} s."))
+        self._report(KafkaWarning(f"{doing} failed: {describe_error(error)}", hint=f"It will be retried in {pause:g} s."))
         await asyncio.sleep(pause)

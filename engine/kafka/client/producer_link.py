@@ -201,12 +201,12 @@ class ProducerLink:
                 return await self._try_to_start()
             except FatalError:
                 raise
-            except Exception as raised:  # noqa: BLE001 - told, or raised as a FatalError
+            except Exception as raised:  # noqa: BLE001 - reported, or raised as a FatalError
                 error = await find_real_error(raised, self._config)
                 if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
                 brokers = ",".join(self._config.brokers)
-                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; tried again in {pause:g} s"
+                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; retry in {pause:g} s"
                 self._report(ConnectionError(text))
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECS)
@@ -217,7 +217,7 @@ class ProducerLink:
             producer = _Producer(self._options)
         except (ValueError, TypeError, RuntimeError) as error:
             hint = f"Install the codec: {CODECS_HINT}" if isinstance(error, RuntimeError) else "Correct the setting."
-            raise FatalError(f"Kafka's client does not take the settings for {self._writing}: {error}", hint=hint) from error
+            raise FatalError(f"Kafka's client refused the settings for {self._writing}: {error}", hint=hint) from error
         try:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
                 await producer.client.start()
@@ -235,7 +235,7 @@ class ProducerLink:
         an answering broker is reported, and does not count.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
-        deadline, told = now() + timeout_secs, set[str]()
+        deadline, reported = now() + timeout_secs, set[str]()
         client.set_topics(client._topics | {topic})
         while not (found := client.cluster.partitions_for_topic(topic)):
             answered = await client.force_metadata_update()
@@ -245,24 +245,26 @@ class ProducerLink:
                 continue
             if not answered:
                 deadline = now() + timeout_secs
-                self._tell(told, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})"))
+                self._report_once(
+                    reported, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})")
+                )
             elif now() >= deadline:
                 client._topics.discard(topic)
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s")
             else:
-                hint = f"It is looked for during {timeout_secs:g} s, and not created."
-                self._tell(told, "missing", KafkaWarning(f"topic {topic!r} is not there ({self._writing})", hint=hint))
+                hint = f"The lookup is repeated for {timeout_secs:g} s. Topics are never created."
+                self._report_once(reported, "missing", KafkaWarning(f"topic {topic!r} does not exist ({self._writing})", hint=hint))
             await asyncio.sleep(FIRST_PAUSE_SECS)
         if topic in client.cluster.internal_topics:
-            raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")
-        if "missing" in told:
+            raise errors.InvalidTopicError(f"topic {topic!r} is internal to the brokers, which accept no records for it")
+        if "missing" in reported:
             log_found_topics([topic])
         return tuple(sorted(found))
 
-    def _tell(self, told: set[str], what: str, error: Exception) -> None:
-        """Report an error unless it was reported before."""
-        if what not in told:
-            told.add(what)
+    def _report_once(self, reported: set[str], kind: str, error: Exception) -> None:
+        """Report an error unless one of its kind was reported before."""
+        if kind not in reported:
+            reported.add(kind)
             self._report(error)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -332,22 +334,22 @@ class TransactionLink(ProducerLink):
     async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
         """Send a batch in the transaction. Raise the broker's refusal, or TransactionLost for any other error."""
         if self._within is None or self._within.is_spoilt:
-            raise TransactionLost("the transaction had failed")
+            raise TransactionLost("the transaction has failed already")
         try:
             await super().send_batch(batch, topic, partition, timeout_secs)
         except Exception as error:
-            self._note(error)
+            self._note_fencing(error)
             if send_error_kind(error) == "passing" and type(error) is not errors.UnknownError:
                 raise TransactionLost(str(error) or type(error).__name__) from error
             raise
 
     async def store_offset(self, group: str, partition: TopicPartition, offset: int, metadata: str) -> None:
         """Commit an offset of a group in the transaction."""
-        await self._do("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
+        await self._call_producer("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
 
     async def commit_transaction(self) -> None:
         """Commit the transaction. After the return, readers are certain to see its records."""
-        await self._do("commit_transaction")
+        await self._call_producer("commit_transaction")
         self._within = None
 
     def abandon_transaction(self) -> None:
@@ -356,13 +358,13 @@ class TransactionLink(ProducerLink):
             self._within.is_spoilt = True
             self._within = None
 
-    async def _do(self, method: str, *arguments: Any) -> None:
+    async def _call_producer(self, method: str, *arguments: Any) -> None:
         assert self._within is not None
         try:
             await getattr(self._within.client, method)(*arguments)
         except Exception as error:
-            self._note(error)
+            self._note_fencing(error)
             raise
 
-    def _note(self, error: BaseException) -> None:
+    def _note_fencing(self, error: BaseException) -> None:
         self.is_fenced = self.is_fenced or isinstance(error, _FENCED)

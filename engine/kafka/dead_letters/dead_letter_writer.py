@@ -1,4 +1,4 @@
-"""`DeadLetterWriter`: where records go that were given up. `dead_letter` has the format."""
+"""`DeadLetterWriter`: writes records that were given up to the dead-letter topic. `dead_letter` has the format."""
 
 import asyncio
 from typing import Any, Final, Protocol
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 1_048_576
 
 
 class DeadLetterConfig(ClientConfig, Protocol):
-    """The settings of a spout or a sink that has dead letters."""
+    """Settings of a spout or a sink with dead letters."""
 
     @property
     def dead_letter_topic(self) -> str | None: ...
@@ -68,7 +68,7 @@ class DeadLetterWriter:
         try:
             partitions = await self._link.partitions_of(self.topic, TOPIC_SECS)
         except errors.UnknownTopicOrPartitionError as error:
-            hint = "Create the topic, or correct dead_letter_topic=...: it is looked for, and never created."
+            hint = "Create the topic, or correct dead_letter_topic=... The topic is never created."
             raise FatalError(f"the dead-letter topic {self.topic!r} does not exist", hint=hint) from error
         except errors.KafkaError as error:
             raise fatal_error(error, self._writing) from error
@@ -139,7 +139,7 @@ class DeadLetterWriter:
         if error is not None:
             sender.aio_task = None
             for record in sender.remove_records():
-                _tell(record.origin, error)
+                _fail_ticket(record.origin, error)
 
     # Outcomes (RecordOutcomes)
 
@@ -153,7 +153,7 @@ class DeadLetterWriter:
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Retry after a pause, which doubles after each failure."""
         pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
-        text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; tried again in {pause:g} s"
+        text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; retry in {pause:g} s"
         self._report(ConnectionError(text))
 
         def again() -> None:
@@ -171,15 +171,15 @@ class DeadLetterWriter:
             ticket.letter = ticket.letter.cut()
             self._place(ticket)
             return
-        text = f"no broker takes a dead letter for topic {topic!r}, not even cut: {describe_error(error)}"
-        refused = FatalError(text, hint="Let the topic take 16 kB (its max.message.bytes), and records without a key.")
+        text = f"the brokers refuse a dead letter for topic {topic!r}, even cut: {describe_error(error)}"
+        refused = FatalError(text, hint="Raise max.message.bytes of the topic to 16 kB or more. It must not be compacted.")
         refused.__cause__ = error
-        _tell(ticket, refused)
+        _fail_ticket(ticket, refused)
 
     def release_room(self, records: int, byte_count: int) -> None:
         """Do nothing: the callers bound the letters in flight."""
 
 
-def _tell(ticket: _Ticket, error: BaseException) -> None:
+def _fail_ticket(ticket: _Ticket, error: BaseException) -> None:
     if not ticket.arrived.done():
         ticket.arrived.set_exception(error)

@@ -213,7 +213,7 @@ class PartitionSender:
         records = batch.records
         if len(records) == 1:
             if type(error) is errors.UnknownError:
-                text = "the broker refused a record without a key, and its log says why: a compacted topic takes none"
+                text = "the broker refused a record without a key, probably because the topic is compacted. The broker's log has the reason"
                 error = errors.UnknownError(f"{text} ({describe_error(error)})")
             await self._owner.note_refused(records[0], self.topic, self.partition, error)
             self._settled += 1

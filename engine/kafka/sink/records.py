@@ -83,7 +83,7 @@ class RecordMaker:
             return self._config.topic
         name: object = self._config.topic(tup)
         if not isinstance(name, str) or not is_topic_name(name):
-            raise UsageError(f"topic: the function returned {name!r}", hint="Name a topic by letters, digits, '.', '_' and '-'.")
+            raise UsageError(f"topic: the function returned {name!r}", hint="A topic name has letters, digits, '.', '_' and '-'.")
         return name
 
     def partition(self, tup: Tuple) -> int | None:
@@ -98,7 +98,9 @@ class RecordMaker:
         if self._config.value is None:
             if VALUE_FIELD not in names:
                 text = f"stream {tup.stream!r} of {tup.source_component!r} has no field {VALUE_FIELD!r} (it has: {', '.join(names)})"
-                raise FatalError(f"nothing to write: {text}", hint="Write value=lambda tup: ..., which returns bytes or a text.")
+                raise FatalError(
+                    f"no value to write: {text}", hint="Write value=lambda tup: ... in the config, which returns bytes or text."
+                )
             self._value_at = names.index(VALUE_FIELD)
         self._key_at = names.index(KEY_FIELD) if KEY_FIELD in names else None
         self._fields = fields
@@ -113,7 +115,7 @@ class RecordMaker:
         headers = list(made)
         for header in headers:
             if not _is_header(header):
-                raise UsageError(f"headers: {header!r} is no pair of a name and bytes", hint=hint)
+                raise UsageError(f"headers: {header!r} is not a pair of a name and bytes", hint=hint)
         return headers
 
     def _timestamp(self, tup: Tuple) -> int | None:
@@ -121,7 +123,7 @@ class RecordMaker:
             return None
         made = _number("timestamp_ms", self._config.timestamp_ms(tup))
         if made is not None and not 0 <= made < 2**63:
-            raise UsageError(f"timestamp_ms: {made} is no time", hint="Return milliseconds since the epoch.")
+            raise UsageError(f"timestamp_ms: {made} is not a time", hint="Return milliseconds since the epoch.")
         return made
 
 
@@ -134,8 +136,8 @@ def as_bytes(name: str, made: object) -> bytes | None:
     if isinstance(made, (bytes, bytearray, memoryview)):
         return bytes(made)
     raise UsageError(
-        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor a text",
-        hint=f"Write {name}=lambda tup: ..., which returns bytes or a text: json.dumps(...), str(...).",
+        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor text",
+        hint=f"Write {name}=lambda tup: ..., which returns bytes or text, like json.dumps(...) or str(...).",
     )
 
 
@@ -188,7 +190,7 @@ class SinkTopic:
                 return self._current()
         if chosen not in self.partitions:
             text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
-            raise UsageError(text, hint="Correct what partition= or partitioner= returns.")
+            raise UsageError(text, hint="Correct the function partition= or partitioner= of the config.")
         return chosen
 
 

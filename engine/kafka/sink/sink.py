@@ -141,7 +141,7 @@ class KafkaSink(Bolt):
         unsettled = [record for sender in self._senders.values() for record in sender.remove_records()]
         unsettled += [record for topic in self._topics.values() for record in topic.waiting]
         if unsettled:
-            closed = TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s")
+            closed = TimeoutError(f"the sink closed, and no broker acknowledged within {flush_secs:g} s")
             self.note_failed(unsettled, self._broken_by() or closed)
         if self._dead_letters is not None:
             await self._dead_letters.stop()
@@ -173,7 +173,7 @@ class KafkaSink(Bolt):
         except FatalError:
             raise
         except Exception as error:
-            raise FailTuple(f"no record can be made of it: {_told(error)}", report=True) from error
+            raise FailTuple(f"no record can be made of the tuple: {_error_text(error)}", report=True) from error
         self._in_flight += 1
         if self._in_flight >= self._most_records or self._bytes_in_flight >= self._most_bytes:
             return self._wait_for_room()
@@ -235,8 +235,8 @@ class KafkaSink(Bolt):
 
     def _missing(self, topic: SinkTopic, error: Exception) -> FatalError:
         if isinstance(error, errors.UnknownTopicOrPartitionError):
-            hint = "Create the topic, or correct its name: it is looked for, and never created."
-            text = f"topic {topic.name!r} does not exist: it has not appeared within {self.config.topic_timeout_secs:g} s"
+            hint = "Create the topic, or correct its name. The sink never creates it."
+            text = f"topic {topic.name!r} does not exist, and did not appear within {self.config.topic_timeout_secs:g} s"
             return FatalError(text, hint=hint)
         return fatal_error(error, f"writing topic {topic.name!r}")
 
@@ -252,9 +252,11 @@ class KafkaSink(Bolt):
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Fail the tuples of these records with the reason. Their source replays them."""
-        why = _told(error)
+        why = _error_text(error)
         self.collector.report_error(
-            ConnectionError(f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, and fail: {why}")
+            ConnectionError(
+                f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, so the tuples fail: {why}"
+            )
         )
         for record in records:
             self.collector.fail(record.origin, error=f"the record was not written: {why}")
@@ -262,17 +264,17 @@ class KafkaSink(Bolt):
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Handle a refused record by `on_refused` and `dead_letter_topic`."""
         self._given_up.add(1)
-        told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
+        text = f"a record for topic {topic!r} was refused: {describe_error(error)}"
         if self.config.on_refused == "drop":
-            self.collector.report_error(ValueError(f"{told}; it is dropped"))
+            self.collector.report_error(ValueError(f"{text}. The record is dropped"))
             self.collector.ack(record.origin)
         elif self._dead_letters is not None:
             letter = self._letter(record, topic, partition, error)
             await self._dead_letters.send_dead_letter(letter)
             self.collector.ack(record.origin)
         else:
-            self.collector.report_error(ValueError(f"{told}; its tuple fails. dead_letter_topic=... would take such records"))
-            self.collector.fail(record.origin, error=told)
+            self.collector.report_error(ValueError(f"{text}. Its tuple fails. Set dead_letter_topic=... to store such records"))
+            self.collector.fail(record.origin, error=text)
 
     def _letter(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> DeadLetter:
         context = self.context
@@ -317,7 +319,7 @@ class KafkaSink(Bolt):
             self._broken.set_exception(error)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, UsageError) and error.hint:
         return f"{error.message}. {error.hint}"
     return describe_error(error)

@@ -57,7 +57,7 @@ class CommitLoop:
             hint = (
                 "Records after the last committed offset are processed again at the next start."
                 if is_last
-                else "The next commit includes its offsets."
+                else "The next commit includes these offsets."
             )
             self._report(KafkaWarning(f"a commit failed: {describe_error(error)}", hint=hint))
         link.resume([manager.partition for manager in self._partitions.to_resume()])

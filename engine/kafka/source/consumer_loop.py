@@ -121,13 +121,15 @@ class ConsumerLoop:
             self.partitions.close_all()
             if not await link.stop():
                 self._spout.report(
-                    KafkaWarning("the group was not left: no broker answered", hint="Its other members take over after the session.")
+                    KafkaWarning(
+                        "the consumer could not leave its group: no broker answered", hint="The others take over after the session."
+                    )
                 )
 
     async def _connect(self) -> ConsumerLink:
         instance = self._config.group_instance_id
         instance = f"{instance}-{self._task_index}" if instance else None
-        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
+        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - short
         return await connect(make, self._config, self._spout.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
@@ -181,10 +183,10 @@ class ConsumerLoop:
         before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
         if given_up and membership is not None and not membership.follows(before):
-            text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
-            hint = "Let no component block the event loop, or raise session_timeout_ms."
+            text = f"group {self._config.group!r} removed this member: the new owners process its records in flight again"
+            hint = "Find the component that blocks the event loop, or raise session_timeout_ms."
             if self._config.group_instance_id is not None:
-                hint += " Or another process has the same group_instance_id: each needs its own."
+                hint += " Another reason: a second process has the same group_instance_id. Each needs its own."
             self._spout.report(KafkaWarning(text, hint=hint))
         self._give_up(given_up)
         for manager in kept:
@@ -222,7 +224,7 @@ class ConsumerLoop:
                 await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
                 break
             except Exception as error:  # noqa: BLE001 - retried or raised
-                await retry_policy.wait_or_raise(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
+                await retry_policy.wait_or_raise(error, f"finding the start positions of {', '.join(map(str, sorted(partitions)))}")
         if assignment != self._assignments or link is not self._link:
             return
         for partition, start in found.items():
@@ -261,25 +263,27 @@ class ConsumerLoop:
         self._dropped.add(start.dropped)
         if start.missing is not None:
             self._out_of_range.add(1)
-            text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
+            text = f"{partition}: offset {start.missing} does not exist; the broker has {start.first} to {start.last}"
             if self._config.out_of_range == "fail":
-                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
+                raise FatalError(text, hint="Write out_of_range='earliest' or 'latest' to continue, or reset the group's offsets.")
             never = max(0, start.offset - start.missing)
-            hint = "Raise the topic's retention." if never else "Was the topic made anew?"
-            self._spout.report(KafkaWarning(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
+            hint = "Raise the topic's retention." if never else "Was the topic created again?"
+            self._spout.report(KafkaWarning(f"{text}. Reading continues at {start.offset}; {never} offsets were never read", hint=hint))
         if start.foreign is not None and start.foreign not in self._reported_topologies:
             self._reported_topologies.add(start.foreign)
             text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
-            hint = "Two topologies in one group share the records between them: give each a group of its own."
+            hint = "Two topologies in one group share its records. Give each topology its own group."
             self._spout.report(KafkaWarning(text, hint=hint))
         if start.unsure is not None and start.unsure not in self._reported_topologies:
             self._reported_topologies.add(start.unsure)
-            text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
-            hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
+            text = (
+                f"{partition} of group {self._config.group!r} was committed by an older version, which shortened the name {start.unsure!r}"
+            )
+            hint = "This topology may be another one, so the acked set is not used. The next commit has the full name."
             self._spout.report(KafkaWarning(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Open partitions again whose next offset does not exist: retention, or a topic that was made anew (KS-7).
+        """Open partitions again whose next offset does not exist: retention, or a topic that was created again (KS-7).
 
         Ignore errors of other offsets: the client started at the commit before our seek, and kept its error until now.
         """
@@ -329,7 +333,9 @@ class ConsumerLoop:
 
     @property
     def _doing(self) -> str:
-        what = f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics like {self._config.pattern!r}"
+        what = (
+            f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics that match {self._config.pattern!r}"
+        )
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:

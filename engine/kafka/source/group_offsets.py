@@ -1,4 +1,4 @@
-"""Offsets, lag and members of a group, and resets of its commits by an operator."""
+"""Offsets, lag and members of a group, and resets of its commits, for the command line."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -95,7 +95,7 @@ async def describe_group(admin: AdminClient, name: str, topics: Collection[str] 
     group, commits = await admin.group(name), await admin.committed(name)
     if group.state == DEAD and not commits:
         names = await admin.group_names()
-        raise UsageError(f"there is no group {name!r}, or it has committed nothing yet", hint=nearest_of(name, names))
+        raise UsageError(f"group {name!r} does not exist, or has no commits yet", hint=nearest_of(name, names))
     known = await admin.topics()
     for topic in topics:
         if topic not in known:
@@ -133,8 +133,10 @@ async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collec
     found = await admin.group(group)
     commits = await admin.committed(group)
     if found.members or found.state not in (EMPTY, DEAD) or (found.state == DEAD and commits):
-        hint = "Stop what reads as this group: a run drains at Ctrl-C. Then say it again."
-        raise UsageError(f"group {group!r} is {found.state}, with {len(found.members)} members; only an Empty one is reset", hint=hint)
+        hint = "Stop the readers of this group (Ctrl-C drains a run). Then repeat the command."
+        raise UsageError(
+            f"group {group!r} is {found.state}, with {len(found.members)} members. Only an Empty group can be reset", hint=hint
+        )
     partitions = _chosen(await admin.partitions_of(topic), topic, numbers)
     offsets = await _targets(admin, partitions, target)
     return [_reset(partition, commits.get(partition), offsets[partition]) for partition in partitions]

@@ -84,11 +84,11 @@ class KafkaCommitter(Committer):
 
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Handle a refused record by `on_refused`."""
-        told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
+        text = f"a record for topic {topic!r} was refused: {describe_error(error)}"
         if self.config.on_refused == "stop":
-            raise FatalError(told, hint="Change the topology so that it makes no such record, or write on_refused='drop'.")
+            raise FatalError(text, hint="Change the topology so that it makes no such record, or write on_refused='drop'.")
         self._writer.records_refused.add(1)
-        self.collector.report_error(ValueError(f"{told}; it is dropped"))
+        self.collector.report_error(ValueError(f"{text}. The record is dropped"))
 
     def release_room(self, records: int, byte_count: int) -> None:
         """Do nothing: all records are in memory before the first is sent, so nothing waits for room."""

@@ -20,16 +20,16 @@ def test_two_values_are_enough() -> None:
     ("values", "fault"),
     [
         ({"topics": ()}, "topics is missing. Write topics='lines', or pattern='lines-.*'."),
-        ({"pattern": "x"}, "give either topics or a pattern."),
-        ({"brokers": "nowhere"}, "broker 'nowhere' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
+        ({"pattern": "x"}, "topics and pattern exclude each other."),
+        ({"brokers": "nowhere"}, "broker 'nowhere' is not 'host:port'. Write brokers='127.0.0.1:9092'."),
         ({"batch_records": 0}, "batch_records"),
         ({"start": "uncommitted_earliest"}, "start"),
         ({"start": "timestamp"}, "start='timestamp' needs start_timestamp_ms."),
         ({"translator": 7}, "translator must be a function of a record, not 7."),
-        ({"client": {"group_id": "x"}}, "client option 'group_id' is not yours to set. Write group=..."),
+        ({"client": {"group_id": "x"}}, "client option 'group_id' cannot be set. Write group=..."),
         (
             {"client": {"session_timeout_ms": 1}},
-            "client option 'session_timeout_ms' is not yours to set. It is of members of a consumer group",
+            "client option 'session_timeout_ms' cannot be set. It is for members of a consumer group",
         ),
     ],
 )

@@ -64,12 +64,12 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
     name = fresh_name("words")
     async with committing(committer_config(kafka, topic, on_refused=on_refused), name=name) as task:
         if on_refused == "stop":
-            with pytest.raises(FatalError, match=r"is refused: .*MessageSizeTooLarge"):
+            with pytest.raises(FatalError, match=r"was refused: .*MessageSizeTooLarge"):
                 await task.commit(1, "a", "x" * 2_000, "b")
             assert (await seen(kafka, topic), await stored(kafka, topic, name)) == ([], None)
         else:
             bolt = await task.commit(1, "a", "x" * 2_000, "b")
-            assert "it is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
+            assert "The record is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
             assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (1, 1))
 
 

@@ -44,7 +44,7 @@ async def test_what_retention_took_is_counted_and_told_and_reading_goes_on(kafka
         other.metadata = hand.metadata
         assert await other.new(2, f"{topic}-0") == [8, 9, 10, 11, 12]
         assert other.context.counts["kafka_offsets_lost"] == 3
-        assert "offset 5 is not there; the broker has 8 to 20. Reading goes on at 8; 3 offsets were never read" in other.reported[0]
+        assert "offset 5 does not exist; the broker has 8 to 20. Reading continues at 8; 3 offsets were never read" in other.reported[0]
         assert other.range(2, f"{topic}-0") == (8, 13, 5)
 
 

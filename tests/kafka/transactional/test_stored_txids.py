@@ -61,12 +61,12 @@ def test_names_do_not_collide_and_offsets_are_read_back() -> None:
     ("values", "fault"),
     [
         ({"topic": lambda tup: "x"}, "topic must be a name"),
-        ({"topic": "a b"}, "topic 'a b' is no name of a topic"),
+        ({"topic": "a b"}, "topic 'a b' is not a valid topic name"),
         ({"keyed_by": ()}, "keyed_by must be names of fields, not ()."),
         ({"batch_bytes": 2**21}, "batch_bytes=2097152 must be at most max_record_bytes=1048576."),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]."),
-        ({"client": {"transactional_id": "x"}}, "client option 'transactional_id' is not yours to set."),
-        ({"client": {"acks": 1}}, "client option 'acks' is not yours to set. A transaction needs it as it is."),
+        ({"client": {"transactional_id": "x"}}, "client option 'transactional_id' cannot be set."),
+        ({"client": {"acks": 1}}, "client option 'acks' cannot be set. Transactions need its default."),
         ({"transaction_timeout_ms": 5}, "transaction_timeout_ms"),
     ],
 )
