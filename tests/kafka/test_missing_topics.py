@@ -105,7 +105,7 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
     async with playing(config, notes := Notes()):
         await notes.until(lambda: len(notes.got) == 10)
         await delete_topic(kafka, topic)
-        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        await until(lambda: f"topic {topic!r} was deleted" in caplog.text)
         await produce(kafka, other, range(10, 20))
         await notes.until(lambda: len(notes.got) == 20)
         assert not await topic_exists(kafka, topic)
@@ -113,7 +113,7 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
         await produce(kafka, topic, range(20, 25))
         await notes.until(lambda: len(notes.got) == 25)
         assert f"topic {topic!r} exists again" in caplog.text
-        assert caplog.text.count(f"topic {topic!r} is gone") == 1
+        assert caplog.text.count(f"topic {topic!r} was deleted") == 1
     assert notes.got == list(range(25))
 
 
@@ -219,7 +219,7 @@ async def test_what_is_for_a_topic_that_was_deleted_waits_until_it_is_made_anew(
                 await asyncio.sleep(0.02)
         for number in range(100, 200):
             feeder.feed((str(number),))
-        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        await until(lambda: f"topic {topic!r} was deleted" in caplog.text)
         assert not await topic_exists(kafka, topic)
         await create_topic(kafka, topic, partitions=1)
         await until(lambda: len(feeder.acked) == 200)

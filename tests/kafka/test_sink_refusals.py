@@ -206,4 +206,4 @@ async def test_a_sink_of_a_topic_of_the_brokers_ends_the_run(kafka: str, new_top
     await commit(kafka, fresh_name("group"), await new_topic(partitions=1), 0)
     with pytest.raises(ComponentError, match="topic '__consumer_offsets' is the brokers' own") as raised:
         await write(sink_config(kafka, "__consumer_offsets"), fed(["a"]))
-    assert "Name a topic of your own" in str(raised.value)
+    assert "Choose a topic that is not internal" in str(raised.value)

@@ -61,7 +61,7 @@ _HINTS: Final[dict[type[BaseException], str]] = {
     errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
     errors.IllegalSaslStateError: "The brokers' listener has no SASL. Write its protocol into KafkaSecurity.",
     errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on topics to read, WRITE on topics to write. A committer needs both.",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (sinks: WRITE, committers: all three).",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
     errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
     errors.TransactionalIdAuthorizationFailed: "Give the user WRITE on transactional ids that begin with 'stormcell-tx:'.",

@@ -106,7 +106,7 @@ class PartitionLink(ConsumerLink):
             self._lone[partition] = (offset, end)
         return found
 
-    # Where a partition ends
+    # Ends of partitions
 
     def note_position(self, partition: PartitionId) -> None:
         """Forget earlier answers: from now on `empty_up_to` counts only fetches from the current position."""

@@ -1,7 +1,7 @@
-"""Group of a replay: its only member reads the dead letters, and its commits hold the progress, so that no letter is sent twice.
+"""Group of a replay: its only member reads the dead letters, and its commits hold the progress.
 
-The commits have the format of a spout's commits: all letters below the offset are sent, and the metadata list the sent letters above it.
-Letters that a filter left out stay there for another replay.
+So no letter is sent twice. The format is that of a spout's commits: all letters below the offset are sent, and the metadata list the sent
+letters above it. Letters that a filter left out stay there for another replay.
 """
 
 import asyncio

@@ -156,7 +156,7 @@ class ConsumerLoop:
         """Wait until `is_open` is false, at most `most_secs`. Check whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
-            manager.when_wait_until_quiet(quiet.set)
+            manager.when_quiet(quiet.set)
         try:
             async with asyncio.timeout(most_secs):
                 while is_open():
@@ -166,7 +166,7 @@ class ConsumerLoop:
             pass
         finally:
             for manager in self.partitions:
-                manager.when_wait_until_quiet(None)
+                manager.when_quiet(None)
 
     def _assigned(self, assigned: Collection[PartitionId], membership: Membership | None) -> None:
         """Handle an assignment: continue kept partitions, and find the start positions of the others."""

@@ -74,7 +74,9 @@ def translator_error(record: KafkaRecord, error: BaseException, then: str = "") 
 
 
 def translator_text(record: KafkaRecord, raised: str) -> str:
-    """Return the place and the first bytes of a record that could not be translated. raised: the text of the error.
+    """Return the text for a record that could not be translated: its place and first bytes.
+
+    raised: the text of the error.
 
     >>> from types import SimpleNamespace
     >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 from engine.errors import FatalError
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.source.translate import ToStream, Translated, translator_error, translator_text
+from engine.kafka.source.translate import ToStream, translator_error, translator_text
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import StartOffsets
 from engine.kafka.transactional.partition_reader import OffsetLost, PartitionReader
@@ -79,7 +79,7 @@ class BatchTranslator:
         for stream, group in groupby(made, _stream_of):
             collector.emit_many([one.values if isinstance(one, ToStream) else one for one in group], stream)
 
-    def _one_by_one(self, records: Sequence[Any], collector: BatchCollector) -> Iterator[Translated]:
+    def _one_by_one(self, records: Sequence[Any], collector: BatchCollector) -> Iterator[Any]:
         for record in records:
             try:
                 values = self._translate(record)

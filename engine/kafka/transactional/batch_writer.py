@@ -74,7 +74,7 @@ class BatchWriter:
         self._context.create_task(self._refresh_periodically())
 
     def check_config(self, config: KafkaCommitterConfig) -> None:
-        """Raise FatalError if the config of a later batch names other brokers or another topic: the txids are stored with this topic."""
+        """Raise FatalError if the config of a later batch names another place: the txids are stored with this topic."""
         for name in ("brokers", "topic"):
             before, now = getattr(self._config, name), getattr(config, name)
             if now != before:

@@ -15,7 +15,7 @@ from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 
 _ALONE_SECS: Final = 3.0
-"""Time to wait for a fetch of one partition alone, in addition to `fetch_max_wait_ms` of this fetch and of the one before."""
+"""Time to wait for a fetch of one partition alone. `fetch_max_wait_ms` of this fetch and of the one before are added."""
 _MOST_TRIES: Final = 5
 """Fetches of a record with a wrong checksum, which may have been damaged in transit."""
 

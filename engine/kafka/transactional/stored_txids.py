@@ -67,8 +67,9 @@ def read_stored_txid(owner: TxidOwner, offset: int, metadata: str) -> StoredTxid
 
 
 def must_write(stored: Mapping[int, StoredTxid], owner: TxidOwner, txid: int, *, writes_unknown: bool) -> bool:
-    """Return True if a task must write a txid, False if it was written already. stored: newest txids of all tasks.
+    """Return True if a task must write a txid, False if it has written it.
 
+    stored: newest txids of all tasks.
     Raises FatalError if this cannot be decided, or if the txid is older than the stored one.
     """
     if not stored:
