@@ -28,7 +28,7 @@ def test_a_name_that_no_topic_can_have_is_refused(name: str) -> None:
 
 
 async def test_topics_that_are_not_there(new_broker: NewBroker) -> None:
-    """Given a broker that makes no topics by itself, when a topic is missing, then the run ends, unless it comes in time."""
+    """Given a missing topic at a broker that creates none, then the run ends, unless it appears in time."""
     broker = await asyncio.to_thread(new_broker, settings={"auto.create.topics.enable": "false"})
     config = settings(broker.bootstrap, "late", topic_timeout_secs=0.5)
     with pytest.raises(ComponentError, match=r"(?s)topic 'late' does not exist, and did not appear within 0.5 s.*Fix: Create it"):
@@ -96,7 +96,7 @@ async def test_more_tasks_than_partitions_and_an_empty_topic(kafka: str, new_top
 
 @pytest.mark.guarantee("KS-7")
 async def test_records_that_are_deleted_while_they_are_held_back(kafka: str, new_topic: NewTopic) -> None:
-    """Given a full partition, when what it would read next is deleted, then reading goes on where the broker's records begin."""
+    """Given a full partition, when its next records are deleted, then reading continues at the first existing one."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config = settings(kafka, topic, max_uncommitted_offsets=10, max_poll_records=10, max_partition_fetch_bytes=1, fetch_max_bytes=1)
@@ -118,7 +118,7 @@ async def test_records_that_are_deleted_while_they_are_held_back(kafka: str, new
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize("noticed", [True, False])
 async def test_a_topic_that_is_made_anew_while_it_is_read(kafka: str, new_topic: NewTopic, noticed: bool) -> None:
-    """Given a topic that goes away, when it is there again, whether or not the client saw it missing, then its new records are read."""
+    """Given a deleted topic, when it exists again, whether or not the client noticed, then its new records are read."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(100))
     config = settings(kafka, topic, heartbeat_interval_ms=100, offset_commit_period_ms=100, **(LOOKS if noticed else {}))

@@ -21,7 +21,7 @@ from tests.servers.kafka_security import KafkaSecurity
 
 
 async def words(kafka: str, new_topic: NewTopic) -> tuple[str, str]:
-    """A topic with ten records in partition 0, and a group that has committed 4 of them and acked three more."""
+    """Topic with ten records in partition 0, and a group that committed four and acked three more."""
     topic, group = await new_topic(partitions=2), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 4, acked_set.encode("word count", 4, [5, 7, 8, 9], 4096)[0])

@@ -1,4 +1,4 @@
-"""Which errors of the client pass by themselves, and what a person is told of names that are not there."""
+"""Transient errors of the client, and hints for unknown names."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What comes between two steps of the coroutine that owns the consumer; the client is made up."""
+"""Events between two steps of the consumer loop, with a fake client."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import SimpleNamespace
@@ -67,7 +67,7 @@ class Played:
 
 @pytest.mark.guarantee("KS-1")
 async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() -> None:
-    """At most once: ten records are committed and wait; were the commit taken back, a death after the activation would repeat them."""
+    """At most once: ten records are committed and wait. A lower commit would repeat them after a crash."""
     played = Played(guarantee="at_most_once")
     played.partitions.note_committed({HERE: played.manager.commit_ahead("play", 10, 0)})
     await played.consuming.commit()
@@ -76,7 +76,7 @@ async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() ->
 
 @pytest.mark.guarantee("KS-6")
 async def test_a_sign_of_life_that_fails_leaves_nothing_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that is being opened makes any poll fail; what is held back has to go on all the same."""
+    """A partition that is being opened makes any poll fail. Paused partitions must continue all the same."""
     monkeypatch.setattr(module, "_SIGN_OF_LIFE_SECS", 0.001)
     played = Played(max_poll_records=5)
 
@@ -111,7 +111,7 @@ async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> No
 
 @pytest.mark.guarantee("KS-5")
 async def test_an_error_of_a_place_that_is_not_read_any_more_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client tries the commit before the spout has said where to begin, and keeps what came of it until the next poll."""
+    """The client starts at the commit before the spout seeks, and keeps the resulting error until the next poll."""
 
     async def no_find(*arguments: Any) -> Any:
         assert not arguments[3]

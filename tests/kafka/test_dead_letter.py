@@ -30,7 +30,7 @@ def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) 
 
 
 def as_record(letter: DeadLetter) -> Record:
-    """What is read back of it."""
+    """Return the letter that is read back from its record."""
     return Record("dead", 0, 0, 5, letter.key, letter.value, tuple(letter.wire_headers()))
 
 

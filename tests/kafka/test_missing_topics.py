@@ -1,4 +1,4 @@
-"""Topics that are not there, at brokers that make topics on request: they are looked for and told of, and never made by us (KS-12)."""
+"""Missing topics at brokers that create topics on request: they are looked up, reported and never created (KS-12)."""
 
 import asyncio
 import logging
@@ -71,7 +71,7 @@ USES: Final = (spout, spout_without_group, batch_spout, dead_letters, sink, sink
 async def test_a_missing_topic_is_not_made_by_who_uses_it(
     kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given brokers that make topics on request, when one is missing, then it stays so, and the client does not log it again and again."""
+    """Given brokers that create topics on request, then a missing one stays missing, and is not logged repeatedly."""
     monkeypatch.setattr("engine.kafka.dead_letters.dead_letter_writer.TOPIC_SECS", 0.5)
     caplog.set_level(logging.WARNING)
     missing = fresh_name("missing")
@@ -190,7 +190,7 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
 async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_that_time(
     new_broker: NewBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a broker that dies while a topic is looked for, and is away for longer than the topic gets, when both come, all is written."""
+    """Given a broker that is away for longer than `topic_timeout_secs`, when broker and topic come, then all is written."""
     broker = await asyncio.to_thread(new_broker)
     feeder = fed(["a"])
     writing = asyncio.create_task(write(sink_config(broker.bootstrap, "late", topic_timeout_secs=1.0), feeder))

@@ -1,4 +1,4 @@
-"""What may be committed of a partition, and what travels with it: against sets of offsets, and case by case (KS-2, KS-3, KS-6, KS-7)."""
+"""Commits of one partition and their metadata, against sets of offsets and case by case (KS-2, KS-3, KS-6, KS-7)."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -44,7 +44,7 @@ def ack(entries: dict[int, Entry], *offsets: int) -> None:
 
 
 def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
-    """What it would commit: the offset, and the runs of the metadata."""
+    """Return the next commit: the offset, and the runs of its metadata."""
     commit = manager.next_commit("words", PLENTY, carries_set=True)
     assert commit is not None
     note = acked_set.decode(commit.metadata)

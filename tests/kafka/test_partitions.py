@@ -1,4 +1,4 @@
-"""The partitions of a task: which it keeps through a rebalance, which one emits next, what it knows of all (KS-3, KS-6)."""
+"""Partitions of a task: those kept through a rebalance, the rotation, and their sums (KS-3, KS-6)."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -214,7 +214,7 @@ def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
     assert told == [0]
 
 
-# What there is
+# Sums over all partitions
 
 
 def test_waiting_in_flight_and_held_are_summed_up() -> None:

@@ -22,7 +22,7 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
         ({"brokers": "nowhere"}, "broker 'nowhere' is not 'host:port'"),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]"),
         ({"partitioner": "murmur2"}, "partitioner must be a function"),
-        ({"partitioner": lambda key: 0}, "cannot be called with key, all partitions and available ones"),
+        ({"partitioner": lambda key: 0}, "cannot be called with a key, all partitions and the available ones"),
         ({"topic": lambda: "words"}, "cannot be called with one tuple. Write topic=lambda tup: tup[...]"),
         *(({name: lambda: None}, f"cannot be called with one tuple. Write {name}=lambda tup: tup[...]")
           for name in ("key", "value", "headers", "timestamp_ms", "partition")),

@@ -1,4 +1,4 @@
-"""Records that cannot be made or written, on a real broker: each concerns its own tuple alone, or ends the run with one clear text."""
+"""Records that cannot be made or written: each fails its own tuple, or ends the run with one clear error."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ SMALL = {"max.message.bytes": "2000"}
 
 
 def told(finished: Finished) -> str:
-    """What was reported."""
+    """Return the reports as one text."""
     return "\n".join(report.text for report in finished.errors)
 
 
@@ -31,7 +31,7 @@ def failed(feeder: Feeder) -> list[object]:
 
 
 def why(feeder: Feeder) -> str:
-    """What the source of the one tuple that failed learned of it."""
+    """Return the error that the source of the one failed tuple got."""
     [(_, failure)] = feeder.failed
     assert (failure.reason, failure.component_id) == ("failed", "sink")
     return failure.error or ""
@@ -192,18 +192,18 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
 
 
 async def test_a_function_that_names_a_topic_of_the_brokers_fails_its_tuples_alone(kafka: str, new_topic: NewTopic) -> None:
-    """As any topic that it names and that cannot be written; the name may have come with the data."""
+    """Like any named topic that cannot be written. The name may come from the data."""
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await commit(kafka, group, topic, 0)  # from now on, if not before, the topic of the commits is there
     feeder = fed([topic, "__consumer_offsets", topic])
     finished = await write(sink_config(kafka, lambda tup: tup["value"]), feeder)
     assert (feeder.acked, failed(feeder)) == ([1, 3], [2])
-    assert "topic '__consumer_offsets' is the brokers' own" in why(feeder)
-    assert "topic '__consumer_offsets' is the brokers' own" in told(finished)
+    assert "topic '__consumer_offsets' is internal to the brokers" in why(feeder)
+    assert "topic '__consumer_offsets' is internal to the brokers" in told(finished)
 
 
 async def test_a_sink_of_a_topic_of_the_brokers_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
     await commit(kafka, fresh_name("group"), await new_topic(partitions=1), 0)
-    with pytest.raises(ComponentError, match="topic '__consumer_offsets' is the brokers' own") as raised:
+    with pytest.raises(ComponentError, match="topic '__consumer_offsets' is internal to the brokers") as raised:
         await write(sink_config(kafka, "__consumer_offsets"), fed(["a"]))
     assert "Choose a topic that is not internal" in str(raised.value)

@@ -1,4 +1,4 @@
-"""What the client has read of a partition before the spout knows where it begins."""
+"""Records that the client reads before the start position of their partition is known."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""`KafkaSpoutConfig` and `KafkaSecurity` say all that is wrong with them at once, each fault with its fix; no password is shown."""
+"""`KafkaSpoutConfig` and `KafkaSecurity` name all their faults at once, each with its fix, and show no password."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""Where reading begins: by the settings, by the group's commit, and by whose it is (KS-5); when its acked set is used (KS-7)."""
+"""Start positions by the settings, and by the commit and its topology (KS-5), and use of its acked set (KS-7)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -99,7 +99,7 @@ async def test_a_commit_of_a_later_version_is_this_topologys_and_its_set_is_not_
     ("start", "offset"), [("earliest", FIRST), ("latest", 50), ("uncommitted_earliest", 50), ("uncommitted_latest", 50), ("timestamp", 50)]
 )
 async def test_where_an_older_version_has_cut_the_name_nothing_is_skipped(start: str, offset: int) -> None:
-    """Given a commit that may be of this topology or of another one, then reading begins where neither would lose a record."""
+    """Given a commit of an unknown topology, then reading begins at an offset that loses no record."""
     name = "words " * 30
     metadata = f"stormcell:1:{quote(name, safe='')[:96]}:{MINE.rsplit(':', 1)[1]}"
     link = FakeLink({ID: (50, metadata)}, {ID: AT_TIME})
@@ -176,7 +176,7 @@ async def test_a_commit_at_the_first_record_or_just_before_the_end_is_where_read
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("committed", "stop"), [(LAST, LAST + 2), (LAST - 3, LAST + 1), (50, 2**62)])
 async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed: int, stop: int) -> None:
-    """Given acked offsets that the broker does not have, since the topic was made anew, then others may stand there soon."""
+    """Given acked offsets beyond the end of a topic that was created again, then the acked set is dropped."""
     metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
     position = await begin(config(), (committed, metadata))
     assert position == StartPosition(committed, committed, dropped=stop - committed - 1, first=FIRST, last=LAST)

@@ -1,4 +1,4 @@
-"""The product's consumer with a journal of what it does, and with deaths on its way: subclasses in the place of its classes."""
+"""Subclasses of the product's consumer that write a journal of each step, and die at named steps."""
 
 import asyncio
 import itertools
@@ -38,7 +38,7 @@ STEPS = (
     "within opening",
     "after opening",
 )
-"""Where a process may die by kill -9; `before done` and `after ack` are the bolt's."""
+"""Steps at which a process may die by kill -9. `before done` and `after ack` belong to the bolt."""
 
 AFTER_DEAD_LETTER = "after dead letter"
 """And there, where a record is given up."""
@@ -48,7 +48,7 @@ AT_MOST_ONCE_STEPS = tuple(step for step in STEPS if not step.endswith(" drain")
 
 
 class Watch:
-    """What one process is watched by: `watch = Watch(...)`, then `watch.begin()` before any spout is made."""
+    """Watch of one process: call `watch = Watch(...)`, then `watch.begin()` before any spout is made."""
 
     def __init__(self, journal: Journal, death: Death) -> None:
         self.journal, self.death = journal, death

@@ -56,7 +56,7 @@ class CommitterTask:
 
     @property
     def writer(self) -> BatchWriter:
-        """What its resource is."""
+        """Writer of the task, which is its resource."""
         [opened] = self.resources._opened.values()
         return opened.result()  # type: ignore[no-any-return]
 
@@ -99,7 +99,7 @@ async def seen(kafka: str, topic: str) -> list[str]:
 
 
 async def stored(kafka: str, topic: str, name: str, task: int = 0) -> StoredTxid | None:
-    """What a task has stored."""
+    """Return the stored txid of a task."""
     owner = TxidOwner(name, "counts", task, 1)
     async with connected(ClusterConfig(brokers=kafka)) as link:
         commits = {one.topic: commit for one, commit in (await link.committed(owner.group)).items()}

@@ -134,7 +134,7 @@ class Hand:
         return found
 
     def range(self, txid: int, partition: str) -> Any:
-        """What a batch took."""
+        """Return the offset range of a batch."""
         return range_of(self.metadata[txid, partition])
 
 

@@ -1,4 +1,4 @@
-"""A process with one task of a committer that dies by kill -9 at a named step of its second transaction.
+"""Process with one committer task, which dies by kill -9 at a named step of its second transaction.
 
 python -m tests.kafka.transactional.killed BROKERS TOPIC NAME STEP
 """
@@ -14,7 +14,7 @@ from tests.kafka.transactional.committer_task import committer_config, committin
 STEPS: Final = tuple(
     f"{when} {what}" for what in ("begin_transaction", "send_batch", "store_offset", "commit_transaction") for when in ("before", "after")
 )
-"""Where it may die. What is committed is there only `after commit_transaction`, or where the broker went on by itself."""
+"""Steps at which the process may die. Only the last one is certain to leave a committed transaction."""
 
 
 def die_at(link: Any, step: str) -> None:

@@ -29,7 +29,7 @@ def spout(kafka: str, topics: Any, **changes: Any) -> KafkaTransactionalSpout:
 
 
 async def until_compacted(kafka: str, topic: str, before: int) -> list[int]:
-    """Append records of other keys, so that segments are closed, until fewer are left of the first ones; return what is left of them."""
+    """Append records of other keys until compaction has deleted some of the first ones. Return the rest of these."""
     async with asyncio.timeout(PATIENCE_SECS):
         while True:
             await produce(kafka, topic, [(b"other", 1_000)])

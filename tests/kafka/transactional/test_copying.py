@@ -33,7 +33,7 @@ IN_COMMIT = "copies: in the commit to the broker"
 STEPS = TRANSACTION_STEPS | {IN_COMMIT: Step(IN_COMMIT, "engine.kafka.client.producer_link:TransactionLink.commit_transaction", in_flight)}
 KILLED_AT = ("coordinator: committed, and taken in", IN_COMMIT, "coordinator: saved, not answered")
 MOST_BATCHES = max(1, RECORDS // BATCH_RECORDS // (len(KILLED_AT) + 1))
-"""A process dies within so many batches, so that each comes to its step, and some are left for the last one."""
+"""Batches after which a process must have died, so that the last process also has some."""
 
 
 async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:

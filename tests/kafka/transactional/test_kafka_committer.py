@@ -74,7 +74,7 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
 
 
 async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_config_each_time(kafka: str, new_topic: NewTopic) -> None:
-    """Given three batches that are processed at once, each with an own config and own functions, when they commit, none fences another."""
+    """Given three concurrent batches, each with its own config and functions, when they commit, then none fences another."""
     topic = await new_topic(partitions=1)
 
     def fresh() -> KafkaCommitterConfig:
@@ -250,7 +250,7 @@ async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_
     async with committing(committer_config(kafka, "out", transaction_timeout_ms=1_500, request_timeout_ms=1_000), name="words") as task:
 
         async def commit_at_last(txid: int) -> None:
-            """Try until it is stored: the first transactions of a broker, and those after a harm, may take longer than the timeout."""
+            """Retry until the txid is stored. The first transactions of a broker may take longer than the timeout."""
             while await stored(kafka, "out", "words") != (txid, 1):
                 with contextlib.suppress(FailedBatch):
                     await task.commit(txid, txid)

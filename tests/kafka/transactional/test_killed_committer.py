@@ -1,4 +1,4 @@
-"""A committer that is killed at each step of a transaction: its successor completes it, and nothing is there twice (TX-8)."""
+"""Committers killed at each step of a transaction: the successor completes it, without duplicates (TX-8)."""
 
 import asyncio
 import signal

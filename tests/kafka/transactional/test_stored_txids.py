@@ -1,4 +1,4 @@
-"""What follows from stored txids, without a broker: write, skip, or refuse (TX-8)."""
+"""Decisions by stored txids, without a broker: write, skip or refuse (TX-8)."""
 
 import itertools
 from typing import Any
@@ -21,7 +21,7 @@ def judged(stored: dict[int, tuple[int, int]], txid: int, *, task: int = 0, task
 @pytest.mark.parametrize("tasks", [1, 2, 3])
 @pytest.mark.parametrize("tasks_before", [1, 2, 3])
 def test_whatever_was_written_when_it_died_each_part_is_there_once_or_the_start_is_refused(tasks: int, tasks_before: int) -> None:
-    """A txid 5 of which any tasks were written, by one parallelism, and then all of another one or the same."""
+    """Given txid 5 from any tasks of one parallelism, then all tasks of the same or another parallelism decide."""
     for written in itertools.product((False, True), repeat=tasks_before):
         stored = {task: (5 if is_there else 4, tasks_before) for task, is_there in enumerate(written)}
         if tasks == tasks_before:

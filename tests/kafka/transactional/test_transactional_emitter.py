@@ -123,7 +123,7 @@ async def test_records_lost_to_retention_end_the_run(kafka: str, new_topic: NewT
     needed = 0 if is_replay else 5
     assert name in str(caught.value)
     assert f"offset {needed}, which does not exist: the broker has 7 to 20 (retention has deleted it)" in str(caught.value)
-    assert "KafkaOpaqueSpout goes on" in str(caught.value)
+    assert "KafkaOpaqueSpout continues" in str(caught.value)
 
 
 async def test_a_loss_inside_of_a_range_is_told_with_what_is_missing(kafka: str, new_topic: NewTopic) -> None:
