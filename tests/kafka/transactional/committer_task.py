@@ -104,3 +104,10 @@ async def stored(kafka: str, topic: str, name: str, task: int = 0) -> StoredTxid
     async with connected(ClusterConfig(brokers=kafka)) as link:
         commits = {one.topic: commit for one, commit in (await link.committed(owner.group)).items()}
     return read_stored_txid(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None
+
+
+async def until_stored(kafka: str, topic: str, name: str, wanted: tuple[int, int], task: int = 0) -> None:
+    """Wait until a task has stored a txid and a parallelism. A broker may answer a commit before its offsets are visible."""
+    async with asyncio.timeout(PATIENCE_SECS):
+        while await stored(kafka, topic, name, task) != wanted:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)

@@ -12,7 +12,7 @@ from engine.errors import FatalError, UsageError
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
-from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored
+from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored, until_stored
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
@@ -26,14 +26,14 @@ async def test_batches_are_written_with_their_txids_and_a_replay_finds_its_own(k
         await task.commit(1, "a", "b")
         await task.commit(1, "a", "b")
         await task.commit(2)
-        assert await stored(kafka, topic, name) == (2, 1)
+        await until_stored(kafka, topic, name, (2, 1))
         await task.commit(2)
         await task.commit(3, "c")
     async with committing(committer_config(kafka, topic), name=name) as another:
         await another.commit(3, "c")
         await another.commit(4, "d")
     assert await seen(kafka, topic) == ["a", "b", "c", "d"]
-    assert await stored(kafka, topic, name) == (4, 1)
+    await until_stored(kafka, topic, name, (4, 1))
 
 
 async def test_records_have_their_keys_partitions_and_headers(kafka: str, new_topic: NewTopic) -> None:
@@ -70,7 +70,8 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
         else:
             bolt = await task.commit(1, "a", "x" * 2_000, "b")
             assert "The record is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
-            assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (1, 1))
+            assert await seen(kafka, topic) == ["a", "b"]
+            await until_stored(kafka, topic, name, (1, 1))
 
 
 async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_config_each_time(kafka: str, new_topic: NewTopic) -> None:
@@ -188,7 +189,8 @@ async def test_a_txid_is_stored_again_before_it_is_forgotten(kafka: str, new_top
         await task.commit(1, "a")
         await task.writer.refresh_txid()
         await task.commit(2, "b")
-    assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (2, 1))
+    assert await seen(kafka, topic) == ["a", "b"]
+    await until_stored(kafka, topic, name, (2, 1))
 
 
 async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: str, new_topic: NewTopic) -> None:
@@ -213,7 +215,8 @@ async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: st
     assert sorted(await seen(kafka, topic)) == ["a", "b", "c", "d", "e"]
     async with committing(config, name=name, task=1, tasks=3) as third:
         await third.commit(4, "f")
-    assert (await stored(kafka, topic, name, 1), await stored(kafka, topic, name)) == ((4, 3), (3, 1))
+    await until_stored(kafka, topic, name, (4, 3), task=1)
+    await until_stored(kafka, topic, name, (3, 1))
 
 
 async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: NewTopic) -> None:

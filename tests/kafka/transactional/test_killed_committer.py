@@ -7,7 +7,7 @@ from asyncio.subprocess import DEVNULL
 
 import pytest
 
-from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored
+from tests.kafka.transactional.committer_task import committer_config, committing, seen, until_stored
 from tests.kafka.transactional.killed import STEPS
 from tests.servers.kafka_admin import fresh_name
 from tests.servers.kafka_fixtures import NewTopic
@@ -34,4 +34,4 @@ async def test_a_transaction_that_was_killed_at_any_step_is_there_once(kafka: st
             await successor.commit(2, "b", "c")
             await successor.commit(3, "d")
         assert await seen(kafka, topic) == ["a", "b", "c", "d"], step
-        assert await stored(kafka, topic, name) == (3, 1), step
+        await until_stored(kafka, topic, name, (3, 1))
