@@ -83,7 +83,7 @@ class OffsetManager(PartitionOffsets):
         """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed, even if they were fetched."""
         super().reach(position if self.stop_at is None else min(position, self.stop_at))
 
-    def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
+    def next_commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
         """Return the next commit, None if the broker has it already or the partition was given up."""
         if self.closed:
             return None

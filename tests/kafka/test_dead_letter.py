@@ -30,7 +30,7 @@ def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) 
 
 
 def as_record(letter: DeadLetter) -> Record:
-    """What is read back of it."""
+    """Return the letter that is read back from its record."""
     return Record("dead", 0, 0, 5, letter.key, letter.value, tuple(letter.wire_headers()))
 
 
@@ -96,7 +96,7 @@ async def test_letters_arrive_and_only_then_are_done(kafka: str, new_topic: NewT
     async with burying(kafka, topic) as (letters, reported):
         contents = [(b"k", b"v"), (None, b"v"), (b"k", None), (None, None)]
         await asyncio.gather(
-            *(letters.send(Record(key=key, value=value, offset=at), FAILURE, 2) for at, (key, value) in enumerate(contents))
+            *(letters.send_failed_record(Record(key=key, value=value, offset=at), FAILURE, 2) for at, (key, value) in enumerate(contents))
         )
         found = sorted(map(read_dead_letter, await written(kafka, topic)), key=lambda letter: letter.offset or 0)
         assert [(letter.key, letter.value) for letter in found] == contents
@@ -108,7 +108,9 @@ async def test_a_letter_too_large_is_cut_and_the_others_are_whole(kafka: str, ne
     topic = await new_topic(partitions=1, settings={"max.message.bytes": "3000"})
     async with burying(kafka, topic) as (letters, _):
         sizes = [random.Random(size).choice((10, 500, 4000)) for size in range(40)] + [2_000_000]
-        await asyncio.gather(*(letters.send(Record(value=b"v" * size, offset=at), FAILURE, 1) for at, size in enumerate(sizes)))
+        await asyncio.gather(
+            *(letters.send_failed_record(Record(value=b"v" * size, offset=at), FAILURE, 1) for at, size in enumerate(sizes))
+        )
     found = {letter.offset: letter for letter in map(read_dead_letter, await written(kafka, topic))}
     assert set(found) == set(range(41))
     assert [at for at in range(41) if not found[at].is_whole] == [at for at in range(41) if sizes[at] > 500]

@@ -1,4 +1,4 @@
-"""What a look at a broker leaves behind."""
+"""Questions to brokers: their errors, and connections that they leave open."""
 
 import asyncio
 import gc
@@ -43,7 +43,7 @@ def stays_on_the_line(certificates: Certificates) -> Iterator[str]:
 
 
 def test_a_look_at_a_broker_leaves_no_socket_open(tmp_path: Path) -> None:
-    """Given a broker that does not end TLS, when a loop that has only asked what is in the way ends, then nothing of it is left."""
+    """Given a broker that does not end TLS, when a loop that asked it ends, then no socket is left."""
     certificates = Certificates.made_in(tmp_path)
     gc.collect()
     with stays_on_the_line(certificates) as address, warnings.catch_warnings(record=True) as seen:

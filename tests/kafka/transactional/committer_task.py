@@ -12,7 +12,7 @@ from engine.api import Fields
 from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
-from engine.kafka.transactional.stored_txids import Owner, Stored, read_stored
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, read_stored_txid
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext
@@ -56,7 +56,7 @@ class CommitterTask:
 
     @property
     def writer(self) -> BatchWriter:
-        """What its resource is."""
+        """Writer of the task, which is its resource."""
         [opened] = self.resources._opened.values()
         return opened.result()  # type: ignore[no-any-return]
 
@@ -98,9 +98,16 @@ async def seen(kafka: str, topic: str) -> list[str]:
     return found
 
 
-async def stored(kafka: str, topic: str, name: str, task: int = 0) -> Stored | None:
-    """What a task has stored."""
-    owner = Owner(name, "counts", task, 1)
+async def stored(kafka: str, topic: str, name: str, task: int = 0) -> StoredTxid | None:
+    """Return the stored txid of a task."""
+    owner = TxidOwner(name, "counts", task, 1)
     async with connected(ClusterConfig(brokers=kafka)) as link:
         commits = {one.topic: commit for one, commit in (await link.committed(owner.group)).items()}
-    return read_stored(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None
+    return read_stored_txid(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None
+
+
+async def until_stored(kafka: str, topic: str, name: str, wanted: tuple[int, int], task: int = 0) -> None:
+    """Wait until a task has stored a txid and a parallelism. A broker may answer a commit before its offsets are visible."""
+    async with asyncio.timeout(PATIENCE_SECS):
+        while await stored(kafka, topic, name, task) != wanted:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)

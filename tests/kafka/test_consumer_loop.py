@@ -1,4 +1,4 @@
-"""What comes between two steps of the coroutine that owns the consumer; the client is made up."""
+"""Events between two steps of the consumer loop, with a fake client."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from types import SimpleNamespace
@@ -57,17 +57,17 @@ class Played:
         self.partitions.assign((), US)
         self.manager = OffsetManager(HERE, 0, limit=100)
         self.manager.feed([SimpleNamespace(offset=offset) for offset in range(10)])
-        self.partitions.open(self.manager)
+        self.partitions.open_partition(self.manager)
         counter: Any = SimpleNamespace(add=lambda count: None)
         context: Any = SimpleNamespace(topology_name="play", clock=Clock(lambda: 0.0), task_index=0, tasks=1, counter=lambda name: counter)
-        host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, given_up=lambda managers: None)
+        host: Any = SimpleNamespace(report=lambda error: None, wake=lambda: None, forget_partitions=lambda managers: None)
         self.consuming: Any = ConsumerLoop(settings("h:1", "words", **changes), context, "us", self.partitions, host)
         self.consuming._link = self.client
 
 
 @pytest.mark.guarantee("KS-1")
 async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() -> None:
-    """At most once: ten records are committed and wait; were the commit taken back, a death after the activation would repeat them."""
+    """At most once: ten records are committed and wait. A lower commit would repeat them after a crash."""
     played = Played(guarantee="at_most_once")
     played.partitions.note_committed({HERE: played.manager.commit_ahead("play", 10, 0)})
     await played.consuming.commit()
@@ -76,7 +76,7 @@ async def test_a_deactivation_takes_no_commit_back_of_what_is_emitted_later() ->
 
 @pytest.mark.guarantee("KS-6")
 async def test_a_sign_of_life_that_fails_leaves_nothing_paused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A partition that is being opened makes any poll fail; what is held back has to go on all the same."""
+    """A partition that is being opened makes any poll fail. Paused partitions must continue all the same."""
     monkeypatch.setattr(module, "_SIGN_OF_LIFE_SECS", 0.001)
     played = Played(max_poll_records=5)
 
@@ -111,13 +111,13 @@ async def test_what_the_client_has_no_more_is_neither_paused_nor_resumed() -> No
 
 @pytest.mark.guarantee("KS-5")
 async def test_an_error_of_a_place_that_is_not_read_any_more_moves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The client tries the commit before the spout has said where to begin, and keeps what came of it until the next poll."""
+    """The client starts at the commit before the spout seeks, and keeps the resulting error until the next poll."""
 
     async def no_find(*arguments: Any) -> Any:
         assert not arguments[3]
         return {}
 
-    monkeypatch.setattr(start_positions, "find", no_find)
+    monkeypatch.setattr(start_positions, "find_start_positions", no_find)
     played = Played(start="latest", out_of_range="earliest")
     await played.consuming._reset(played.client, errors.OffsetOutOfRangeError({TopicPartition("words", 0): 7}))
     assert played.partitions.owned == {HERE: played.manager}
