@@ -24,7 +24,7 @@ from typing import Any, Final, TypeAlias
 
 from engine.errors import UsageError
 from engine.names import ACKER_COMPONENT, did_you_mean
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.topology import InstanceFactory, Topology, call_kind
 
 ACKER: Final = ACKER_COMPONENT

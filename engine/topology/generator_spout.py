@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
+from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments, takes
@@ -217,8 +218,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise  # the pulling is to end; another CancelledError is the generator's own
             self._error = error  # `next_tuple` raises it, behind what was yielded before
         finally:

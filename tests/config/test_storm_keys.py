@@ -8,7 +8,7 @@ import pytest
 from engine.config import SETTING_OF_STORM_KEY, SETTINGS, Config, storm_keys, unknown_key
 from engine.config.storm_keys import answer_for_storm_key
 from engine.errors import ConfigError
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.topology import BasicBolt, BoltDeclarer, TaskContext, TopologyBuilder
 from engine.topology.bolt import BoltBase
 from tests.project.pages import ROOT

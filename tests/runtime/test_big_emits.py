@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
-from engine.runtime.kept_rows import ROWS_BETWEEN_LOOKS, ROWS_PER_TURN
+from engine.runtime.collectors import ROWS_PER_CHECK, ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, LogLines, Numbers, Sink, chain, play, play_run, running
 
@@ -163,7 +163,7 @@ def test_the_bound_of_a_mailbox_is_passed_by_a_turns_worth_at_most() -> None:
             await run.completed()
 
     play(main)
-    assert max(waiting[11:]) <= 512 + ROWS_BETWEEN_LOOKS
+    assert max(waiting[11:]) <= 512 + ROWS_PER_CHECK
     assert max(waiting) <= 512 + ROWS_PER_TURN
 
 
@@ -317,7 +317,7 @@ def test_a_direct_emit_keeps_its_place() -> None:
 def test_any_mix_of_emits_and_kills_loses_and_doubles_nothing_that_it_should_not(seed: int) -> None:
     """Whatever is emitted in whichever pieces arrives once, in order; each tracked row has one verdict."""
     draws = random.Random(seed)
-    sizes = [draws.choice([1, 5, ROWS_BETWEEN_LOOKS, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 5000]) for _ in range(12)]
+    sizes = [draws.choice([1, 5, ROWS_PER_CHECK, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 5000]) for _ in range(12)]
     capacity = draws.choice([2, 100, 5000])
 
     class Mixes(Numbers):

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Tuple
-from engine.runtime.error_report import ErrorReporter, error_text
-from engine.runtime.tracebacks import user_traceback
+from engine.runtime.error_report import ErrorReporter, error_text, user_traceback
 from tests.runtime.stage import Numbers, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-5")

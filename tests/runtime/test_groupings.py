@@ -291,9 +291,9 @@ def test_a_wrong_answer_of_a_custom_grouping_is_told_and_a_raise_is_its_own() ->
     finished = run_topology(builder.build())
     assert [(message_id, failure.reason) for message_id, failure in feeder.failed] == [(n, "error") for n in (1, 2, 3, 4)]
     wrong, number, nothing, missing = (failure.error or "" for _, failure in feeder.failed)
-    assert wrong.startswith("UsageError: bolt 'repeat': a custom grouping chose task 99, which is none of its targets [3, 4]")
-    assert number.startswith("UsageError: bolt 'repeat': a custom grouping returned 3, which is no list of tasks")
-    assert nothing.startswith("UsageError: bolt 'repeat': a custom grouping returned None, which is no list of tasks")
+    assert wrong.startswith("UsageError: bolt 'repeat': a custom grouping chose task 99, which is not among its targets [3, 4]")
+    assert number.startswith("UsageError: bolt 'repeat': a custom grouping returned 3, which is not a list of tasks")
+    assert nothing.startswith("UsageError: bolt 'repeat': a custom grouping returned None, which is not a list of tasks")
     assert missing == "KeyError: 'missing'"
     assert [report.text for report in finished.errors] == [wrong, missing]
     assert sink.arrivals == []

@@ -187,9 +187,9 @@ def test_a_key_that_cannot_be_hashed_names_its_field(values: tuple[Any, ...], st
 @pytest.mark.parametrize(
     ("anchors", "told"),
     [
-        (lambda bolt, tup: "storm", "emitted with anchors='storm', which is no tuple that it was given"),
-        (lambda bolt, tup: [tup, None], "emitted with anchors=None, which is no tuple that it was given"),
-        (lambda bolt, tup: tup.values, "emitted with anchors='storm', which is no tuple that it was given"),
+        (lambda bolt, tup: "storm", "emitted with anchors='storm', which is not one of its input tuples"),
+        (lambda bolt, tup: [tup, None], "emitted with anchors=None, which is not one of its input tuples"),
+        (lambda bolt, tup: tup.values, "emitted with anchors='storm', which is not one of its input tuples"),
         (lambda bolt, tup: (one for one in [tup]), "emitted with anchors=<generator object "),
     ],
     ids=["a text", "nothing in a list", "values", "a generator"],
@@ -269,7 +269,7 @@ def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
         feeder.close()
 
     run_topology(builder.build(), Config(message_timeout_secs=5), during=script)
-    what = "<Tuple ('mine',) from feed[1] on default>, which another task was given"
+    what = "<Tuple ('mine',) from feed[1] on default>, which is an input of another task"
     assert told == [f"bolt 'lends' settled {what}", f"bolt 'lends' settled {what}", f"bolt 'lends' emitted anchored to {what}"]
     assert feeder.acked == [2]
     assert [failure.reason for _, failure in feeder.failed] == ["timeout"]
@@ -298,7 +298,7 @@ def test_a_bolts_collector_belongs_to_the_loops_thread(use: str) -> None:
         raise caught[0]
 
     error = in_bolt(in_a_thread)
-    assert error.message == "bolt 'wrong' used its collector from another thread than its loop's"
+    assert error.message == "bolt 'wrong' used its collector from a thread other than the loop's"
     assert error.hint is not None
     assert "threads=n" in error.hint
 
@@ -322,7 +322,7 @@ def test_a_spouts_collector_belongs_to_the_loops_thread(use: str) -> None:
         thread.join()
         raise caught[0]
 
-    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector from another thread than its loop's"
+    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector from a thread other than the loop's"
 
 
 def test_emit_many_needs_as_many_ids_as_rows() -> None:

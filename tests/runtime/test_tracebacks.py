@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Config, Fields, Tuple
-from engine.runtime.tracebacks import user_traceback
+from engine.runtime.error_report import user_traceback
 from tests.runtime.stage import Numbers, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-5")

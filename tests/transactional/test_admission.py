@@ -10,7 +10,7 @@ import pytest
 
 from engine import Config, Topology
 from engine.errors import FatalError, StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import Finished, run_topology
 from engine.topology import TaskContext
 from engine.transactional import Admitted, MemoryTransactionalSpout, TransactionalTopologyBuilder
