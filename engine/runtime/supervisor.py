@@ -277,7 +277,7 @@ class Supervisor:
         self.state = "draining"
         for spout in self._assembly.user_spouts:
             spout.stop_polling()
-            spout.wakeup.ring()
+            spout.wake()
         try:
             async with asyncio.timeout(timeout_secs):
                 await self._at_rest.wait()

@@ -232,7 +232,7 @@ def test_a_settled_tuple_is_no_anchor(settle: str) -> None:
     assert [error.message for error in errors] == [
         "bolt 'late' emitted anchored to <Tuple ('storm',) from feed[1] on default>, which is settled already"
     ] * 2
-    assert errors[0].hint == "Emit before ack() or fail(): a settled tuple's tree may be done."
+    assert errors[0].hint == "Emit before ack() or fail(), since the tree of a settled tuple may be complete."
 
 
 def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
@@ -298,7 +298,7 @@ def test_a_bolts_collector_belongs_to_the_loops_thread(use: str) -> None:
         raise caught[0]
 
     error = in_bolt(in_a_thread)
-    assert error.message == "bolt 'wrong' used its collector from a thread other than the loop's"
+    assert error.message == "bolt 'wrong' used its collector on another thread than the loop's"
     assert error.hint is not None
     assert "threads=n" in error.hint
 
@@ -322,7 +322,7 @@ def test_a_spouts_collector_belongs_to_the_loops_thread(use: str) -> None:
         thread.join()
         raise caught[0]
 
-    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector from a thread other than the loop's"
+    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector on another thread than the loop's"
 
 
 def test_emit_many_needs_as_many_ids_as_rows() -> None:
