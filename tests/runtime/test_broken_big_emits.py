@@ -1,4 +1,4 @@
-"""Rows of a big emit_many that cannot be emitted, and emits from where none may come (BP-4)."""
+"""Rows of a big emit_many that cannot be emitted, and emits from other threads (BP-4)."""
 
 import threading
 from typing import Any

@@ -1,4 +1,4 @@
-"""A drain that runs out of time says what it waited for."""
+"""A drain that reaches its time limit names the open work."""
 
 import asyncio
 import logging

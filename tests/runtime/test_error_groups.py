@@ -1,4 +1,4 @@
-"""What a group of exceptions holds, what was being handled, and notes: a report tells them, since they are the cause (SV-5)."""
+"""Reports contain the members of exception groups, notes, and the error that was being handled (SV-5)."""
 
 import asyncio
 from typing import Any

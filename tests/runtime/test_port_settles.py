@@ -1,4 +1,4 @@
-"""The task port: settles that wait for a commit, and fail_taken."""
+"""The task port: deferred settles, and fail_taken."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""What bolts may not do with what they have: emit when they are gone, return what is no tuple, read a tick."""
+"""Wrong uses in bolts: emits of a replaced instance, wrong results of execute, reading a tick."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Every wrong use of a collector is one clear error at the place where it happens: what, where, and the fix; nothing is sent."""
+"""Each wrong use of a collector raises an error with the place and the fix, and sends nothing."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ Wrong = Callable[[Any, Any], object]
 
 
 class WrongBolt(Bolt):
-    """Does it with each input, keeps the error, and acks."""
+    """Calls `wrong` with each input, keeps the error, and acks."""
 
     output_fields = STREAMS
 
@@ -33,7 +33,7 @@ class WrongBolt(Bolt):
 
 
 class WrongSpout(Spout):
-    """Does it once, keeps the error, and is exhausted."""
+    """Calls `wrong` once, keeps the error, and is exhausted."""
 
     output_fields = STREAMS
 
@@ -58,7 +58,7 @@ class WrongSpout(Spout):
 
 
 def subscribe(builder: TopologyBuilder, source: str) -> Capture:
-    """A sink for all the streams, by a fields grouping where there is a key."""
+    """Subscribe a sink to all streams, by a fields grouping if there is a key."""
     sink = Capture()
     bolt = builder.set_bolt("sink", sink, parallelism=2)
     bolt.fields_grouping(source, "count").shuffle_grouping(source, stream="late").direct_grouping(source, stream="direct")
@@ -67,7 +67,7 @@ def subscribe(builder: TopologyBuilder, source: str) -> Capture:
 
 
 def in_bolt(wrong: Wrong) -> UsageError:
-    """What a bolt got for it; nothing was sent, and its input's tree is whole."""
+    """Return the error in a bolt. Check that nothing was sent, and that the tree of the input is intact."""
     feeder, builder = Feeder("word"), TopologyBuilder("misuse")
     feeder.feed(("storm",))
     feeder.close()
@@ -84,7 +84,7 @@ def in_bolt(wrong: Wrong) -> UsageError:
 
 
 def in_spout(wrong: Wrong, ackers: int = 1) -> UsageError:
-    """What a spout got for it; nothing was sent, and no verdict comes."""
+    """Return the error in a spout. Check that nothing was sent, and that no verdict comes."""
     builder = TopologyBuilder("misuse")
     spout = WrongSpout(wrong)
     builder.set_spout("wrong", lambda: spout)
