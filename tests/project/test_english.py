@@ -71,6 +71,7 @@ REWRITTEN: Final = (
     "tests/runtime",
     "tests/spark_bridge/handover",
     "tests/spark_bridge/writer",
+    "tests/test_cancellation.py",
     "tests/test_clock.py",
     "tests/test_errors.py",
     "tests/test_in_thread.py",
