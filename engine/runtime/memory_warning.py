@@ -13,7 +13,7 @@ _MEMORY: Final = "memory://"
 
 
 def warn_of_memory(topology: Topology, config: Config) -> None:
-    """Log the data that a crash would lose, and the setting for a durable store. Does nothing if no such data is in memory."""
+    """Log what is lost at the first crash, and the setting that keeps it; nothing where nothing is kept, or where a store keeps it."""
     if config.state_provider != _MEMORY or not topology.keeps_something:
         return
     file = re.sub(r"[^A-Za-z0-9_]+", "-", topology.name).strip("-") or "state"

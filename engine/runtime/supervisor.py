@@ -49,7 +49,7 @@ class Supervisor:
         self._config = config
         self._loop = asyncio.get_running_loop()
         self._ended: asyncio.Future[None] = self._loop.create_future()
-        self._quiet = asyncio.Event()
+        self._at_rest = asyncio.Event()
         self._closing: asyncio.Task[None] | None = None
         self._tree_clock: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -145,7 +145,7 @@ class Supervisor:
     def _check_end(self) -> None:
         self._check_is_scheduled = False
         if self.state == "draining" and self._is_quiet():
-            self._quiet.set()
+            self._at_rest.set()
         elif self.state == "running" and self._closing is None:
             error = self._generator_error()
             if error is not None:
@@ -280,7 +280,7 @@ class Supervisor:
             spout.wake()
         try:
             async with asyncio.timeout(timeout_secs):
-                await self._quiet.wait()
+                await self._at_rest.wait()
                 if self._checkpoints is not None and self._closing is None:
                     await self._checkpoints.commit_all()
         except TimeoutError:
@@ -331,7 +331,7 @@ class Supervisor:
                 await self._preparation.close()
         finally:
             self.state = state
-            self._quiet.set()
+            self._at_rest.set()
             if not self._ended.done():
                 self._ended.set_result(None)
             self._release_waiters()

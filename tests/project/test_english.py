@@ -46,7 +46,6 @@ REWRITTEN: Final = (
     "engine/runtime/collectors.py",
     "engine/runtime/error_report.py",
     "engine/runtime/executor.py",
-    "engine/runtime/memory_warning.py",
     "engine/runtime/observe.py",
     "engine/runtime/plan.py",
     "engine/runtime/restart_policy.py",
