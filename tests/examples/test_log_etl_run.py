@@ -97,7 +97,7 @@ def test_of_a_delta_table_what_its_log_has_added_counts(folder: Path, tmp_path: 
 def test_rows_that_are_there_twice_are_told(folder: Path, tmp_path: Path) -> None:
     for copy in "ab":
         shutil.copytree(folder / "tables" / "pages", tmp_path / "tables" / "pages" / copy)
-    with pytest.raises(SystemExit, match="are there twice"):
+    with pytest.raises(SystemExit, match="are duplicates"):
         tables.table(tmp_path, "pages")
 
 
