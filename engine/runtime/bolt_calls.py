@@ -9,6 +9,8 @@ from collections.abc import Callable
 from concurrent import futures  # imports its thread pools on first use
 from typing import Any, Final
 
+from engine.api import BasicBolt, call_kind
+from engine.api.basic_results import emit_result, record_result
 from engine.cancellation import cancel_and_wait, was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BoltCore, StepTimer, Tuple
@@ -17,8 +19,7 @@ from engine.raised import without_exits
 from engine.runtime.collectors import CURRENT_CALL, Call
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.run_context import RunContext
-from engine.topology import BasicBolt, ComponentSpec, call_kind
-from engine.topology.basic_results import emit_result, record_result
+from engine.topology import ComponentSpec
 
 YIELD_AFTER_SECS: Final = 0.001
 

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.api import BasicBolt, FailTuple, Fields
 from engine.cancellation import was_cancelled
 from engine.errors import FAILED, FORGOTTEN, Failure
 from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
@@ -17,7 +18,7 @@ from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.runtime.task_ports import ExecutorBoltPort
 from engine.runtime.usage_errors import UsageErrors
-from engine.topology import BasicBolt, ComponentSpec, FailTuple, Fields
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
 PAUSED_PERIOD_SECS: Final = 0.05

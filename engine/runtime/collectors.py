@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from itertools import islice, repeat
 from typing import Any, Final, Protocol, TypeAlias
 
+from engine.api import Values
+from engine.api.basic_results import Emission
+from engine.api.collector import Anchors
 from engine.errors import UsageError
 from engine.kernel import BoltCore, BoltEmitter, SpoutCore, SpoutEmitter, Tuple
 from engine.names import DEFAULT_STREAM
-from engine.topology import Values
-from engine.topology.basic_results import Emission
-from engine.topology.collector import Anchors
 
 ReportError: TypeAlias = Callable[[BaseException], None]
 
@@ -23,7 +23,7 @@ ReportError: TypeAlias = Callable[[BaseException], None]
 
 
 class ExecutorBoltCollector(BoltEmitter):
-    """Collector of one instance of a Bolt (`engine.topology.BoltCollector`). emit, ack, fail and reset_timeout are compiled."""
+    """Collector of one instance of a Bolt (`engine.api.BoltCollector`). emit, ack, fail and reset_timeout are compiled."""
 
     def __init__(self, core: BoltCore, *, ready: Callable[[], Awaitable[None]], report_error: ReportError) -> None:
         super().__init__(core)
@@ -203,7 +203,7 @@ class PendingRows:
 
 
 class ExecutorSpoutCollector(SpoutEmitter):
-    """Collector of one instance of a spout (`engine.topology.SpoutCollector`). emit is compiled.
+    """Collector of one instance of a spout (`engine.api.SpoutCollector`). emit is compiled.
 
     While rows are pending, every emit goes behind them: `keep(True)` of the base sends each emit to `emit_rarely`.
     """

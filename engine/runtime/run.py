@@ -8,6 +8,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, cast
 
+from engine.api import CallKind, InletHandle, call_kind, takes
 from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.config import Config
@@ -29,7 +30,7 @@ from engine.runtime.supervisor import RunState, Supervisor
 from engine.runtime.system_topology import state_places, with_checkpoints
 from engine.runtime.tree_timeouts import TreeTrace
 from engine.state import Ledger, provider_of
-from engine.topology import CallKind, InletHandle, RunPreparation, Topology, call_kind, config_of_run, takes, validate_run
+from engine.topology import RunPreparation, Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.runtime")

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from engine.api import InletHandle
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
@@ -13,7 +14,7 @@ from engine.names import is_reserved
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport, ErrorReporter
 from engine.runtime.plan import TaskInfo
-from engine.topology import ComponentSpec, InletHandle, Topology
+from engine.topology import ComponentSpec, Topology
 from engine.topology.task_port import RunPort
 
 

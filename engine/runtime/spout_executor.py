@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.kernel import EdgeIds, Mailbox, SignalRing, SpoutCore, SpoutOutcome, StepTimer
@@ -17,7 +18,7 @@ from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import ExecutorContext
 from engine.runtime.task_ports import ExecutorSpoutPort
 from engine.runtime.usage_errors import UsageErrors
-from engine.topology import ComponentSpec, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
 FIRST_PAUSE_SECS: Final = 0.001
@@ -98,7 +99,7 @@ class SpoutExecutor(Executor):
             spout.port = self.port
         if isinstance(spout, Inlet):
             self.inlet = self.run_context.inlets.setdefault(self.info.component_id, spout.handle)
-            spout.use(self.inlet)
+            spout.use_handle(self.inlet)
         self.component = spout
         listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
         self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail_message, self.port.listener)

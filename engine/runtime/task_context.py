@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
+from engine.api.context import UserCounter, UserGauge, UserHistogram
 from engine.cancellation import cancel_and_wait
 from engine.clock import Clock
 from engine.config import Config
@@ -14,7 +15,6 @@ from engine.raised import without_exits
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
 from engine.topology import ComponentSpec
-from engine.topology.context import UserCounter, UserGauge, UserHistogram
 
 
 class BackgroundTasks:
@@ -54,7 +54,7 @@ class BackgroundTasks:
 
 
 class ExecutorContext:
-    """Context of one instance (`engine.topology.TaskContext`). `background` is None for a custom grouping, which has no end."""
+    """Context of one instance (`engine.api.TaskContext`). `background` is None for a custom grouping, which has no end."""
 
     def __init__(
         self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, *, wake: Callable[[], None], background: BackgroundTasks | None

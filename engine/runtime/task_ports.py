@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
+from engine.api import Tuple as AnyTuple
+from engine.api import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, BoltCore, Layers, SpoutCore, Tuple, reply
 from engine.names import DEFAULT_STREAM
@@ -14,8 +16,7 @@ from engine.runtime.bolt_calls import BoltCalls
 from engine.runtime.error_report import ErrorReporter
 from engine.runtime.plan import TaskInfo
 from engine.runtime.run_context import RunContext
-from engine.topology import ComponentSpec, Values
-from engine.topology import Tuple as AnyTuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
 
 SETTLES_PER_BURST: Final = 4096

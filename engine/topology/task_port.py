@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
+from engine.api.collector import Tuple
+from engine.api.context import TaskContext
+from engine.api.fields import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
-from engine.topology.collector import Tuple
-from engine.topology.context import TaskContext
-from engine.topology.values import Values
 
 if TYPE_CHECKING:
     from engine.topology.spec import ComponentSpec

@@ -8,12 +8,12 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
+from engine.api import BasicBolt, Tuple, Values, call_kind
+from engine.api.basic_results import Emission, emit_result, record_result
 from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BatchEmitter, BatchPart
 from engine.names import DEFAULT_STREAM, POOL_NAME
-from engine.topology import BasicBolt, Tuple, Values, call_kind
-from engine.topology.basic_results import Emission, emit_result, record_result
 from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 

@@ -6,10 +6,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from engine.api import BoltBase, Tuple
 from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import BatchPart
-from engine.topology import BoltBase, Tuple
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.maybe_await import discard_awaitables

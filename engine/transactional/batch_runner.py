@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.api import Bolt, FailTuple, Fields, Tuple, wrong_values
 from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter
 from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.raised import own_text
-from engine.topology import Bolt, ComponentSpec, FailTuple, Fields, Tuple, wrong_values
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch

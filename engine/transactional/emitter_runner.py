@@ -4,11 +4,12 @@ import asyncio
 import inspect
 from typing import Any
 
+from engine.api import Bolt, Tuple
 from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
 from engine.kernel import BatchPart
 from engine.names import COMMIT_STREAM, REPORT_STREAM
-from engine.topology import Bolt, ComponentSpec, Tuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit

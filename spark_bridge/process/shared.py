@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from engine.topology import TaskContext
+from engine.api import TaskContext
 from spark_bridge.process.config import SparkConfig
 from spark_bridge.process.spark_child import SparkChild
 

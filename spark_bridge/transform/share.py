@@ -13,10 +13,10 @@ from typing import Final, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from engine.api import TaskContext, Tuple
 from engine.errors import StateUnavailable
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.topology import TaskContext, Tuple
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover.storage.api import reason
 from spark_bridge.writer.columns import Columns, Row, bad_row_error, places_of

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pyarrow as pa
 
+from engine.api import Fields, Tuple, declare_streams, takes
 from engine.errors import UsageError
 from engine.names import DEFAULT_STREAM
-from engine.topology import Fields, Tuple, declare_streams, takes
 from engine.transactional import BatchBolt
 from spark_bridge.handover import HandoverError, ddl_of, schema_of
 from spark_bridge.process import SharedSpark, SparkConfig

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from engine.topology import TaskContext
+from engine.api import TaskContext
 from engine.transactional import Admitted
 from spark_bridge.handover import Handover
 from spark_bridge.writer.manifest_writer import state_is_older

@@ -7,9 +7,9 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from engine.api import TaskContext, Tuple
 from engine.errors import EngineError
 from engine.names import POOL_NAME
-from engine.topology import TaskContext, Tuple
 from engine.transactional import Committer, TransactionAttempt
 from spark_bridge.handover import Manifest, StagedFile
 from spark_bridge.writer.manifest_writer import ManifestWriter

@@ -6,11 +6,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+from engine.api import TaskContext
 from engine.errors import FatalError, StateUnavailable
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.state import Patience
-from engine.topology import TaskContext
 from spark_bridge.handover import Consumer, Contract, HandoverError, Storage, StorageUnavailable
 from spark_bridge.handover.contract import read_contract
 from spark_bridge.handover.names import CONTRACT, FOLDERS

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.topology import Fields
+from engine.api import Fields
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
 from spark_bridge.handover.names import FILES, REJECTS, StagedName

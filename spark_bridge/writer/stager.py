@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable
 from typing import ClassVar, Final
 
-from engine.topology import Fields
+from engine.api import Fields
 from engine.transactional import BurstBolt
 from spark_bridge.writer.backpressure import HandoverBackpressure
 from spark_bridge.writer.columns import Columns, Row, places_of

@@ -5,13 +5,13 @@ from typing import Any, Final, Protocol
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.errors import EngineBug, Failure, FatalError
 from engine.kafka.client.errors import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report, describe_error, fatal_error
 from engine.kafka.client.producer_link import ClientConfig, ProducerLink, producer_options
 from engine.kafka.dead_letters.dead_letter import DeadLetter, dead_letter_of
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
-from engine.topology import TaskContext
 
 TOPIC_SECS: Final = 30.0
 DELIVERY_SECS: Final = 60.0

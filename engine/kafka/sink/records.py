@@ -4,10 +4,10 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
+from engine.api import Fields, Tuple
 from engine.errors import FatalError, UsageError
 from engine.kafka.client.producer_link import java_partition
 from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
-from engine.topology import Fields, Tuple
 
 KEY_FIELD: Final = "key"
 VALUE_FIELD: Final = "value"

@@ -6,6 +6,7 @@ from typing import Any, Final, cast
 
 from aiokafka import errors
 
+from engine.api import Bolt, FailTuple, Tuple
 from engine.errors import ERROR, Failure, FatalError, UsageError
 from engine.kafka.client.errors import describe_error, fatal_error
 from engine.kafka.client.producer_link import ProducerLink, producer_options, send_error_kind
@@ -14,7 +15,6 @@ from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
 from engine.kafka.sink.records import OutgoingRecord, RecordMaker, SinkTopic
 from engine.kafka.sink.sink_config import KafkaSinkConfig
-from engine.topology import Bolt, FailTuple, Tuple
 
 LOOK_SECS: Final = 1.0
 SHOWN_AFTER_SECS: Final = 10.0

@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, TypeAlias, cast
 
+from engine.api import Tuple, takes
 from engine.config import setting
 from engine.config.validated import validated
 from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
-from engine.topology import Tuple, takes
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
 

@@ -6,13 +6,13 @@ from typing import Final
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
 from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kafka.source.partitions import Partitions, commits_of
 from engine.kafka.source.spout_config import KafkaSpoutConfig
-from engine.topology import TaskContext
 
 MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
 """Limit of the metadata in one request. A broker stores one request as one batch, by default of at most 1 MB (message.max.bytes)."""

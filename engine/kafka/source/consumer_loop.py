@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
@@ -22,7 +23,6 @@ from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import StartPosition
 from engine.kafka.source.topics import assign_by_index, wait_for_topics
 from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
-from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
 _SIGN_OF_LIFE_SECS: Final = 60.0

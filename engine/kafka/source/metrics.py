@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from engine.api import TaskContext
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.offset_manager import OffsetManager
-from engine.topology import TaskContext
 
 GAUGES: Final = (
     "kafka_lag",

@@ -5,6 +5,7 @@ import inspect
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from engine.api import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, Failure, UsageError
 from engine.kafka.client.errors import KafkaTrouble
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
@@ -17,7 +18,6 @@ from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error
 from engine.kernel import Entry, RecordFeed, settle
 from engine.runtime.error_report import error_text
-from engine.topology import Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast
 
+from engine.api.arguments import takes
+from engine.api.fields import OutputFields, declare_streams
 from engine.config import setting
 from engine.config.validated import set_frozen, validated
 from engine.errors import UsageError
 from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.source.translate import RECORD_FIELDS, Translator, whole_record
-from engine.topology.calls import takes
-from engine.topology.stream import OutputFields, declare_streams
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
 BROKER_METADATA_BYTES: Final = 4096

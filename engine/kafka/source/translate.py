@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from engine.api import Fields, Values
 from engine.runtime.error_report import error_text
-from engine.topology import Fields, Values
 
 _SHOWN_BYTES: Final = 100
 

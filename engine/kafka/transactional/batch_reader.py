@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, Final
 
+from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.translate import ToStream, translator_error, translator_text
@@ -15,7 +16,6 @@ from engine.kafka.transactional.offset_range import OffsetRange
 from engine.kafka.transactional.partition_reader import OffsetLost, PartitionReader
 from engine.names import DEFAULT_STREAM
 from engine.raised import raised_text
-from engine.topology import TaskContext
 from engine.transactional import BatchCollector, FailedBatch, TransactionAttempt
 
 

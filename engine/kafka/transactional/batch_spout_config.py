@@ -4,12 +4,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final, Literal
 
+from engine.api.fields import OutputFields
 from engine.config import setting
 from engine.config.validated import validated
 from engine.kafka.client.connection import PLAINTEXT, REFUSED_EVERYWHERE, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.source.spout_config import output_faults, source_faults, start_faults
 from engine.kafka.source.translate import RECORD_FIELDS, Translator, whole_record
-from engine.topology.stream import OutputFields
 
 _NO_MEMBER: Final = "It is of members of a consumer group, and this spout is none: its tasks share the partitions by themselves."
 _REFUSED: Final[Mapping[str, str]] = REFUSED_EVERYWHERE | {

@@ -1,5 +1,6 @@
 """`KafkaTransactionalSpout` and `KafkaOpaqueSpout`: topics of Kafka as the source of transactions (TX-7, TX-10)."""
 
+from engine.api import TaskContext
 from engine.errors import UsageError
 from engine.kafka.client.errors import KafkaTrouble
 from engine.kafka.client.partition import PartitionId
@@ -9,7 +10,6 @@ from engine.kafka.transactional.group_commits import GroupCommits
 from engine.kafka.transactional.offset_range import Metadata, OffsetRange, place_of, range_of
 from engine.kafka.transactional.partition_reader import OffsetLost
 from engine.kafka.transactional.spout_coordinator import KafkaSpoutCoordinator
-from engine.topology import TaskContext
 from engine.transactional import (
     BatchCollector,
     OpaqueEmitter,

@@ -8,6 +8,7 @@ from typing import Any, Final, Protocol
 
 from aiokafka import TopicPartition, errors
 
+from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
 from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
@@ -18,7 +19,6 @@ from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
 from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
-from engine.topology import TaskContext
 from engine.transactional import FailedBatch, TransactionAttempt
 
 LOGGER: Final = logging.getLogger("engine.kafka")

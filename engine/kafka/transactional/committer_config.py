@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
+from engine.api import Tuple
 from engine.config import setting
 from engine.config.validated import set_frozen, validated
 from engine.kafka.client.connection import PLAINTEXT, Brokers, KafkaSecurity, connection_faults
 from engine.kafka.sink.sink_config import REFUSED, Content, Partitioner, is_topic_name, record_faults
-from engine.topology import Tuple
 
 _C_INT_MAXIMUM: Final = 2**31 - 1
 _NEEDED: Final = "A transaction needs it as it is."

@@ -4,13 +4,13 @@ import asyncio
 from collections.abc import Sequence
 from typing import ClassVar, Final, cast
 
+from engine.api import Tuple
 from engine.errors import FatalError, UsageError
 from engine.kafka.client.errors import describe_error
 from engine.kafka.sink.partition_sender import PartitionSender
 from engine.kafka.sink.records import OutgoingRecord, RecordMaker
 from engine.kafka.transactional.batch_writer import BatchWriter, WriterResource
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
-from engine.topology import Tuple
 from engine.transactional import Committer
 
 

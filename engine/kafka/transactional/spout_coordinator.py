@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from typing import Final
 
+from engine.api import SpoutExhausted
 from engine.kafka.client.connect import connect, watch_brokers
 from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
@@ -14,7 +15,6 @@ from engine.kafka.source.topics import wait_for_topics
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
 from engine.kafka.transactional.offset_range import range_of
-from engine.topology import SpoutExhausted
 from engine.transactional import Partition, PartitionedCoordinator
 
 LOGGER: Final = logging.getLogger("engine.kafka")

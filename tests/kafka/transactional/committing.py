@@ -8,11 +8,11 @@ from typing import Any
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
+from engine.api import Fields
 from engine.kafka.client.admin_client import ClusterConfig, connected
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.kafka.transactional.batch_writer import BatchWriter
 from engine.kafka.transactional.stored_txids import Owner, Stored, read_stored
-from engine.topology import Fields
 from engine.transactional import TransactionAttempt
 from engine.transactional.resources import OpenResources
 from tests.kafka.transactional.hand import HandCollector, HandContext

@@ -9,9 +9,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 
+from engine.api import Values
 from engine.kafka.transactional import KafkaBatchSpoutConfig
 from engine.kafka.transactional.offset_range import range_of
-from engine.topology import Values
 from engine.transactional import TransactionAttempt
 from tests.servers.kafka_admin import admin
 

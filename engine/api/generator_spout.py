@@ -1,7 +1,7 @@
-"""`@spout`: a source from a generator or async generator function that yields value tuples.
+"""`@spout`: makes a spout of a generator or async generator function that yields value tuples.
 
-What is in flight is kept in memory; a tuple that fails is emitted again from there. A generator cannot be asked twice
-for the same item, so an instance that dies loses what it had in flight; a source that must survive that is a `Spout`.
+Tuples in flight are kept in memory, and a failed tuple is emitted again from there. A generator cannot yield the same item twice, so an
+instance that dies loses its tuples in flight. A source that must survive this is a class that derives from `Spout`.
 """
 
 import asyncio
@@ -13,15 +13,12 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 
+from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
+from engine.api.fields import Fields, Values, decorated_fields, short_repr, wrong_values
+from engine.api.spout import Spout, SpoutExhausted
 from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
-from engine.topology.calls import CallKind, call_kind, function_name, missing_arguments, takes
-from engine.topology.fields import Fields
-from engine.topology.settings import check_count
-from engine.topology.spout import Spout, SpoutExhausted
-from engine.topology.stream import decorated_fields
-from engine.topology.values import Values, shorten, wrong_values
 
 P = ParamSpec("P")
 Source = TypeVar("Source", bound=Iterable[Values] | AsyncIterable[Values])
@@ -29,24 +26,23 @@ Row: TypeAlias = tuple[object, ...]
 GiveUp: TypeAlias = Callable[[Row, Failure], None]
 
 BUFFER_TUPLES: Final = 256
-"""How many values of an async generator wait at most for `next_tuple`."""
+"""Largest number of items of an async generator that wait for `next_tuple`."""
 
 
 class GeneratorBroken(EngineError):
-    """Raised once by `next_tuple` of a `@spout` whose generator raised, or yielded what cannot be emitted (the chained cause).
+    """Raised once by a `@spout` whose generator raised an exception, or yielded a wrong item. The cause is chained.
 
-    A generator cannot resume, and starting it again would emit its source twice. So the executor neither restarts the
-    instance nor lets the run go on: it treats the spout as exhausted (later polls emit what failed again, else raise
-    SpoutExhausted), drains, and ends the run with a ComponentError. `@spout(restartable=True)` never raises this: the
-    generator's own exception comes through, and `on_error` decides.
+    A generator cannot resume, and a new one would emit the whole source again. So the executor does not restart the instance. It treats
+    the spout as exhausted, drains, and ends the run with a ComponentError. Later polls only emit failed tuples again.
+    `@spout(restartable=True)` does not raise this: it raises the exception of the generator, and `on_error` decides.
     """
 
 
 _END: Final = object()
-"""Pulled when the generator has returned."""
+"""Returned by a pull after the end of the generator."""
 
 _NOTHING: Final = object()
-"""Pulled when the generator has yielded nothing new yet."""
+"""Returned by a pull if the generator has not yielded a new item yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +54,7 @@ class _Options:
 
 
 class _FromGenerator(Spout, Generic[Source]):
-    """What a spout from a generator and one from an async generator have in common: message ids, and emitting again."""
+    """Message ids and retries, for spouts from generators and from async generators."""
 
     def __init__(self, function: Callable[[], Source], options: _Options, name: str) -> None:
         self.output_fields = options.fields
@@ -67,21 +63,21 @@ class _FromGenerator(Spout, Generic[Source]):
         self._options = options
         self._name = name
         self._width = len(options.fields)
-        self._pull: Callable[[], object]  # the next item, _END or _NOTHING; set by open()
+        self._pull: Callable[[], object]  # returns the next item, _END or _NOTHING; set by open()
         self._ended = False
         self._last_id = 0
-        self._open: dict[object, Row] = {}  # the values of open trees by message id
-        self._tries: dict[object, int] = {}  # of open trees that failed: how often they were emitted again
-        self._waiting: deque[object] = deque()  # the message ids of those that wait to be
+        self._open: dict[object, Row] = {}  # values of open trees, by message id
+        self._retries: dict[object, int] = {}  # number of retries of open trees that failed, by message id
+        self._retry_queue: deque[object] = deque()  # message ids that wait for their retry
 
     @abstractmethod
     def _start_again(self) -> None:
-        """Drop the generator that raised; the next poll begins a new one."""
+        """Drop the generator that raised. The next poll begins a new one."""
 
     def next_tuple(self) -> None:
-        """Emit what failed and waits, else the next item of the generator."""
-        if self._waiting:
-            message_id = self._waiting.popleft()
+        """Emit the next retry, or else the next item of the generator."""
+        if self._retry_queue:
+            message_id = self._retry_queue.popleft()
             self._emit(self._open[message_id], message_id)
             return
         if self._ended:
@@ -94,7 +90,7 @@ class _FromGenerator(Spout, Generic[Source]):
                 row = item if type(item) is tuple and len(item) == self._width else self._checked(item)
                 self._last_id += 1
                 self._open[self._last_id] = row
-        except SpoutExhausted:  # raised by the generator itself, in place of its return
+        except SpoutExhausted:  # raised by the generator itself, instead of a return
             self._ended = True
             raise
         except (KeyboardInterrupt, SystemExit):
@@ -108,29 +104,29 @@ class _FromGenerator(Spout, Generic[Source]):
         self._emit(row, self._last_id)
 
     def _emit(self, row: Row, message_id: object) -> None:
-        """Emit one row; one that cannot be sent (a key that is none, a custom grouping that raises) fails alone."""
+        """Emit one row. A row that cannot be emitted, such as one with an unhashable key, fails alone."""
         try:
             self.collector.emit(row, message_id)
-        except Exception as error:  # noqa: BLE001 - reported; it is this row's, not the generator's
+        except Exception as error:  # noqa: BLE001 - reported; the error belongs to this row, not to the generator
             self.ack(message_id)
             self.collector.report_error(error)
             if self._options.on_give_up is not None:
                 self._give_up(row, Failure(ERROR, self.context.component_id, self.context.task_id, headline(error)))
 
     def ack(self, message_id: object) -> None:
-        """Forget a tree that is done."""
+        """Forget a processed tree."""
         self._open.pop(message_id, None)
-        if self._tries:
-            self._tries.pop(message_id, None)
+        if self._retries:
+            self._retries.pop(message_id, None)
 
     def fail(self, message_id: object) -> None:
-        """Have the tuple emitted again, or give it up after `max_retries` of that."""
+        """Queue the tuple for a retry, or give it up after `max_retries` of them."""
         if message_id not in self._open:
             return
-        tries, most = self._tries.get(message_id, 0), self._options.max_retries
-        if most is None or tries < most:
-            self._tries[message_id] = tries + 1
-            self._waiting.append(message_id)
+        retries, most = self._retries.get(message_id, 0), self._options.max_retries
+        if most is None or retries < most:
+            self._retries[message_id] = retries + 1
+            self._retry_queue.append(message_id)
             return
         row = self._open[message_id]
         self.ack(message_id)
@@ -140,12 +136,12 @@ class _FromGenerator(Spout, Generic[Source]):
         on_give_up = self._options.on_give_up
         if on_give_up is None:
             emits = (self._options.max_retries or 0) + 1
-            text = f"spout function {self._name}() gave up {shorten(row)} after {emits} emit{'s' * (emits > 1)}: {failure.describe()}"
-            self.collector.report_error(EngineError(text, hint="Give @spout an on_give_up, or a greater max_retries."))
+            text = f"spout function {self._name}() gave up {short_repr(row)} after {emits} emit{'s' * (emits > 1)}: {failure.describe()}"
+            self.collector.report_error(EngineError(text, hint="Pass on_give_up or a larger max_retries to @spout."))
             return
         try:
             on_give_up(row, failure)
-        except Exception as error:  # noqa: BLE001 - reported; to die of it would start the generator again and emit its source twice
+        except Exception as error:  # noqa: BLE001 - reported; dying would start the generator again, and emit its source twice
             self.collector.report_error(error)
 
     def _checked(self, item: object) -> Row:
@@ -154,12 +150,12 @@ class _FromGenerator(Spout, Generic[Source]):
         raise wrong_values(f"spout function {self._name}() yielded", item, self._options.fields)
 
     def _break(self, error: BaseException) -> None:
-        """Begin anew where that is allowed, else raise GeneratorBroken."""
+        """Start the generator again if it is restartable, else raise GeneratorBroken."""
         if self._options.restartable:
             self._start_again()
             return
         self._ended = True
-        hint = "Catch the error inside the generator, or declare it @spout(..., restartable=True) if it may start from its beginning."
+        hint = "Catch the error in the generator, or write @spout(..., restartable=True) if it may start from its beginning."
         text = headline(error)
         if isinstance(error, UsageError):
             text, hint = f"{type(error).__name__}: {error.message}", error.hint or hint
@@ -167,15 +163,15 @@ class _FromGenerator(Spout, Generic[Source]):
 
 
 class GeneratorSpout(_FromGenerator[Iterable[Values]]):
-    """A spout from a generator function; each `next_tuple` pulls one item."""
+    """Spout from a generator function. Each `next_tuple` pulls one item."""
 
     def open(self) -> None:
-        """Make the generator; its body begins at the first poll."""
+        """Create the generator. Its body begins at the first poll."""
         self._iterator: Iterator[Values] = iter(self._function())
         self._pull = partial(next, self._iterator, _END)
 
     def close(self) -> None:
-        """Close the generator, so that its `with` blocks end."""
+        """Close the generator, which ends its `with` blocks."""
         close = getattr(self._iterator, "close", None)
         if close is not None:
             close()
@@ -185,10 +181,10 @@ class GeneratorSpout(_FromGenerator[Iterable[Values]]):
 
 
 class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
-    """A spout from an async generator function, which background work pulls into a buffer; `next_tuple` never waits."""
+    """Spout from an async generator function. Background work pulls it into a buffer, so `next_tuple` never waits."""
 
     def open(self) -> None:
-        """Begin to pull."""
+        """Start the background work."""
         self._buffer: deque[object] = deque()
         self._has_room = asyncio.Event()
         self._error: BaseException | None = None
@@ -202,7 +198,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         self._puller.add_done_callback(self._note_cancelled)
 
     def _note_cancelled(self, puller: "asyncio.Task[None]") -> None:
-        """Break a generator that cancelled the asyncio task that pulls it; of no effect where the instance is closed."""
+        """Break a generator that cancelled the asyncio task that pulls it. No effect after the instance is closed."""
         if puller.cancelled():
             self._error = asyncio.CancelledError("the generator cancelled the asyncio task that pulls it")
             self.context.wake()
@@ -220,7 +216,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         except BaseException as error:
             if was_cancelled(error):
                 raise  # the pulling is to end; another CancelledError is the generator's own
-            self._error = error  # `next_tuple` raises it, behind what was yielded before
+            self._error = error  # `next_tuple` raises it after the items in the buffer
         finally:
             aclose = getattr(source, "aclose", None)
             if aclose is not None:
@@ -245,13 +241,13 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
 
 
 class SpoutFunction(Generic[P]):
-    """What `@spout` makes of a function: called with the function's arguments it gives a factory; without parameters it is one."""
+    """Result of `@spout`. A call with the arguments of the function returns a factory; without parameters this is a factory itself."""
 
     def __init__(
         self, function: Callable[P, Iterable[Values] | AsyncIterable[Values]], options: _Options, bind: Callable[[], Any] | None = None
     ) -> None:
         self.function = function
-        """The undecorated function, for unit tests."""
+        """Undecorated function, for unit tests."""
         self.output_fields = options.fields
         self._options = options
         self._bound = bind
@@ -259,24 +255,26 @@ class SpoutFunction(Generic[P]):
         self.__doc__ = function.__doc__
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "SpoutFunction[[]]":
-        """Return a factory of spouts that pull `function(*args, **kwargs)`; each task calls the function itself."""
+        """Return a factory of spouts that pull `function(*args, **kwargs)`. Each task makes its own call of the function."""
         if self._bound is not None:
-            raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once.")
+            raise UsageError(f"spout function {self.__name__}() has its arguments already", hint="Call it once only.")
         try:
             inspect.signature(self.function).bind(*args, **kwargs)
         except TypeError as error:
             names = ", ".join(inspect.signature(self.function).parameters)
-            raise UsageError(f"spout function {self.__name__}() was given other arguments: {error}", hint=f"It takes ({names}).") from None
+            raise UsageError(
+                f"spout function {self.__name__}() cannot be called with these arguments: {error}", hint=f"It takes ({names})."
+            ) from None
         return SpoutFunction(cast(Any, self.function), self._options, lambda: self.function(*args, **kwargs))
 
     def create(self) -> Spout:
-        """Return a new spout; the engine calls it once for each task."""
+        """Return a new spout. The engine calls this once for each task."""
         function: Callable[[], Any] = self._bound or cast(Any, self.function)
         missing = () if self._bound is not None else missing_arguments(self.function)
         if missing:
             raise UsageError(
                 f"spout function {self.__name__}() needs arguments: {', '.join(missing)}",
-                hint=f"Pass {self.__name__}({', '.join(missing)}) with their values to set_spout().",
+                hint=f"Call it in set_spout(), with values: set_spout(..., {self.__name__}({', '.join(missing)})).",
             )
         if call_kind(self.function) is CallKind.ASYNC_GENERATOR:
             return AsyncGeneratorSpout(function, self._options, self.__name__)
@@ -291,9 +289,10 @@ def spout(
 ) -> Callable[[Callable[P, Iterable[Values] | AsyncIterable[Values]]], SpoutFunction[P]]:
     """Make a spout of a generator or async generator function that yields tuples with these fields.
 
-    A tuple that fails is emitted again `max_retries` times (None: without limit), then given to
-    `on_give_up(values, failure)`, a plain function (default: it is reported as an error). `restartable=True` says that
-    the function may be started from its beginning after it raised; see `GeneratorBroken`.
+    `output_fields` are names, or one Fields. A failed tuple is emitted again up to `max_retries` times; None means no limit. Then the
+    engine calls the plain function `on_give_up(values, failure)`; by default it reports an error. With `restartable=True` the function
+    may start from its beginning after an exception; see `GeneratorBroken`. Raises UsageError for wrong arguments, and for an object that
+    is not a generator function.
 
     >>> @spout("number")
     ... def numbers(limit):
@@ -320,12 +319,12 @@ def spout(
 
 def _check_on_give_up(on_give_up: object) -> None:
     if on_give_up is not None and (not callable(on_give_up) or call_kind(on_give_up) is not CallKind.PLAIN or not takes(on_give_up, 2)):
-        raise UsageError("@spout: on_give_up must be a plain function", hint="Write def on_give_up(values, failure): ...")
+        raise UsageError("@spout: on_give_up must be a plain function of two arguments", hint="Write def on_give_up(values, failure): ...")
 
 
 def _check_generator_function(function: object) -> None:
     if not callable(function) or call_kind(function) not in (CallKind.GENERATOR, CallKind.ASYNC_GENERATOR):
         raise UsageError(
-            f"@spout needs a generator function, and {getattr(function, '__name__', repr(function))} is none",
-            hint="Let it `yield (value,)`, or write a Spout class.",
+            f"@spout needs a generator function, but {getattr(function, '__name__', repr(function))} is not one",
+            hint="Write `yield (value,)` in the function, or derive a class from Spout.",
         )

@@ -1,4 +1,7 @@
-"""What kind of function a component's method is; asked when an instance is made, never per tuple."""
+"""Checks of arguments that user code passes: kinds and signatures of functions, and counts.
+
+They run when a topology is built or an instance is made, never per tuple.
+"""
 
 import functools
 import inspect
@@ -6,9 +9,11 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Any
 
+from engine.errors import UsageError
+
 
 class CallKind(Enum):
-    """What calling a function gives."""
+    """Kind of a function, by the object that a call returns."""
 
     PLAIN = "def"
     GENERATOR = "generator"
@@ -17,7 +22,7 @@ class CallKind(Enum):
 
     @property
     def is_async(self) -> bool:
-        """True where the result is awaited or iterated on the loop."""
+        """True if the result is awaited, or iterated asynchronously."""
         return self in (CallKind.COROUTINE, CallKind.ASYNC_GENERATOR)
 
 
@@ -35,7 +40,11 @@ def call_kind(function: Callable[..., Any]) -> CallKind:
 
 
 def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the parameters that a call without arguments would miss; none where the signature cannot be read."""
+    """Return the required parameters of a function. Empty if Python cannot read the signature.
+
+    >>> missing_arguments(lambda path, encoding="utf-8": None)
+    ('path',)
+    """
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -45,9 +54,9 @@ def missing_arguments(function: Callable[..., Any]) -> tuple[str, ...]:
 
 
 def takes(function: Callable[..., Any], arguments: int) -> bool:
-    """Tell whether a function can be called with so many arguments; True where its signature cannot be read.
+    """Tell whether a function accepts this number of positional arguments. True if Python cannot read the signature.
 
-    A decorator may hand on other arguments than it takes: its own signature counts, not that of what it wraps.
+    The signature of a decorated function is the decorator's, because a decorator may pass on other arguments than it takes.
     """
     try:
         inspect.signature(function, follow_wrapped=False).bind(*[None] * arguments)
@@ -59,7 +68,19 @@ def takes(function: Callable[..., Any], arguments: int) -> bool:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """Return what a person calls this function."""
+    """Return the name of a function for an error message."""
     while isinstance(function, functools.partial):
         function = function.func
     return getattr(function, "__name__", type(function).__name__)
+
+
+def is_count(value: object, minimum: int) -> bool:
+    """Tell whether a value is an integer of at least `minimum`. A bool is not a count."""
+    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
+
+
+def check_count(name: str, value: object, *, minimum: int, optional: bool = False) -> None:
+    """Raise UsageError unless the value is a count, or None if `optional`. The last word of `name` is the parameter."""
+    if not (is_count(value, minimum) or (optional and value is None)):
+        none = ", or None" if optional else ""
+        raise UsageError(f"{name} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {name.split()[-1]}=3.")

@@ -1,22 +1,21 @@
-"""`@bolt`: a `BasicBolt` from a function."""
+"""`@bolt`: makes a `BasicBolt` of a function."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, Final, Generic, TypeVar
 
+from engine.api.arguments import function_name, takes
+from engine.api.bolt import BasicBolt, BasicResult
+from engine.api.collector import Tuple
+from engine.api.fields import Fields, decorated_fields
+from engine.api.spout import OnError
 from engine.errors import UsageError
-from engine.topology.bolt import BasicBolt, BasicResult
-from engine.topology.calls import function_name, takes
-from engine.topology.collector import Tuple
-from engine.topology.fields import Fields
-from engine.topology.spout import OnError
-from engine.topology.stream import decorated_fields
 
 BoltCallable = Callable[[Tuple], BasicResult]
 F = TypeVar("F", bound=Callable[..., BasicResult])
 
 
 class FunctionBolt(BasicBolt):
-    """Base of the bolts that `@bolt` makes; in each, `execute` is the function itself: no frame stands between."""
+    """Base of the bolts that `@bolt` makes. Their `execute` is the function itself, to save a call per tuple."""
 
     function: Callable[[Tuple], BasicResult]
     fields_declared_at: str
@@ -27,18 +26,18 @@ class FunctionBolt(BasicBolt):
 
 
 class BoltFunction(Generic[F]):
-    """What `@bolt` makes of a function: a factory, to be given to `set_bolt`. Its derived classes are of other decorators."""
+    """Result of `@bolt`: a factory for `set_bolt`. Other decorators, such as `@stateful_bolt`, derive from it."""
 
     decorator: ClassVar[str] = "bolt"
     arguments: ClassVar[str] = "tup"
-    """What the function is called with."""
+    """Parameters of the function."""
     base: ClassVar[type[BasicBolt]] = FunctionBolt
 
     def __init__(self, function: F, fields: Fields | None, members: Mapping[str, object]) -> None:
-        """Take the function, what it emits, and what else stands in the class of its bolts: settings and methods."""
+        """Store the function and its fields. `members` are settings and methods for the class of its bolts."""
         self.check_function(function)
         self.function: Final = function
-        """The undecorated function, for unit tests."""
+        """Undecorated function, for unit tests."""
         self.output_fields: Final = fields
         self.__name__ = name = function_name(function)
         self.__doc__ = function.__doc__
@@ -53,24 +52,24 @@ class BoltFunction(Generic[F]):
 
     @classmethod
     def check_function(cls, function: object) -> None:
-        """Raise UsageError for what the decorator may not stand on."""
+        """Raise UsageError unless the decorator can be applied to this object."""
         if not callable(function) or isinstance(function, type):
             hint = f"Derive a class from {cls.base.__mro__[1].__name__}, and pass it to set_bolt()."
             raise UsageError(f"@{cls.decorator} needs a function, not {function!r}", hint=hint)
         if not takes(function, len(cls.arguments.split(", "))):
             name = function_name(function)
             hint = f"Write def {name if name.isidentifier() else 'f'}({cls.arguments}): ..."
-            raise UsageError(f"@{cls.decorator} stands on {name}(), which cannot be called with ({cls.arguments})", hint=hint)
+            raise UsageError(f"@{cls.decorator} above {name}(): the function cannot be called with ({cls.arguments})", hint=hint)
 
     def create(self) -> BasicBolt:
-        """Return a new bolt; the engine calls it once for each task."""
+        """Return a new bolt. The engine calls this once for each task."""
         bolt: BasicBolt = self._bolt_class()
         return bolt
 
     def __call__(self, *args: object) -> BasicBolt:
-        """Return a new bolt, as `create` does; raise UsageError where it is called as if it were the function."""
+        """Return a new bolt, like `create`. Raise UsageError for a call with arguments, which is meant for the function."""
         if args:
-            hint = f"To test it call {self.__name__}.function({self.arguments})."
+            hint = f"To test the function, call {self.__name__}.function({self.arguments})."
             raise UsageError(f"{self.__name__} is a bolt, not a function", hint=hint)
         return self.create()
 
@@ -85,10 +84,11 @@ def bolt(
     on_error: OnError | None = None,
     tick_tuple_freq_secs: float | None = None,
 ) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
-    """Make a `BasicBolt` of a function of one input: `def`, generator, `async def` or async generator.
+    """Make a `BasicBolt` of a function with one parameter, the input: `def`, generator, `async def` or async generator.
 
-    Each tuple that it yields, or the one that it returns, is emitted, anchored to the input; the input is acked when it
-    is through. Without fields the bolt is a sink. The settings are those of a `BasicBolt`.
+    Each tuple that the function yields, or the one that it returns, is emitted and anchored to the input. The input is acked when the
+    function has returned. `output_fields` are names, or one Fields; a bolt without fields emits nothing. The settings are those of
+    `BasicBolt`. Raises UsageError for wrong fields, and for an object that is not a function of one argument.
 
     >>> @bolt("word")
     ... def split(tup):

@@ -1,12 +1,12 @@
-"""Fields and the streams that they declare."""
+"""Fields, and the streams that `output_fields` declares."""
 
 import copy
 import pickle
 
 import pytest
 
+from engine.api import Fields, declare_streams
 from engine.errors import UsageError
-from engine.topology import Fields, declare_streams
 
 
 def test_fields_are_a_sequence_of_names() -> None:
@@ -58,7 +58,7 @@ def test_an_unknown_name_is_answered_with_the_nearest() -> None:
 @pytest.mark.parametrize(
     ("names", "text"),
     [
-        (("a", "a"), "field 'a' stands twice in Fields('a', 'a')"),
+        (("a", "a"), "field 'a' occurs twice in Fields('a', 'a')"),
         (("",), "a field name is empty"),
         ((1,), "a field name must be a str, not 1 (int)"),
         ((["a", "b"],), "a field name must be a str, not ['a', 'b']"),

@@ -4,10 +4,10 @@ import asyncio
 
 import pytest
 
+from engine.api import Fields, GeneratorBroken, SpoutExhausted, spout
+from engine.api.generator_spout import BUFFER_TUPLES
 from engine.errors import EngineError, Failure, UsageError
-from engine.topology import Fields, GeneratorBroken, SpoutExhausted, spout
-from engine.topology.generator_spout import BUFFER_TUPLES
-from tests.topology.fakes import Driver
+from tests.api.fakes import Driver
 
 TIMED_OUT = Failure("timeout", "count", 7)
 
@@ -65,7 +65,7 @@ def test_missing_arguments_are_named() -> None:
     with pytest.raises(UsageError) as raised:
         numbers.create()
     assert str(raised.value) == (
-        "spout function numbers() needs arguments: limit\nFix: Pass numbers(limit) with their values to set_spout()."
+        "spout function numbers() needs arguments: limit\nFix: Call it in set_spout(), with values: set_spout(..., numbers(limit))."
     )
 
 
@@ -202,11 +202,11 @@ def test_a_restartable_generator_raises_its_own_error_and_starts_again() -> None
         (
             "abc",
             "spout function wrong() yielded 'abc' (str), which is not a tuple of values\n"
-            "Fix: Write ('abc',): a tuple, though it holds one value.",
+            "Fix: Write ('abc',). A single value needs a tuple too.",
         ),
         (
             (1, 2),
-            "spout function wrong() yielded (1, 2): 2 values where 1 must stand (number)\n"
+            "spout function wrong() yielded (1, 2): 2 values, but the stream has 1 field (number)\n"
             "Fix: Emit one value for each field, or change output_fields.",
         ),
     ],
@@ -369,11 +369,11 @@ async def test_close_ends_the_with_blocks_of_an_async_generator() -> None:
     ("decorate", "text"),
     [
         (lambda: spout(), "@spout() names no fields"),
-        (lambda: spout(three.function), "@spout stands on three() without its fields"),
-        (lambda: spout("a", "a"), "@spout: field 'a' stands twice in Fields('a', 'a')"),
+        (lambda: spout(three.function), "@spout above three() names no fields"),
+        (lambda: spout("a", "a"), "@spout: field 'a' occurs twice in Fields('a', 'a')"),
         (lambda: spout("a", max_retries=-1), "@spout: max_retries must be an integer of at least 0, or None, not -1"),
-        (lambda: spout("a", on_give_up=3), "@spout: on_give_up must be a plain function"),
-        (lambda: spout("a")(len), "@spout needs a generator function, and len is none"),
+        (lambda: spout("a", on_give_up=3), "@spout: on_give_up must be a plain function of two arguments"),
+        (lambda: spout("a")(len), "@spout needs a generator function, but len is not one"),
     ],
 )
 def test_wrong_uses_of_the_decorator_are_refused(decorate, text) -> None:

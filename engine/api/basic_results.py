@@ -9,8 +9,8 @@ from contextlib import aclosing
 from types import GeneratorType
 from typing import Any, TypeAlias
 
+from engine.api.fields import Values
 from engine.names import DEFAULT_STREAM
-from engine.topology.values import Values
 
 Emission: TypeAlias = tuple[Values, str, int | None]
 """Values, stream, and the target task of an emit_direct."""

@@ -1,16 +1,16 @@
-"""What stands in for an executor here: a collector and a context that record."""
+"""Fakes of an executor for spouts: a collector and a context that record."""
 
 import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+from engine.api import Spout, SpoutExhausted
 from engine.errors import Failure
 from engine.names import DEFAULT_STREAM
-from engine.topology import Spout, SpoutExhausted
 
 
 class RecordingCollector:
-    """A spout's collector that keeps what was emitted: (values, message id)."""
+    """Collector of a spout that keeps the emitted tuples: (values, message id)."""
 
     def __init__(self) -> None:
         self.emitted: list[tuple[tuple[object, ...], Any]] = []
@@ -41,7 +41,7 @@ class RecordingCollector:
 
 
 class RecordingContext:
-    """The part of a TaskContext that the spouts of this package use."""
+    """Part of a TaskContext that the spouts of `engine.api` use."""
 
     def __init__(self, component_id: str = "source", task_id: int = 1) -> None:
         self.component_id = component_id
@@ -54,7 +54,7 @@ class RecordingContext:
         self._woken.set()
 
     async def woken(self) -> None:
-        """Wait for the next `wake`, as an executor that found nothing does."""
+        """Wait for the next `wake`, like an executor whose spout emitted nothing."""
         await self._woken.wait()
         self._woken.clear()
 
@@ -64,7 +64,7 @@ class RecordingContext:
 
 
 class Driver:
-    """Drives one spout by hand."""
+    """Calls the methods of one spout by hand."""
 
     def __init__(self, spout: Spout, task_id: int = 1) -> None:
         self.spout = spout
@@ -75,7 +75,7 @@ class Driver:
         spout.open()
 
     def poll(self) -> bool:
-        """Call `next_tuple`; False once it raises SpoutExhausted."""
+        """Call `next_tuple`. Return False if it raised SpoutExhausted."""
         try:
             self.spout.next_tuple()
         except SpoutExhausted:
@@ -83,13 +83,13 @@ class Driver:
         return True
 
     def poll_to_end(self) -> list[tuple[object, ...]]:
-        """Poll until the spout is exhausted; what it has emitted in all."""
+        """Poll until the spout is exhausted. Return all values that it emitted."""
         while self.poll():
             assert len(self.collector.emitted) < 10_000
         return self.collector.values
 
     async def poll_and_wait(self) -> list[tuple[object, ...]]:
-        """Poll until the spout is exhausted, waiting for its wake where it emits nothing."""
+        """Poll until the spout is exhausted. After a poll that emitted nothing, wait for `wake`."""
         while True:
             before = len(self.collector.emitted)
             if not self.poll():
@@ -103,7 +103,7 @@ class Driver:
         self.context.failure = None
 
     async def close(self) -> None:
-        """End it as an executor does: background work is cancelled, then the spout is closed."""
+        """Cancel the background work, then close the spout, like an executor."""
         for aio_task in self.context.aio_tasks:
             aio_task.cancel()
         await asyncio.gather(*self.context.aio_tasks, return_exceptions=True)

@@ -1,22 +1,10 @@
-"""Groupings as values, and whose copy of a custom grouping is whose."""
+"""Groupings are plain values, and each emitting task has its own custom grouping."""
 
 import dataclasses
 
 import pytest
 
-from engine.topology import (
-    All,
-    Custom,
-    Direct,
-    Fields,
-    FieldsGrouping,
-    Global,
-    LoadAware,
-    LocalOrShuffle,
-    NoneGrouping,
-    PartialKey,
-    Shuffle,
-)
+from engine.api import All, Custom, Direct, Fields, FieldsGrouping, Global, LoadAware, LocalOrShuffle, NoneGrouping, PartialKey, Shuffle
 from engine.topology.declarer import BoltDeclarer
 
 

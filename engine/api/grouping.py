@@ -1,29 +1,51 @@
-"""How a subscriber chooses the tasks that get a tuple (GRP-1): one value object for each grouping; wiring makes them work."""
+"""Groupings: how a subscriber chooses the tasks that get a tuple (GRP-1).
+
+These are plain values. `engine.runtime.wiring` implements them.
+"""
 
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast, runtime_checkable
 
-from engine.topology.values import Values
+from engine.api.fields import Values
 
 if TYPE_CHECKING:
-    from engine.topology.context import TaskContext
+    from engine.api.context import TaskContext
 
 
 @runtime_checkable
 class CustomGrouping(Protocol):
-    """A grouping of the user's own. Each emitting task has its own copy, so it may keep state without care."""
+    """Grouping of the user, for `custom_grouping`. Each emitting task has its own object, so a grouping may keep state.
+
+    >>> from engine import TopologyBuilder
+    >>> from engine.testing import Capture, Feeder, run_topology
+    >>> class ByLength:
+    ...     def prepare(self, context, stream, targets):
+    ...         self.targets = targets
+    ...     def choose_tasks(self, source_task, values):
+    ...         return [self.targets[len(values[0]) % len(self.targets)]]
+    >>> words, sink = Feeder("word"), Capture()
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("words", words)
+    >>> _ = builder.set_bolt("sink", sink, parallelism=2).custom_grouping("words", ByLength)
+    >>> _ = words.feed(("to",)), words.feed(("not",)), words.feed(("be",))
+    >>> words.close()
+    >>> _ = run_topology(builder.build())
+    >>> task_of = {arrival.tup["word"]: arrival.task_id for arrival in sink.arrivals}
+    >>> task_of["to"] == task_of["be"] != task_of["not"]
+    True
+    """
 
     def prepare(self, context: "TaskContext", stream: str, targets: Sequence[int]) -> None:
-        """Take the emitting task's context, the stream, and the task ids of the subscriber in order; called once, before any tuple."""
+        """Store the task ids of the subscriber, ascending. Called once, before any tuple, with the context of the emitting task."""
 
     def choose_tasks(self, source_task: int, values: Values) -> Sequence[int]:
-        """Return the task ids, out of `targets`, that get this tuple; none of them is allowed."""
+        """Return the ids of the tasks, out of `targets`, that get this tuple. An empty list sends it to no task."""
 
 
 class _Plain:
-    """A grouping without parameters: all of its kind are equal. (Not a dataclass each: seven of them took 5 ms of every import.)"""
+    """Base of groupings without parameters. Equal by type. Seven dataclasses instead would add 5 ms to every import."""
 
     __slots__ = ()
 
@@ -38,7 +60,7 @@ class _Plain:
 
 
 class Shuffle(_Plain):
-    """Exactly even round-robin over the tasks, from a random start."""
+    """Exactly even round robin over the tasks, from a random start."""
 
     __slots__ = ()
     method: ClassVar[str] = "shuffle_grouping"
@@ -47,19 +69,19 @@ class Shuffle(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class FieldsGrouping:
-    """Equal values of these fields go to the same task, by the stable hash and the key groups (GRP-2)."""
+    """Same task for equal values of these fields, by the stable hash and the key groups (GRP-2)."""
 
     names: tuple[str, ...]
     method: ClassVar[str] = "fields_grouping"
 
     @property
     def label(self) -> str:
-        """What a drawing writes on the edge."""
+        """Text for the edge of a drawing."""
         return f"fields({', '.join(self.names)})"
 
 
 class All(_Plain):
-    """Every task gets every tuple."""
+    """All tasks get every tuple."""
 
     __slots__ = ()
     method: ClassVar[str] = "all_grouping"
@@ -67,7 +89,7 @@ class All(_Plain):
 
 
 class Global(_Plain):
-    """The task with the lowest id gets every tuple."""
+    """Only the task with the lowest id gets the tuples."""
 
     __slots__ = ()
     method: ClassVar[str] = "global_grouping"
@@ -75,7 +97,7 @@ class Global(_Plain):
 
 
 class NoneGrouping(_Plain):
-    """The subscriber does not care; today the same as shuffle."""
+    """No preference of the subscriber. Works like `Shuffle` today."""
 
     __slots__ = ()
     method: ClassVar[str] = "none_grouping"
@@ -83,7 +105,7 @@ class NoneGrouping(_Plain):
 
 
 class Direct(_Plain):
-    """The emitter names the task, by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
+    """Choice of the emitter, by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
 
     __slots__ = ()
     method: ClassVar[str] = "direct_grouping"
@@ -91,7 +113,7 @@ class Direct(_Plain):
 
 
 class LocalOrShuffle(_Plain):
-    """Shuffle over the tasks of the emitter's own process if there are any, else over all."""
+    """Shuffle over the tasks in the emitter's process if there are any, else over all tasks."""
 
     __slots__ = ()
     method: ClassVar[str] = "local_or_shuffle_grouping"
@@ -100,19 +122,19 @@ class LocalOrShuffle(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class PartialKey:
-    """Of two candidate tasks by hash of these fields, the one that this emitter has used less."""
+    """Less used one of two candidate tasks, which a hash of these fields gives. Each emitting task counts for itself."""
 
     names: tuple[str, ...]
     method: ClassVar[str] = "partial_key_grouping"
 
     @property
     def label(self) -> str:
-        """What a drawing writes on the edge."""
+        """Text for the edge of a drawing."""
         return f"partial key({', '.join(self.names)})"
 
 
 class LoadAware(_Plain):
-    """The task with the least queued work."""
+    """Task with the least queued work."""
 
     __slots__ = ()
     method: ClassVar[str] = "load_aware_grouping"
@@ -121,10 +143,10 @@ class LoadAware(_Plain):
 
 @dataclass(frozen=True, slots=True)
 class Custom:
-    """The user's own grouping.
+    """Grouping of the user.
 
-    `grouping` is a class, any other callable without arguments that makes one (called once for each emitting task),
-    or an instance (deep-copied for each emitting task, never used itself).
+    `grouping` is a class or another callable without arguments, called once for each emitting task. Or it is an instance, which is
+    deep-copied for each emitting task.
     """
 
     grouping: CustomGrouping | Callable[[], CustomGrouping]
@@ -132,22 +154,22 @@ class Custom:
 
     @property
     def label(self) -> str:
-        """What a drawing writes on the edge."""
+        """Text for the edge of a drawing."""
         named = self.grouping if isinstance(self.grouping, type) else type(self.grouping)
         name = getattr(self.grouping, "__name__", named.__name__)
         return "custom" if name == "<lambda>" else f"custom({name})"
 
     def create(self) -> CustomGrouping:
-        """Return the copy for one emitting task; not prepared yet."""
+        """Return the object for one emitting task. It is not prepared yet."""
         if self.is_factory:
             return cast(Callable[[], CustomGrouping], self.grouping)()
         return copy.deepcopy(cast(CustomGrouping, self.grouping))
 
     @property
     def is_factory(self) -> bool:
-        """True where each emitting task's copy is made by a call, False where it is a deep copy."""
+        """True if a call makes the object of each emitting task, False if a deep copy does."""
         return isinstance(self.grouping, type) or not hasattr(self.grouping, "choose_tasks")
 
 
 Grouping: TypeAlias = Shuffle | FieldsGrouping | All | Global | NoneGrouping | Direct | LocalOrShuffle | PartialKey | LoadAware | Custom
-"""Any grouping. Each has `method`, the declarer's method that makes it, and `label`, for drawings and errors."""
+"""Any grouping. `method` is the method of the declarer that makes it, `label` its text in drawings and errors."""

@@ -1,12 +1,12 @@
-"""An inlet: what a service sends, and how each send ends."""
+"""Inlets: sends of a service, and the end of each send."""
 
 import asyncio
 
 import pytest
 
+from engine.api import Fields, Inlet, InletClosed, InletHandle, RunEnded
 from engine.errors import Failure, TupleFailed, UsageError
-from engine.topology import Fields, Inlet, InletClosed, InletHandle, RunEnded
-from tests.topology.fakes import Driver
+from tests.api.fakes import Driver
 
 TIMED_OUT = Failure("timeout", "count", 7)
 
@@ -17,7 +17,7 @@ def start(inlet: Inlet | None = None, *, task_id: int = 1) -> tuple[Driver, Inle
 
 
 async def begin_send(handle: InletHandle, *values: object) -> asyncio.Task[None]:
-    """Start a send and let it run as far as it comes."""
+    """Start a send, and run it until it waits."""
     sending = asyncio.create_task(handle.send(values))
     await asyncio.sleep(0)
     return sending
@@ -129,7 +129,7 @@ async def test_a_fresh_instance_goes_on_with_the_queue_and_fails_what_the_dead_o
     dead.poll()
     queued = await begin_send(handle, "queued")
     replacement = Inlet("line")
-    replacement.use(handle)
+    replacement.use_handle(handle)
     alive, _ = start(replacement)
     with pytest.raises(TupleFailed) as raised:
         await in_flight
@@ -143,7 +143,7 @@ async def test_a_fresh_instance_goes_on_with_the_queue_and_fails_what_the_dead_o
 async def test_all_tasks_take_from_one_queue() -> None:
     first, handle = start()
     other = Inlet("line")
-    other.use(handle)
+    other.use_handle(handle)
     second, _ = start(other, task_id=2)
     sends = [await begin_send(handle, number) for number in range(2)]
     first.poll()
@@ -181,8 +181,8 @@ async def test_send_from_another_thread_says_how() -> None:
 @pytest.mark.parametrize(
     ("make", "text"),
     [
-        (lambda: Inlet(), "an Inlet needs the fields of one stream that is not direct"),
-        (lambda: Inlet(Fields("a", direct=True)), "an Inlet needs the fields of one stream that is not direct"),
+        (lambda: Inlet(), "an Inlet needs fields that are not direct"),
+        (lambda: Inlet(Fields("a", direct=True)), "an Inlet needs fields that are not direct"),
         (lambda: Inlet("a", max_waiting=0), "Inlet: max_waiting must be an integer of at least 1, not 0"),
     ],
 )

@@ -1,11 +1,11 @@
-"""`@bolt`: functions as bolts, and what kind of function a method is."""
+"""`@bolt` makes bolts of functions, and `call_kind` tells the kind of a function."""
 
 import functools
 
 import pytest
 
+from engine.api import BasicBolt, CallKind, FailTuple, Fields, bolt, call_kind
 from engine.errors import UsageError
-from engine.topology import BasicBolt, CallKind, FailTuple, Fields, bolt, call_kind
 
 
 @bolt("word", "length", concurrency=1, tick_tuple_freq_secs=2.5)
@@ -49,13 +49,13 @@ def test_a_bolt_without_fields_is_a_sink() -> None:
 def test_calling_it_as_the_function_says_how_to_test_it() -> None:
     with pytest.raises(UsageError) as raised:
         split({"line": "to be"})
-    assert str(raised.value) == "split is a bolt, not a function\nFix: To test it call split.function(tup)."
+    assert str(raised.value) == "split is a bolt, not a function\nFix: To test the function, call split.function(tup)."
 
 
 @pytest.mark.parametrize(
     ("decorate", "text"),
     [
-        (lambda: bolt(split.function), "@bolt stands on split() without its fields"),
+        (lambda: bolt(split.function), "@bolt above split() names no fields"),
         (lambda: bolt("a")(3), "@bolt needs a function, not 3"),
         (lambda: bolt("a", ""), "@bolt: a field name is empty"),
     ],

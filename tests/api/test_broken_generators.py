@@ -1,17 +1,17 @@
-"""What a generator raises, whatever it is, breaks its spout once (ACK-13)."""
+"""Any exception of a generator breaks its spout once (ACK-13)."""
 
 import asyncio
 
 import pytest
 
-from engine.topology import GeneratorBroken, spout
-from tests.topology.test_generator_spout import open_spout
+from engine.api import GeneratorBroken, spout
+from tests.api.test_generator_spout import open_spout
 
 pytestmark = pytest.mark.guarantee("ACK-13")
 
 
 class Ends(BaseException):
-    """Of somebody's own."""
+    """Exception of a user that is no `Exception`."""
 
 
 @pytest.mark.parametrize("error", [Ends("odd"), asyncio.CancelledError(), BaseExceptionGroup("all", [Ends("odd")])])
