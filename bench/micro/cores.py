@@ -7,6 +7,7 @@ from typing import Any
 from bench.micro.timing import nanoseconds
 from engine.kernel import (
     AckerCore,
+    BoltBacklog,
     BoltCore,
     BoltEmitter,
     BoltOutcome,
@@ -15,7 +16,6 @@ from engine.kernel import (
     Mailbox,
     Outlet,
     OutStream,
-    Pulse,
     Signal,
     SignalRing,
     Source,
@@ -32,9 +32,9 @@ def misuse(kind: str, **what: object) -> Exception:
     return RuntimeError(f"{kind}: {what}")
 
 
-def core_arguments(mailbox: Mailbox) -> dict[str, Any]:
+def core_arguments() -> dict[str, Any]:
     """Return what every core needs."""
-    return {"mailbox": mailbox, "ids": EdgeIds(1), "ackers": [SignalRing()], "now": perf_counter, "misuse": misuse, "pulse": Pulse()}
+    return {"ids": EdgeIds(1), "ackers": [SignalRing()], "now": perf_counter, "misuse": misuse, "backlog": BoltBacklog()}
 
 
 def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
@@ -45,7 +45,7 @@ def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
 
 def spout_before(box: Mailbox) -> SpoutEmitter:
     """Return what a spout emits with, wired to a mailbox."""
-    core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments(Mailbox()))
+    core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments())
     core.wire(stream("spout", SPOUT_TASK, box))
     return SpoutEmitter(core)
 
@@ -56,7 +56,7 @@ def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
     spout = spout_before(mailbox)
     for number in range(waiting):
         spout.emit(VALUES, number)
-    core = BoltCore(BOLT_TASK, **core_arguments(mailbox))
+    core = BoltCore(BOLT_TASK, mailbox=mailbox, **core_arguments())
     core.wire(stream("bolt", BOLT_TASK, box))
     return core, BoltEmitter(core)
 

@@ -40,14 +40,14 @@ class BoltExecutor(Executor):
             ackers=ackers,
             now=run_context.clock.now,
             misuse=UsageErrors(spec),
-            pulse=run_context.pulse,
+            backlog=run_context.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
             failed_reason=Failure(FAILED, info.component_id, info.task_id),
             forgotten_reason=Failure(FORGOTTEN, info.component_id, info.task_id),
             fails_forgotten=config.forgotten_ack == "fail",
-            on_lost=self._note_lost,
+            on_forgotten=self._note_forgotten,
         )
-        self.core.emitter.set_on_resume(self.note_resumed)
+        self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorBoltPort(self)
         self.calls = BoltCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=self.slow_calls.warn_of_step)
         self._warned_of_forgotten = self._warned_of_double = False
@@ -96,13 +96,13 @@ class BoltExecutor(Executor):
         await super().close()
         # Values may refer to the run. The garbage collector does not look into a mailbox, so such a cycle would never be freed.
         self.core.forget_current()
-        self.core.aside.clear()
+        self.core.held_tuples.clear()
         while self.core.mailbox.take() is not None:
             pass
 
     def _progress_count(self) -> int:
         """With state, count committed settles only: a task that dies at each checkpoint makes no progress."""
-        return self.core.kept.released if self.spec.keeps_state else super()._progress_count()
+        return self.core.deferred_acks.released if self.spec.keeps_state else super()._progress_count()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -169,7 +169,7 @@ class BoltExecutor(Executor):
         if failed is not None:
             await self._handle_call_error(*failed)
             return
-        if core.emitter.stopped_by or calls.has_no_room:
+        if core.backpressure.stopped_by or calls.has_no_room:
             await self.wait_for_work()
             return
         tup = core.take_next()
@@ -261,7 +261,7 @@ class BoltExecutor(Executor):
         core, now = self.core, self.run_context.clock.now
         until = now() + secs
         while (left := until - now()) > 0 and self._is_serving:
-            core.let_all_in()
+            core.release_all()
             for _ in range(self.run_context.config.burst):
                 tup = core.take_next()
                 if tup is None:
@@ -297,15 +297,15 @@ class BoltExecutor(Executor):
         else:
             self.report_from_component(error)
 
-    def _note_lost(self) -> None:
+    def _note_forgotten(self) -> None:
         """Settle a forgotten tuple on the loop's thread. Its deallocation may happen on any thread."""
         run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that nobody closed
         if run_context is not None and not run_context.loop.is_closed():
             with contextlib.suppress(RuntimeError):  # another thread has closed the loop since
-                run_context.loop.call_soon_threadsafe(self._flush_lost)
+                run_context.loop.call_soon_threadsafe(self._flush_forgotten)
 
-    def _flush_lost(self) -> None:
-        self.core.flush_lost()
+    def _flush_forgotten(self) -> None:
+        self.core.flush_forgotten()
         self._warn_of_settles()
 
     def _warn_of_settles(self) -> None:
@@ -335,7 +335,7 @@ class BoltExecutor(Executor):
     @property
     def is_empty(self) -> bool:
         """True while nothing is in the mailbox, aside, or in a call."""
-        return self.is_idle and not len(self.core.mailbox) and not len(self.core.aside) and self.calls.in_flight == 0
+        return self.is_idle and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
 
 
 class Ticker:

@@ -205,7 +205,7 @@ class PendingRows:
 class ExecutorSpoutCollector(SpoutEmitter):
     """Collector of one instance of a spout (`engine.api.SpoutCollector`). emit is compiled.
 
-    While rows are pending, every emit goes behind them: `keep(True)` of the base sends each emit to `emit_rarely`.
+    While rows are pending, every emit goes behind them: `divert(True)` of the base sends each emit to `emit_rarely`.
     """
 
     def __init__(

@@ -426,7 +426,7 @@ class Executor(Actor):
 
     async def ready(self) -> None:
         """Wait until the task may emit."""
-        while self.core.emitter.stopped_by:
+        while self.core.backpressure.stopped_by:
             waiter: asyncio.Future[None] = self.run_context.loop.create_future()
             self._ready_waiters.append(waiter)
             await waiter

@@ -13,7 +13,7 @@ from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, UsageError
-from engine.kernel import Pulse, Tuple
+from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
@@ -122,7 +122,7 @@ class Run:
             clock=self._clock,
             random=random,
             loop=loop,
-            pulse=Pulse(),
+            backlog=BoltBacklog(),
             task_ids=plan.task_ids,
             metrics=self._metrics,
             port=port,

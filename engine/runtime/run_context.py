@@ -8,7 +8,7 @@ from engine.api import InletHandle
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
-from engine.kernel import Pulse
+from engine.kernel import BoltBacklog
 from engine.metrics import UserMetrics
 from engine.names import is_reserved
 from engine.randomness import RunRandom
@@ -27,7 +27,7 @@ class RunContext:
     clock: Clock
     random: RunRandom
     loop: asyncio.AbstractEventLoop
-    pulse: Pulse
+    backlog: BoltBacklog
     task_ids: Mapping[str, tuple[int, ...]]
     """Task ids of each component, ascending, ackers included."""
     metrics: UserMetrics

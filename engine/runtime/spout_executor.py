@@ -9,7 +9,7 @@ from typing import Any, Final, Protocol
 from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
-from engine.kernel import EdgeIds, Mailbox, SignalRing, SpoutCore, SpoutOutcome, StepTimer
+from engine.kernel import EdgeIds, SignalRing, SpoutCore, SpoutOutcome, StepTimer
 from engine.names import ACKER_COMPONENT
 from engine.runtime.collectors import ExecutorSpoutCollector, PendingRows
 from engine.runtime.executor import Executor
@@ -57,15 +57,14 @@ class SpoutExecutor(Executor):
             verdicts=self.verdicts,
             max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
             acker_failure=Failure(TASK_DIED, ACKER_COMPONENT, None, "the acker of the tree died"),
-            mailbox=Mailbox(2),
             ids=EdgeIds(run_context.random.uint64("edges", info.task_id)),
             ackers=ackers,
             now=run_context.clock.now,
             misuse=UsageErrors(spec),
-            pulse=run_context.pulse,
+            backlog=run_context.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
         )
-        self.core.emitter.set_on_resume(self.note_resumed)
+        self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorSpoutPort(self)
         self.failures: Counter[str] = Counter()
         """Number of failed trees by reason."""
@@ -161,11 +160,11 @@ class SpoutExecutor(Executor):
     # Pending rows of emit_many (`RowsOwner`)
 
     def may_emit_rows(self) -> bool:
-        return self._is_serving and not self._held_back and not self.core.emitter.stopped_by
+        return self._is_serving and not self._held_back and not self.core.backpressure.stopped_by
 
     def note_rows_changed(self) -> None:
         if isinstance(self._collector, ExecutorSpoutCollector):
-            self._collector.keep(bool(self._rows))
+            self._collector.divert(bool(self._rows))
         self._set_polling()
         self.wake()
 
@@ -396,7 +395,7 @@ class SpoutExecutor(Executor):
             return "inactive" if core.pending else "drained"
         if self.exhausted:
             return "exhausted"
-        if core.emitter.stopped_by or (core.max_pending and core.pending >= core.max_pending):
+        if core.backpressure.stopped_by or (core.max_pending and core.pending >= core.max_pending):
             return "full"
         if self.inlet is not None and self.inlet.waiting:
             return "waited_for"

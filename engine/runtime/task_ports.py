@@ -135,8 +135,8 @@ class ExecutorBoltPort:
         assert isinstance(tup, Tuple)
         reply(self._task.core, tup, answer)
 
-    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
-        return BatchFeed(self._task.core, host, sources, emits_results=emits_results)
+    def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        return BatchFeed(self._task.core, runner, sources, emits_results=emits_results)
 
     def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
         self._task.reporter.report(error, tup=tup, next_step=next_step)
@@ -155,16 +155,16 @@ class ExecutorBoltPort:
 
     @property
     def deferred_settles(self) -> int:
-        return len(self._task.core.kept)
+        return len(self._task.core.deferred_acks)
 
     def prepare_settles(self) -> int:
-        return self._task.core.kept.prepare()
+        return self._task.core.deferred_acks.prepare()
 
     async def release_settles(self) -> None:
-        await self._in_bursts(self._task.core.kept.release_prepared)
+        await self._in_bursts(self._task.core.deferred_acks.release_prepared)
 
     async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        kept = self._task.core.kept
+        kept = self._task.core.deferred_acks
         await self._in_bursts(lambda limit: kept.fail_deferred(limit, failure))
         if prepared:
             await self._in_bursts(lambda limit: kept.fail_prepared(limit, failure))

@@ -57,14 +57,14 @@ class TreeClock:
         now = asyncio.get_running_loop().time
         began = now()
         for core in self._cores:
-            for refresh in (core.refresh_waiting, core.kept.refresh):
+            for refresh in (core.refresh_waiting, core.deferred_acks.refresh):
                 position = 0
                 while position >= 0:
                     position = refresh(position, TUPLES_PER_STEP)
                     if now() - began >= SLICE_SECS:
                         await asyncio.sleep(0)
                         began = now()
-            core.refresh_aside()
+            core.refresh_held()
 
 
 class TreeTrace:
@@ -125,7 +125,7 @@ class TimeoutExplainer:
         for bolt in self._bolts:
             yield from ((bolt, tup, True) for tup in bolt.core.taken_tuples())
         for bolt in self._bolts:
-            yield from ((bolt, tup, False) for tup in (*bolt.core.aside.tuples(), *bolt.core.mailbox.waiting()))
+            yield from ((bolt, tup, False) for tup in (*bolt.core.held_tuples.tuples(), *bolt.core.mailbox.waiting()))
 
     def _failure(self, root: int, bolt: BoltExecutor | None, text: str) -> Failure:
         path = None if self.trace is None else self.trace.path(root)

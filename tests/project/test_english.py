@@ -7,10 +7,8 @@ import pytest
 from tests.project.english import ROOT, faults, files, rule_broken, sentences
 
 REWRITTEN: Final = (
-    "_native/flow.pxd",
-    "_native/flow.pyi",
-    "_native/flow.pyx",
     "README.md",
+    "_native",
     "docs/COMMAND_LINE.md",
     "docs/CONTRIBUTING.md",
     "docs/EMBEDDING.md",
@@ -41,6 +39,7 @@ REWRITTEN: Final = (
     "engine/in_thread.py",
     "engine/kernel/codes.py",
     "engine/log.py",
+    "engine/kernel",
     "engine/metrics",
     "engine/names.py",
     "engine/raised.py",
@@ -74,6 +73,7 @@ REWRITTEN: Final = (
     "engine/topology/settings.py",
     "engine/transactional",
     "engine/version.py",
+    "setup.py",
     "spark_bridge/handover",
     "spark_bridge/process",
     "spark_bridge/source",
@@ -85,6 +85,7 @@ REWRITTEN: Final = (
     "tests/flow",
     "tests/metrics",
     "tests/kills",
+    "tests/native",
     "tests/project/english.py",
     "tests/project/test_english.py",
     "tests/runtime",

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source import acked_set
-from engine.kernel import OffsetWindow
+from engine.kernel import PartitionOffsets
 
 
 class Commit(NamedTuple):
@@ -20,7 +20,7 @@ class Commit(NamedTuple):
     """Window that this commit belongs to. Another window of the same partition must ignore it."""
 
 
-class OffsetManager(OffsetWindow):
+class OffsetManager(PartitionOffsets):
     """Window of one partition, from its assignment to its revocation.
 
     start: first offset to read. committed: offset that the broker has. skips: acked set of that commit. limit: most records after the

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.source.offset_manager import Commit, OffsetManager
-from engine.kernel import Rotation
+from engine.kernel import RoundRobin
 
 
 def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
@@ -13,7 +13,7 @@ def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int
     return {partition: commit for partition, commit in found if commit is not None}
 
 
-class Partitions(Rotation):
+class Partitions(RoundRobin):
     """Partitions that this task owns. Between a revocation and the next assignment it is suspended and emits nothing."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Partitions(Rotation):
         self._reorder()
 
     def _reorder(self) -> None:
-        self.rotate(self.owned.values())
+        self.set_turns(self.owned.values())
 
     # State
 

@@ -38,7 +38,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
         self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
-        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
+        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, spout=self)
         self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
