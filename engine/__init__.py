@@ -47,7 +47,7 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
-    from engine.runtime.local_cluster import Run, run
+    from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
     from engine.transactional import (
@@ -140,7 +140,7 @@ _LAZY_NAMES = {
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
     "OpaqueValue": "engine.transactional.values",
     "PartitionedTransactionalSpout": "engine.transactional",
-    "Run": "engine.runtime.local_cluster",
+    "Run": "engine.runtime.run",
     "Snapshot": "engine.runtime.snapshot",
     "StateProvider": "engine.state",
     "StatefulBasicBolt": "engine.checkpoint",
@@ -150,7 +150,7 @@ _LAZY_NAMES = {
     "TransactionalSpout": "engine.transactional",
     "TransactionalTopologyBuilder": "engine.transactional",
     "TransactionalValue": "engine.transactional.values",
-    "run": "engine.runtime.local_cluster",
+    "run": "engine.runtime.run",
     "stateful_bolt": "engine.checkpoint",
 }
 
