@@ -1,14 +1,14 @@
 """A delta as blobs: lists of keys, of values and, where a bolt has its own `key_of`, of slots, encoded by one call each."""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
 from engine.errors import StateError
-from engine.state.api import StagedDelta
-from engine.state.codec import DELETED, Codec, Deleted, Encoded, Unencodable
-from engine.state.keys import PLAIN, canonical
+from engine.state.api import Row, StagedDelta, StatePlace
+from engine.state.checksums import GivesStores
+from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical
 
 Layer = dict[Any, Any]
 """Canonical key: its value, the value `Encoded`, or DELETED."""
@@ -101,3 +101,31 @@ def stored_value(value: Any, codec: Codec) -> bytes | None:
     if value is DELETED:
         return None
     return bytes(value) if type(value) is Encoded else codec.encode(value)
+
+
+ROWS_PER_CHUNK = 1000
+
+
+async def fold_committed(
+    provider: GivesStores, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+) -> None:
+    """Fold the committed deltas of one task, in the layout that wrote them; drop what was never committed. May be repeated."""
+    store = await provider.store(place.component_id, place.task_index, place.slots)
+    staged = await store.deltas()
+    if any(delta.txid <= committed_txid for delta in staged):
+        await store.fold(committed_rows(staged, codec, place, counts, committed_txid), committed_txid)
+    if any(delta.txid > committed_txid for delta in staged):
+        await store.drop(committed_txid)
+
+
+async def committed_rows(
+    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+) -> AsyncIterator[list[Row]]:
+    """Yield what the committed deltas of one task come to, each key once, deleted ones too; raise StateError for what cannot be read."""
+    counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+    layer, slots = await merged(counted, codec, place)
+    key_codec = MessagePack()
+    for keys in slices(layer, ROWS_PER_CHUNK):
+        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
+        yield [Row(slot, key_codec.encode(key), stored_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
+        await asyncio.sleep(0)

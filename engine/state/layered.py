@@ -15,11 +15,9 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from engine.errors import StateError
 from engine.kernel import Layers
-from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
-from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable, not_stored
+from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore
+from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
 from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
-from engine.state.keys import PLAIN, canonical
-from engine.state.place import StatePlace
 
 K = TypeVar("K")
 V = TypeVar("V")

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import Row, StatePlace
 from engine.state.redis.link import CONNECTIONS
-from engine.state.redis.provider import BYTES_PER_STEP
+from engine.state.redis.store import BYTES_PER_STEP
 from tests.integration.redis_states import LEDGER, Run, each, loaded, named, opened, patient, rows, store_of, stored
 from tests.integration.tcp_proxy import TcpProxy, Way
 from tests.servers.redis_server import RedisServer
@@ -74,8 +74,8 @@ async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServ
 
         async def step(index: int, txid: int) -> None:
             nonlocal done
-            await patient().with_(lambda: stores[index].stage(txid, 1, each(*[b"%d" % index * 50_000] * 12)))
-            await patient().with_(lambda: stores[index].fold(each(rows(index, mine=f"{index} {txid}")), txid - 1))
+            await patient().call_with_retries(lambda: stores[index].stage(txid, 1, each(*[b"%d" % index * 50_000] * 12)))
+            await patient().call_with_retries(lambda: stores[index].fold(each(rows(index, mine=f"{index} {txid}")), txid - 1))
             done += 1
 
         async def work(index: int) -> None:
@@ -90,7 +90,7 @@ async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServ
             _close_connections(server)
         await working
         for index, store in enumerate(stores):
-            [delta] = await patient().with_(store.deltas)
+            [delta] = await patient().call_with_retries(store.deltas)
             assert (delta.txid, delta.blobs) == (TXIDS - 1, (b"%d" % index * 50_000,) * 12)
             assert await loaded(store) == {(index, b"mine"): f"{index} {TXIDS - 1}".encode()}
 

@@ -12,7 +12,7 @@ import pytest
 
 from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
-from engine.state.checksum import MARK
+from engine.state.checksums import MARK
 from engine.state.sqlite.tables import STATEMENTS
 from tests.checkpoint.stored_states import Found, found_by_a_start, found_by_looking, write_words
 from tests.checkpoint.test_stored import WORD_PLACES

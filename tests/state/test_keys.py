@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kernel import key_group
-from engine.state.codec import MessagePack
-from engine.state.keys import MOST_DEPTH, canonical
+from engine.state.codec import MOST_DEPTH, MessagePack, canonical
 
 offsets = st.timedeltas(min_value=timedelta(hours=-23), max_value=timedelta(hours=23)).map(timezone)
 moments = st.datetimes(datetime(1900, 1, 2), datetime(2100, 1, 1), timezones=st.none() | offsets)

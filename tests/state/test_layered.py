@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
+from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
 from engine.state.codec import CodecName
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
 from tests.state.states import checkpoint, counts, restarted, state_on
@@ -97,7 +97,7 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlo
     with pytest.raises(StateError, match="not of this task"):
         state.put(Seen(foreign, 1), 1)
     await checkpoint(state, 0)
-    await fold_what_counts(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)
+    await fold_committed(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)
     state = await restarted(store, 0, place, key_of=lambda key: key[0])
     assert {slot for slot, _ in store.rows} == {key_group(own, 8)}
     assert [state.get((own, day)) for day in range(20)] == list(range(20))

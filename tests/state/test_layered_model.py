@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.errors import StateUnavailable
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
+from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
 from tests.tiers import cases
 
@@ -72,7 +72,7 @@ class StateAgainstDict(RuleBasedStateMachine):
             codec = codec_named("msgpack")
             self.starts += 1
             if self.starts % 3 == 0:  # as after a change of parallelism
-                await fold_what_counts(SlowProvider(self.store), codec, PLACE, self.counts, self.txid)
+                await fold_committed(SlowProvider(self.store), codec, PLACE, self.counts, self.txid)
             self.state: LayeredState[Any, Any] = LayeredState(self.store, codec, PLACE, cache_keys=3)
             await self.state.load(self.txid, self.counts)
 

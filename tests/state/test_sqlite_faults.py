@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from engine.errors import StateError, StateFenced, StateUnavailable
-from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
+from engine.state import LayeredState, StatePlace, codec_named, fold_committed
 from engine.state.sqlite.file import APPLICATION_ID, SqliteFile, format_in
-from engine.state.sqlite.provider import SqliteLedger, SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
+from engine.state.sqlite.store import SqliteLedger
 from engine.state.sqlite.tables import FORMAT
 from tests.patience import PATIENCE_SECS
 
@@ -39,7 +40,7 @@ async def opened(path: Path, topology: str = "words") -> SqliteProvider:
 
 
 async def state_in(provider: SqliteProvider, txid: int = -1) -> LayeredState[object, object]:
-    await fold_what_counts(provider, codec_named("msgpack"), PLACE, lambda *_: True, txid)
+    await fold_committed(provider, codec_named("msgpack"), PLACE, lambda *_: True, txid)
     state: LayeredState[object, object] = LayeredState(await provider.store("count", 0, PLACE.slots), codec_named("msgpack"), PLACE)
     await state.load(txid)
     return state

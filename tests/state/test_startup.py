@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from engine.errors import StateError
-from engine.state import Codec, LayeredState, StatePlace, StateProvider, codec_named, fold_what_counts, provider_of
+from engine.state import Codec, LayeredState, StatePlace, StateProvider, codec_named, fold_committed, provider_of
 from engine.state.codec import CodecName
 from tests.state.slow_store import SlowLookupStore, SlowProvider
 
@@ -45,7 +45,7 @@ async def folded(
 ) -> dict[Any, Any]:
     """What a start finds that folds first, done twice as after a crash."""
     for _ in range(2):
-        await fold_what_counts(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
+        await fold_committed(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged
     state: LayeredState[Any, Any] = LayeredState(store, codec_named(codec), place(0, 1))
     await state.load(committed_txid)
@@ -139,7 +139,7 @@ async def started(provider: StateProvider, before: int, tasks: int, committed_tx
     """The states of all tasks, as a start makes them: first what counts, in the layout that wrote it."""
     codec = codec_named("msgpack")
     for index in range(before):
-        await fold_what_counts(provider, codec, place(index, before), lambda *_: True, committed_txid)
+        await fold_committed(provider, codec, place(index, before), lambda *_: True, committed_txid)
     states: list[LayeredState[Any, Any]] = []
     for index in range(tasks):
         own = place(index, tasks)

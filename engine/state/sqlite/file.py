@@ -4,9 +4,11 @@ One connection writes, in a thread of its own; another reads on the loop's threa
 """
 
 import errno
+import hashlib
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -16,6 +18,18 @@ from typing import Any, Final, TypeVar
 from engine.errors import StateDamaged, StateError, StateProviderError, StateUnavailable
 from engine.in_thread import in_thread
 from engine.state.sqlite.tables import FORMAT, faults, make_tables, upgrade
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
 
 APPLICATION_ID: Final = 0x53_74_6F_72
 WRITER_BUSY_SECS: Final = 5.0
@@ -275,3 +289,48 @@ def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
             hint="Another process may hold it, or its disk may be away. Start again when that is over.",
         )
     return StateError(f"{where}: {error}")
+
+
+class FileLock:
+    """One exclusive lock. The file stays, empty; what was locked by a process that died is free."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def take(self) -> bool:
+        """Take the lock; False where somebody has it. Raises OSError where the file cannot be made."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _try_lock(descriptor)
+        except OSError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def is_taken(self) -> bool | None:
+        """Tell whether a process has it; None where this one may not ask. Takes it for a moment where nobody has."""
+        if not self.path.exists():
+            return False
+        try:
+            taken = not self.take()
+        except OSError:
+            return None
+        self.release()
+        return taken
+
+    def release(self) -> None:
+        """Give it back; without effect where it was not taken."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_of(path: Path, topology_name: str) -> FileLock | None:
+    """Return the lock of a topology whose state is in a file; None where there is no folder for it, which opening the file says better."""
+    if not path.parent.is_dir():
+        return None
+    digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]
+    real = path.resolve()  # a link to the file has the same lock
+    return FileLock(real.with_name(f"{real.name}.{digest}.lock"))

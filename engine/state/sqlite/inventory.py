@@ -15,12 +15,10 @@ from typing import Any, Final, TypeVar
 
 from engine.errors import StateError, StateUnavailable
 from engine.names import nearest
-from engine.state.api import Row, StagedDelta
+from engine.state.api import Row, StagedDelta, StateInventory, StoredTopology, TaskDelta
 from engine.state.codec import MessagePack
-from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_place, check_whole, format_in, told
-from engine.state.sqlite.file_lock import lock_of
-from engine.state.sqlite.provider import entries_in
+from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_place, check_whole, format_in, lock_of, told
+from engine.state.sqlite.store import entries_in
 from engine.state.sqlite.tables import FORMAT, note_catalogue
 
 ROWS_PER_CHUNK: Final = 1000

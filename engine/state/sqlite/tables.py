@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from engine.state.checksum import DamagedBlock, opened, sealed, sum_of
+from engine.state.checksums import DamagedBlock, opened, sealed, sum_of
 
 FORMAT: Final = 2
 """Of the tables; kept as `user_version`. 1 had no checksums and no counts."""

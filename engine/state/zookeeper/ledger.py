@@ -17,7 +17,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from engine.errors import StateDamaged, StateError, StateFenced, StateUnavailable
 from engine.randomness import RunRandom
 from engine.state.api import Ledger
-from engine.state.checksum import opened, sealed, sum_of
+from engine.state.checksums import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.zookeeper.topology import ZooKeeperTopology
 

@@ -6,7 +6,7 @@ from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from engine.errors import StateError
 from engine.names import did_you_mean
-from engine.state.lease import DEFAULT_LEASE_SECS, lease_secs_of
+from engine.state.standby import DEFAULT_LEASE_SECS, parse_lease_secs
 
 DEFAULT_PORT: Final = 2181
 DEFAULT_ROOT: Final = "/stormcell"
@@ -75,7 +75,7 @@ def _lease_of(hosts: str, query: str) -> float:
         if name != "lease_secs":
             hint = f"{did_you_mean(name, ['lease_secs'])} {EXAMPLE}"
             raise StateError(f"state_provider: zookeeper://{hosts}: {name!r} is nothing that the URL can set", hint=hint)
-        secs = lease_secs_of(value, "zookeeper")
+        secs = parse_lease_secs(value, "zookeeper")
     return secs
 
 

@@ -11,7 +11,7 @@ from typing import Final
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from engine.errors import StateError, StateUnavailable
-from engine.state.lease import this_process
+from engine.state.standby import process_name
 from engine.state.zookeeper.link import ZooKeeperLink, tell
 from engine.state.zookeeper.names import NodePaths
 
@@ -139,7 +139,7 @@ class ZooKeeperTopology:
         return True
 
     def _create(self, create: Callable[..., object]) -> object:
-        return create(self.paths.owner, this_process().encode(), ephemeral=True)
+        return create(self.paths.owner, process_name().encode(), ephemeral=True)
 
     def _be_there_again(self) -> None:
         """The connection is there again, maybe in another session: without our node. Where another has taken over, its node stays."""

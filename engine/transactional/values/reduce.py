@@ -7,11 +7,11 @@ from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
 from engine.errors import FatalError, UsageError
+from engine.state.values import ValueKind
 from engine.topology import TaskContext, Tuple, Values, takes
 from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.open_values import OpenValues
-from engine.transactional.values.stored_value import ValueKind
 from engine.transactional.values.value_maps import ValueMap
 
 K = TypeVar("K")

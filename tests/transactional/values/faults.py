@@ -5,9 +5,8 @@ from random import Random
 from typing import Literal, TypeVar
 
 from engine.errors import StateUnavailable
+from engine.state.values import Changes, Fence, Found, Raw, ValueStore, Writer
 from engine.transactional import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore
 
 Fault = Literal["none", "refused", "lost", "dies", "dies behind it", "late"]
 Late = Callable[[], Awaitable[object]]

@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.errors import StateFenced
 from engine.state import retry
+from engine.state.redis import values as redis
 from engine.transactional import TransactionAttempt
-from engine.transactional.values import OpenValues, redis
+from engine.transactional.values import OpenValues
 from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.tasks import add, attempt, opened, stored
@@ -66,7 +68,7 @@ async def test_neither_zombies_nor_calls_that_arrive_late_change_what_the_newest
 ) -> None:
     """Two attempts of a batch at two tasks each, and the next batch behind it, while any call may be lost, or arrive at any later time."""
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     keys, delivered = FIRST + SECOND, 0
     for seed in range(ORDERS_WITH_ZOMBIES[place]):
         draws, values = Random(seed), new_map(f"map{seed}")

@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, Final
 
 from engine.errors import StateUnavailable
+from engine.state.redis.values import RedisValueStore
 from engine.transactional.values import OpenValues
-from engine.transactional.values.redis import RedisStore
 
 FAULTY: Final = 0.4
 """The share of calls that go wrong, as long as some may."""
@@ -33,7 +33,7 @@ class Turns:
     def hold(self, values: OpenValues[Any, Any]) -> None:
         """Hold the calls of this map: in Redis each script, since an undo and a write are several there; else each call of the store."""
         store: Any = values._store
-        if isinstance(store, RedisStore):
+        if isinstance(store, RedisValueStore):
             link: Any = store._link
             link.run = self._held(link.run)
             return

@@ -9,10 +9,9 @@ from math import copysign, isfinite
 from typing import Any, Final
 
 from engine.errors import StateError
-from engine.state import codec_named
-from engine.state.keys import canonical
+from engine.state.codec import MessagePack, canonical
+from engine.state.values import Raw
 from engine.topology.values import shorten
-from engine.transactional.values.store import Raw
 
 INT64: Final = range(-(2**63), 2**63)
 MOST_BITS: Final = 2048
@@ -30,7 +29,7 @@ class PackedCodec:
     """Base of the codecs: encodes one by one, and falls back to MessagePack."""
 
     def __init__(self) -> None:
-        self._codec = codec_named("msgpack")
+        self._codec = MessagePack()
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         if set(map(type, keys)) == {str} and self._are_plain(keys):  # type: ignore[arg-type]

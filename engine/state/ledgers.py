@@ -6,7 +6,7 @@ from typing import Any, Final, TypeAlias, cast
 
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger
-from engine.state.checksum import opened, sealed, sum_of
+from engine.state.checksums import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
