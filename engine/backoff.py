@@ -21,7 +21,7 @@ class Backoff:
     growth: float = 2.0
     """Factor from one pause to the next, at least 1."""
     jitter: float = 0.0
-    """Largest part of a pause that is left out at random, from 0 to 1, so that many clients do not retry at the same moment."""
+    """Largest random cut of a pause, from 0 to 1 of it, so that many clients do not retry together."""
 
     def __post_init__(self) -> None:
         if not (0 <= self.first_secs <= self.longest_secs and self.growth >= 1 and 0 <= self.jitter <= 1):

@@ -1,4 +1,4 @@
-"""State by key, and where it is kept: memory, SQLite, Redis, or a provider of one's own (docs/decisions/0002)."""
+"""State by key and its stores: memory, SQLite, Redis, ZooKeeper, PostgreSQL, or a user's own provider (docs/decisions/0002)."""
 
 from engine.state.api import (
     KeyValueState,

@@ -86,7 +86,7 @@ class StatePlace:
 
     @property
     def slots(self) -> range:
-        """The slots of the task: the key groups g with g * tasks // key_groups == task_index, or only its index.
+        """The slots of the task: key groups g with g * tasks // key_groups == task_index, or its index.
 
         >>> [StatePlace("count", index, 3, True, 128).slots for index in range(3)]
         [range(0, 43), range(43, 86), range(86, 128)]

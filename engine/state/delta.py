@@ -1,4 +1,7 @@
-"""A delta as blobs: lists of keys, of values and, where a bolt has its own `key_of`, of slots, encoded by one call each."""
+"""Deltas: the changes of one task in one txid, as encoded blobs.
+
+A blob has a list of keys, one of values, and one of slots if the bolt has its own `key_of`. A call of the codec encodes all of them.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
@@ -11,26 +14,26 @@ from engine.state.checksums import GivesStores
 from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical
 
 Layer = dict[Any, Any]
-"""Canonical key: its value, the value `Encoded`, or DELETED."""
+"""Canonical keys, each with its value, an `Encoded` value, or DELETED."""
 
 KEYS_PER_BLOB: Final = 1000
 SEALED_PER_BLOB: Final = 400
 BYTES_PER_BLOB: Final = 256 * 1024
-"""A blob ends at so many keys, so many values that are sealed one by one, or soon behind so many bytes: one turn of the loop makes it."""
+"""Limits of a blob: keys, values that are encoded one by one, and bytes. One turn of the event loop encodes a blob."""
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Deleted})
-"""Types whose values nobody can change: handed out and kept as they are."""
+"""Immutable types. Their values are stored and returned without a copy."""
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
 
 
 def slices(layer: Layer, size: int) -> Iterator[list[Any]]:
-    """The keys of a layer that gets no more keys, size at a time; values may be replaced meanwhile."""
+    """Yield the keys of a layer in lists. The layer must get no new keys, but its values may be replaced."""
     keys = iter(layer)
     while chunk := list(islice(keys, size)):
         yield chunk
 
 
 def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
-    """Encode a layer that gets no more keys; values of other types than ATOMS are sealed in it first."""
+    """Encode a layer that gets no new keys. Values of types outside ATOMS are first encoded in place."""
     for keys in slices(layer, KEYS_PER_BLOB):
         for part in _light_parts(layer, keys, seal):
             values = [layer[key] for key in part]
@@ -38,13 +41,13 @@ def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], sl
             try:
                 yield codec.encode(changes)
             except Unencodable:
-                for key, value in zip(part, values, strict=True):  # by itself it says which it is
+                for key, value in zip(part, values, strict=True):  # the error of the single value has its key
                     seal(key, value)
                 raise
 
 
 def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encoded]) -> Iterator[list[Any]]:
-    """Cut keys where their values get heavy."""
+    """Split keys so that no part exceeds the limits of a blob."""
     if _SMALL.issuperset([type(layer[key]) for key in keys]):
         yield keys
         return
@@ -65,7 +68,7 @@ def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encod
 
 
 async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
-    """Make one layer of deltas, the last change of each key; and the slots of its keys, where they were stored. Owner: for errors."""
+    """Return one layer with the last change of each key, and the stored slots of keys. owner: for errors."""
     layer: Layer = {}
     slot_by_key: dict[Any, int] = {}
     for delta in sorted(deltas, key=lambda delta: (delta.txid, delta.round)):
@@ -76,7 +79,7 @@ async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> 
                 slot_by_key.update(zip(keys, slots, strict=False))
             except (TypeError, ValueError) as error:
                 raise StateError(
-                    f"what {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
+                    f"the delta that {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
                     hint="It was written with another codec, or the store is damaged.",
                 ) from None
             await asyncio.sleep(0)
@@ -84,20 +87,20 @@ async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> 
 
 
 def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
-    """Decode a blob to canonical keys, their values, and their slots or nothing; raise ValueError or TypeError where it is none."""
+    """Decode a blob to canonical keys, values, and slots if stored. Raises ValueError or TypeError for other bytes."""
     keys, values, *rest = codec.decode(blob)
     slots = rest[0] if rest else []
     if len(keys) != len(values) or len(slots) not in (0, len(keys)):
-        raise ValueError("this is no delta: its parts do not fit together")
+        raise ValueError("this is not a delta: its lists differ in length")
     if slots and set(map(type, slots)) != {int}:
-        raise ValueError("this is no delta: its slots are no numbers")
+        raise ValueError("this is not a delta: its slots are not numbers")
     if not PLAIN.issuperset(map(type, keys)):
         keys = [canonical(key) for key in keys]
     return keys, values, slots
 
 
 def stored_value(value: Any, codec: Codec) -> bytes | None:
-    """The value of a row: what a layer has, as bytes; None where it is deleted."""
+    """Return the bytes of a layer's value for a row, None if it is deleted."""
     if value is DELETED:
         return None
     return bytes(value) if type(value) is Encoded else codec.encode(value)
@@ -109,7 +112,11 @@ ROWS_PER_CHUNK = 1000
 async def fold_committed(
     provider: GivesStores, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
 ) -> None:
-    """Fold the committed deltas of one task, in the layout that wrote them; drop what was never committed. May be repeated."""
+    """Fold the committed deltas of one task, and drop the others. May be repeated.
+
+    Needed when a component runs with another layout than the interrupted run. Otherwise `LayeredState.load` takes up the deltas. place: the
+    layout of the interrupted run.
+    """
     store = await provider.store(place.component_id, place.task_index, place.slots)
     staged = await store.deltas()
     if any(delta.txid <= committed_txid for delta in staged):
@@ -121,7 +128,7 @@ async def fold_committed(
 async def committed_rows(
     staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
 ) -> AsyncIterator[list[Row]]:
-    """Yield what the committed deltas of one task come to, each key once, deleted ones too; raise StateError for what cannot be read."""
+    """Yield the rows of the committed deltas of one task, each key once, also deleted keys. Raises StateError for unreadable deltas."""
     counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
     layer, slots = await merged(counted, codec, place)
     key_codec = MessagePack()

@@ -1,4 +1,4 @@
-"""A ledger in one stored value, for a store that can change a value in one step: only `change` is left to write."""
+"""`ValueLedger`: a ledger in one stored value, for stores that can change a value atomically."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -10,12 +10,12 @@ from engine.state.checksums import opened, sealed, sum_of
 from engine.state.codec import MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
-"""From what is stored, None where nothing is, to what shall be; may be called again, and may raise."""
+"""Returns the new value for the stored one (None: nothing stored). May be called repeatedly, and may raise."""
 _PLACE: Final = sum_of("value ledger")
 
 
 class ValueLedger(Ledger):
-    """Epoch and entries as one value."""
+    """Epoch and entries in one value. A subclass implements `change`."""
 
     def __init__(self) -> None:
         self._codec = MessagePack()
@@ -23,9 +23,9 @@ class ValueLedger(Ledger):
 
     @abstractmethod
     async def change(self, change: Change) -> None:
-        """Read the value, and write what change makes of it, in one durable step that nothing comes between.
+        """Replace the stored value by `change(value)`, in one atomic, durable step.
 
-        Raises what change raises, with nothing written.
+        If `change` raises, raises that error and writes nothing.
         """
 
     async def claim(self) -> int:
@@ -58,7 +58,7 @@ class ValueLedger(Ledger):
         try:
             await self.change(enter)
         except Unencodable as error:
-            raise StateError(f"this ledger cannot keep what it was given: {error}") from None
+            raise StateError(f"this ledger cannot store the entries: {error}") from None
 
     def _read(self, stored: bytes | None) -> tuple[int, dict[str, object]]:
         if stored is None:
@@ -67,7 +67,7 @@ class ValueLedger(Ledger):
             epoch, entries = cast(Any, self._codec.decode(opened(stored, _PLACE, bare=True)))
             return int(epoch), dict(entries)
         except (TypeError, ValueError) as error:
-            raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a copy.") from None
+            raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a backup.") from None
 
 
 def _sealed(codec: MessagePack, epoch: int, entries: Mapping[str, object]) -> bytes:

@@ -175,7 +175,7 @@ class TextCodec(PackedCodec):
 
 
 def are_int64(values: Sequence[Any]) -> bool:
-    """Return whether all values are 64-bit ints, the usual case, since most maps are counts."""
+    """Return whether all values are 64-bit ints, the usual case, because most maps are counts."""
     return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
 
 

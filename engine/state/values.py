@@ -1,4 +1,4 @@
-"""Interface of a database for maps of values (TX-8): calls on encoded rows, and the fence that decides who may write.
+"""Interface of a database for maps of values (TX-8): calls on encoded rows, and the fence against old writers.
 
 `engine.transactional.values` has the rules. A store knows nothing about topologies, only the numbers of an attempt.
 """

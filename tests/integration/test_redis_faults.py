@@ -243,7 +243,7 @@ async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -
         await run.checkpoint({"a": 1})
         with own_server.client() as client:
             client.flushall()
-        with pytest.raises(StateError, match="what this run stored is gone") as told:
+        with pytest.raises(StateError, match="the data of this run is gone") as told:
             await run.checkpoint({"a": 2})
         assert not isinstance(told.value, StateUnavailable | StateFenced)
 
@@ -259,7 +259,7 @@ async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_serv
             for _ in range(2 * CONNECTIONS):  # the first ones find connections that are closed
                 with pytest.raises(StateUnavailable) as told:
                     await store.stage(0, 1, each(b"x"))
-            assert "it asks for a password" in told.value.message
+            assert "it requires a password" in told.value.message
             client.config_set("requirepass", "")
         await run.checkpoint({"a": 1})
     assert await stored(own_server.address()) == run.model

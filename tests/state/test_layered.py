@@ -60,7 +60,7 @@ def test_a_key_of_another_task_is_refused_by_name(store: AnySlowStore) -> None:
     state.put(own, 1)
     group = key_group(foreign, 8)
     with pytest.raises(
-        StateError, match=re.escape(f"'count': the key {foreign!r} belongs to key group {group}, which is not of this task (3 to 5)")
+        StateError, match=re.escape(f"'count': the key {foreign!r} belongs to key group {group}, which is not one of this task (3 to 5)")
     ):
         state.put(foreign, 1)
     with pytest.raises(StateError):

@@ -74,7 +74,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
-    assert "is no file" in (await refusal(tmp_path / "state.db")).message
+    assert "is not a file" in (await refusal(tmp_path / "state.db")).message
 
 
 async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.db"
         database(path, *statements)
         before = path.read_bytes()
-        assert "of somebody else" in (await refusal(path)).message
+        assert "of another program" in (await refusal(path)).message
         assert path.read_bytes() == before
 
 
@@ -237,7 +237,7 @@ async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path
     state.freeze(0)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StateUnavailable, match="cannot be reached just now"):
+        with pytest.raises(StateUnavailable, match="cannot be reached now"):
             await state.write_frozen()
         other.execute("ROLLBACK")
     await state.write_frozen()

@@ -130,7 +130,7 @@ async def test_a_start_that_breaks_off_is_done_again() -> None:
 async def test_a_delta_that_cannot_be_read_is_named(blob: bytes) -> None:
     store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
-    with pytest.raises(StateError, match=r"what 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
+    with pytest.raises(StateError, match=r"the delta that 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
         await found(store, 1, {(1, 5)})
     assert store.staged, "nothing was dropped"
 

@@ -73,7 +73,7 @@ class PostgresValueStore(ValueStore):
         self.row_codec = TextCodec()
 
     async def open(self, *, make: bool) -> None:
-        """Connect, and make our own tables where they are not there."""
+        """Connect, and create the engine's tables if needed."""
         await self._link.open()
         if make and not await self._has_tables():
             async with self._link.transaction() as connection:
@@ -110,7 +110,7 @@ class PostgresValueStore(ValueStore):
     async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         name, (txid, attempt_id) = self._name, attempt
         async with self._link.transaction() as connection:
-            # Each statement sees what was committed before it, and so the second what those wrote that the first has waited for.
+            # Each statement reads what was committed before it. So the second one reads the writes that the lock of the first waited for.
             found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
             if not found or fence_of(*found[0]) != seen:
                 return
@@ -126,7 +126,7 @@ class PostgresValueStore(ValueStore):
         return bool(await self._link.fetch(self._statement(fence, writer, changes, given), *given))
 
     def _statement(self, fence: str, writer: Writer, changes: Changes, given: list[Any]) -> str:
-        """One statement; what it is given is put behind what is there."""
+        """Return the statement of a write, and append its arguments to `given`."""
         if writer.kind == "opaque":
             given += [_text(changes.keys), _text(changes.values), _text(changes.previous), writer.task_index]
             put = f"put AS ({_PUT_OPAQUE.format(table=self._name)}), note AS ({_NOTE})"
@@ -154,7 +154,7 @@ class PostgresValueStore(ValueStore):
 
 
 async def postgres_store(url: str, name: str, *, make: bool) -> PostgresValueStore:
-    """Return the map of this name in the database of a URL; raise StateError."""
+    """Return the map of this name in the database of a URL. Raises StateError."""
     store = PostgresValueStore(PostgresLink(url), name)
     try:
         await store.open(make=make)
@@ -165,7 +165,7 @@ async def postgres_store(url: str, name: str, *, make: bool) -> PostgresValueSto
 
 
 def _text(items: Sequence[Raw]) -> str:
-    """Many as one text, which begins with a separator where there are any; None as nothing."""
+    """Join items to one text, which begins with a separator unless there are none. None becomes an empty item."""
     listed = ["" if item is None else item for item in items] if None in items else items
     return SEPARATOR + SEPARATOR.join(listed) if items else ""
 

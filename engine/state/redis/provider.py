@@ -22,14 +22,14 @@ from engine.state.redis.topology import RedisTopology
 KEYS_PER_STEP: Final = 500
 FIELDS_PER_STEP: Final = 1000
 READS_OF_DELTAS: Final = 5
-"""So often a task's deltas are read again where they were folded meanwhile."""
+"""Largest number of reads of a task's deltas while it folds them."""
 
 
 class RedisProvider(StateProvider):
-    """What `redis://host:port/db` means."""
+    """State in Redis."""
 
     def __init__(self, address: RedisAddress, *, timeout_secs: float = TIMEOUT_SECS) -> None:
-        """Take where the server is, and how long one call may take."""
+        """timeout_secs: limit of one call."""
         self._address = address
         self._timeout_secs = timeout_secs
         self._topology: RedisTopology | None = None
@@ -45,7 +45,7 @@ class RedisProvider(StateProvider):
             raise
 
     async def open(self, topology_name: str) -> None:
-        """Reach the server and look at what it keeps; raise StateUnavailable at once where it cannot be reached."""
+        """Connect, and check the stored format. Raises StateUnavailable at once if the server cannot be reached."""
         try:
             await self._topology_of(topology_name).open()
         except BaseException:
@@ -78,26 +78,26 @@ class RedisProvider(StateProvider):
     @property
     def _opened(self) -> RedisTopology:
         if self._topology is None:
-            raise StateError(f"Redis at {self._address}: it is not open", hint="Call open() first.")
+            raise StateError(f"Redis at {self._address} is not open", hint="Call open() first.")
         return self._topology
 
 
 def redis_provider(url: str) -> RedisProvider:
-    """Return the provider of a URL, not opened yet; raise StateError where the URL is not clear."""
+    """Return the provider of a URL, not yet opened. Raises StateError for an invalid URL."""
     return RedisProvider(address_of(url))
 
 
 class RedisStoredTopology(StoredTopology):
-    """One topology, as it becomes."""
+    """One topology in Redis, which has no snapshots. `version` has the step numbers of folds, because every write of rows raises them."""
 
     def __init__(self, topology: RedisTopology) -> None:
         self._topology = topology
         self._numbers: dict[tuple[str, str], list[int]] | None = None
 
     async def _numbers_of(self, role: str) -> dict[str, list[int]]:
-        """The slots (`rows`), or the tasks (`deltas`), of each component that has any, ascending.
+        """Return the slots (`rows`) or tasks (`deltas`) of each component, ascending.
 
-        Asked of the server once, and not before they are needed: who has read the record before finds all that the record counts.
+        Read once, on first use. A caller that has read the record before finds all deltas that the record commits.
         """
         if self._numbers is None:
             self._numbers = {}
@@ -167,12 +167,12 @@ class RedisStoredTopology(StoredTopology):
 
 
 class RedisInventory(StateInventory):
-    """What `redis://host:port/db?prefix=...` keeps."""
+    """Stored topologies of one prefix."""
 
-    removes_by = "A process that runs the topology now loses its state: it can write no more, and its run ends with an error."
+    removes_by = "A process that runs the topology now loses its state. It cannot write any more, and its run ends with an error."
 
     def __init__(self, address: RedisAddress, timeout_secs: float, opened: RedisTopology | None) -> None:
-        """Take what a provider takes, and the topology that it has open, to remove."""
+        """opened: the open topology of the provider, for removals."""
         self._address = address
         self._timeout_secs = timeout_secs
         self._opened = opened
@@ -201,7 +201,7 @@ class RedisInventory(StateInventory):
     async def remove(self, component_id: str | None) -> AsyncIterator[int]:
         topology = self._opened
         if topology is None:
-            raise StateError(f"Redis at {self._address}: it is not open", hint="Call open() of its provider first.")
+            raise StateError(f"Redis at {self._address} is not open", hint="Call open() of its provider first.")
         lane, names = topology.lane("remove"), topology.names
         keys = await topology.link.keys(names.every)
         gone = [key for key in keys if names.parts(key).role in ("rows", "deltas", "delta")]

@@ -1,11 +1,4 @@
-"""`redis://host:port/db`: state in Redis (CP-8). A task loads its rows once and keeps them; deltas and folds go there in small steps.
-
-A topology belongs to whoever claimed its ledger last. There is no lock, so a process that died is in nobody's way; a second one that is
-started while the first lives takes the topology from it, and the first gets StateFenced at its next write. Opening alone takes nothing.
-One that stands by waits instead until the lease of the first has ended.
-
-What Redis acknowledges survives its own death only with `appendonly yes`, for certain only with `appendfsync always`.
-"""
+"""Rows, deltas and ledgers in Redis. A task loads its rows once. It writes deltas and folds in small steps."""
 
 import hashlib
 import re
@@ -23,14 +16,14 @@ from engine.state.redis.topology import RedisTopology
 
 ROWS_PER_STEP: Final = 500
 BYTES_PER_STEP: Final = 256 * 1024
-"""No call sends or gets much more than this at once, whatever the values' size, but one value."""
+"""Largest size of a call or an answer, unless one value is larger."""
 SLOTS_PER_CALL: Final = 250
 DELTAS_PER_STEP: Final = 500
 _WHOLE, _CONTINUED = b".", b"+"
-"""How a piece of a delta begins: its blob ends with it, or goes on in the next."""
-RESTORE: Final = "Restore the server's data from a copy. To begin anew, delete the keys of the topology."
+"""First byte of a piece of a delta: its blob ends with it, or continues in the next piece."""
+RESTORE: Final = "Restore the server's data from a backup. To start empty, delete the keys of the topology."
 _NUMBER: Final = re.compile(rb"(-?[0-9]{1,18})(?::([0-9a-f]{8}))?")
-"""A number in the index of deltas, and its checksum."""
+"""A number in the index of deltas, with its checksum."""
 
 
 class RedisStore(ResidentStore):
@@ -67,7 +60,7 @@ class RedisStore(ResidentStore):
                         scanned = _fields_per_scan(rows)
                     if cursor == b"0":
                         break
-                    seen.update([row.key for row in rows])  # a scan may give a field twice
+                    seen.update([row.key for row in rows])  # a scan may return a field twice
 
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
         first, pieces, size, count = "first", list[bytes](), 0, 0
@@ -110,7 +103,7 @@ class RedisStore(ResidentStore):
             except StateDamaged:
                 if await self._indexed() == index:
                     raise
-                # A drop was done meanwhile: one that had been given up, or of a process that has taken the topology over.
+                # A drop ran meanwhile: an abandoned one, or one of a process that has taken the topology over.
 
     async def _deltas_in(self, indexed: dict[tuple[int, int], int | None], folded: int) -> list[StagedDelta]:
         found = []
@@ -125,7 +118,7 @@ class RedisStore(ResidentStore):
         while known < count:
             pieces: list[bytes] = await self._topology.link.command("LRANGE", key, known, min(known + per_call, count) - 1)
             if not pieces:
-                raise StateDamaged(f"{self._topology.link}: {key} has {known} of the {count} pieces that were written", hint=RESTORE)
+                raise StateDamaged(f"{self._topology.link}: {key} has {known} of its {count} pieces", hint=RESTORE)
             for piece in pieces:
                 blob.append(piece[1:])
                 if piece[:1] == _WHOLE:
@@ -134,7 +127,7 @@ class RedisStore(ResidentStore):
             known += len(pieces)
             per_call = _per_call(sum(map(len, pieces)), len(pieces))
         if blob:
-            raise StateDamaged(f"{self._topology.link}: {key} is damaged: its last piece says that it is not the last", hint=RESTORE)
+            raise StateDamaged(f"{self._topology.link}: {key} is damaged: its last piece has the mark of an earlier one", hint=RESTORE)
 
     async def drop(self, after_txid: int) -> None:
         await self._drop([each for each in (await self._indexed())[0] if each[0] > after_txid], "")
@@ -146,7 +139,7 @@ class RedisStore(ResidentStore):
             await self._topology.step(self._folding, DROP, keys, [folded, *(f"{txid}:{round_}" for txid, round_ in some)])
 
     async def _indexed(self) -> tuple[dict[tuple[int, int], int | None], int]:
-        """What is staged, in order, with the number of pieces, None where it never was complete; and the txid up to which all is folded."""
+        """Return the staged deltas in order, each with its number of pieces (None: incomplete), and the last folded txid."""
         found, folded = dict[tuple[int, int], int | None](), -1
         for name, count in (await self._topology.hash(self._index)).items():
             if name == b"folded":
@@ -162,7 +155,7 @@ class RedisStore(ResidentStore):
         return f"{number}:{sum_of(self._index, name, number):08x}"
 
     def _number(self, name: bytes, stored: bytes) -> int:
-        """Return a number of the index; raise StateDamaged."""
+        """Return a number of the index. Raises StateDamaged."""
         found = _NUMBER.fullmatch(stored)
         if found is None or (found[2] is None and not self._topology.has_bare_blocks):
             raise self._damaged(name, stored)
@@ -173,14 +166,14 @@ class RedisStore(ResidentStore):
 
     def _damaged(self, name: bytes, stored: bytes) -> StateDamaged:
         return StateDamaged(
-            f"{self._topology.link}: {self._index}, the index of what {self._component_id!r}, task {self._task}, has staged, is damaged: "
+            f"{self._topology.link}: {self._index}, the index of the deltas of {self._component_id!r}, task {self._task}, is damaged: "
             f"{name[:40]!r}: {stored[:40]!r}",
             hint=RESTORE,
         )
 
 
 class _Waiting:
-    """Rows for one step of a fold, the newest of each key."""
+    """Rows for one step of a fold, the newest row of each key."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, bytes], bytes | None] = {}
@@ -210,7 +203,7 @@ class RedisLedger(Ledger):
         self._lane = topology.lane(f"ledger:{name}")
         self._codec = MessagePack()
         self._claimed: str | None = None
-        """The epoch, as it is stored."""
+        """The stored epoch."""
 
     async def claim(self) -> int:
         self._claimed = await self._topology.claim(self._lane, self._name)
@@ -236,7 +229,7 @@ class RedisLedger(Ledger):
         try:
             encoded = {_field(name): self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
-            raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
+            raise StateError(f"the ledger {self._name!r} cannot store the entries: {error}") from None
         kept = [part for name, value in encoded.items() for part in (name, sealed(value, self._place(name)))]
         gone = [_field(name) for name, value in changes.items() if value is None]
         args: list[Arg] = [self._name, self._claimed, len(kept) // 2, *kept, *gone]
@@ -244,7 +237,7 @@ class RedisLedger(Ledger):
 
 
 def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:
-    """Return a stored epoch; raise StateDamaged. Redis itself makes its checksum, so it is another one than elsewhere."""
+    """Return the number of a stored epoch. Raises StateDamaged. A script computes its checksum, which is therefore a SHA-1."""
     number, _, total = stored.partition(b":")
     expected = hashlib.sha1(b"%s:%s" % (_field(ledger), number), usedforsecurity=False).hexdigest()[:8].encode()
     if not number.isdigit() or (total != expected and (total or not topology.has_bare_blocks)):
@@ -253,14 +246,14 @@ def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:
 
 
 def _pieces(blob: bytes) -> Iterator[bytes]:
-    """A blob in pieces of bounded size, at least one."""
+    """Split a blob into pieces of bounded size, at least one."""
     for first in range(0, len(blob) or 1, BYTES_PER_STEP):
         after = first + BYTES_PER_STEP
         yield (_WHOLE if after >= len(blob) else _CONTINUED) + blob[first:after]
 
 
 def _parted(rows: dict[bytes, bytes | None]) -> tuple[list[bytes], list[bytes]]:
-    """Key and value of each row that is set, one after the other; and the keys of those that are deleted."""
+    """Return keys and values of the rows to set, alternating, and the keys to delete."""
     sets = [part for key, value in rows.items() if value is not None for part in (key, value)]
     return sets, [key for key, value in rows.items() if value is None]
 
@@ -270,7 +263,7 @@ def _size(row: Row) -> int:
 
 
 def _fields_per_scan(rows: list[Row]) -> int:
-    """How many fields the next scan asks for, by the size of those of the last."""
+    """Return the number of fields for the next scan, by the size of the last rows."""
     return _per_call(sum(map(_size, rows)), len(rows))
 
 

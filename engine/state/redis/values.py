@@ -35,7 +35,7 @@ if redis.call('HLEN', KEYS[2]) > 0 then return 0 end
 redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'topology', ARGV[2], 'component', '', 'txid', '0', 'attempt', '0')
 return 1
 """)
-"""KEYS: the fence, the values. ARGV: kind, topology. Gives 0 where there are values without a fence."""
+"""KEYS: the fence, the values. ARGV: kind, topology. Returns 0 if there are values without a fence."""
 
 LOOK: Final = Script("""
 local fence = redis.call('HMGET', KEYS[1], 'kind', 'topology', 'component', 'txid', 'attempt')
@@ -46,7 +46,7 @@ for first = 1, #keys, 4000 do
 end
 return {cmsgpack.pack(fence), redis.call('EXISTS', KEYS[3]), cmsgpack.pack(found)}
 """)
-"""KEYS: the fence, the values, what is to be undone. ARGV: keys. Gives the fence, 1 where something is to be undone, and the cells."""
+"""KEYS: the fence, the values, keys to undo. ARGV: keys. Returns the fence, 1 if there are keys to undo, and the cells."""
 
 WRITE: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt', 'component')
@@ -63,8 +63,8 @@ for first = 1, #cells, 4000 do
 end
 return 1
 """)
-"""KEYS: the fence, the values, the journal, what is to be undone. ARGV: txid and attempt that were seen, ours, the component, key and cell
-of each, and the keys for the journal. Gives 0, with nothing written, where the fence is another."""
+"""KEYS: the fence, the values, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, txid and attempt of the
+writer, its component, keys and cells, keys for the journal. Returns 0 and writes nothing if the fence has changed."""
 
 UNDO: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
@@ -78,9 +78,9 @@ elseif redis.call('EXISTS', KEYS[2]) == 1 then
 end
 return 1
 """)
-"""KEYS: the fence, the journal, what is to be undone. ARGV: txid and attempt that were seen, our attempt, the component. From here on the
-older attempt cannot write, and ours cannot write before the undo is complete. If another task of our attempt ran this script before, the
-journal is left alone. It now has keys of our own attempt, which must not be undone."""
+"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component. From now on
+the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran this script
+before, the journal stays. It has keys of the new attempt, which must not be undone."""
 
 UNDO_PART: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
@@ -104,7 +104,7 @@ end
 redis.call('LPOP', KEYS[3])
 return redis.call('LLEN', KEYS[3])
 """)
-"""KEYS: the fence, the values, what is to be undone. ARGV: the txid, our attempt. Gives how many parts are left."""
+"""KEYS: the fence, the values, keys to undo. ARGV: the txid, the new attempt. Returns the number of parts that are left."""
 
 
 class RedisValueStore(ValueStore):
@@ -123,7 +123,7 @@ class RedisValueStore(ValueStore):
 
     async def create(self, writer: Writer) -> None:
         if not await self._link.run(CREATE, [self._fence, self._values], [writer.kind, writer.topology]):
-            raise ValuesMismatch(f"{writer.where}: {self._values} is there without its fence", hint="Give the map another name.")
+            raise ValuesMismatch(f"{writer.where}: {self._values} exists without its fence", hint="Give the map another name.")
 
     async def look(self, keys: Sequence[Raw]) -> Found:
         fence: Fence | None = None
@@ -162,7 +162,7 @@ class RedisValueStore(ValueStore):
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: ValueError) -> StateError:
-        return StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.")
+        return StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Another program wrote it, or it is damaged.")
 
     async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         args: list[Arg] = [*map(str, seen.attempt), str(attempt[1]), writer.component]
@@ -196,14 +196,14 @@ class RedisValueStore(ValueStore):
             yield some
             if cursor == b"0":
                 return
-            seen.update([key for key, _ in some])  # a scan may give a field twice
+            seen.update([key for key, _ in some])  # a scan may return a field twice
 
     async def close(self) -> None:
         await self._link.close()
 
 
 async def redis_store(url: str, name: str) -> RedisValueStore:
-    """Return the map of this name in the database of a URL; raise StateError."""
+    """Return the map of this name in the database of a URL. Raises StateError."""
     try:
         address = address_of(url)
     except StateError as error:

@@ -20,11 +20,11 @@ from engine.state.sqlite.tables import note_catalogue
 STANDBY_SECS: Final = 0.2
 TRIES_OF_LOCK: Final = 3
 TRY_LOCK_SECS: Final = 0.002
-"""A tool that looks whether the lock is taken takes it for a moment."""
+"""Retries, because a tool that checks the lock takes it for a moment."""
 
 
 class SqliteProvider(StateProvider):
-    """What `sqlite:///path` means."""
+    """State in a SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
@@ -50,7 +50,7 @@ class SqliteProvider(StateProvider):
             return
         if not _taken(lock):
             on_waiting("")
-            while not _taken(lock):  # noqa: ASYNC110 - a lock of another process rings no bell
+            while not _taken(lock):  # noqa: ASYNC110 - nothing reports the release of another process's lock
                 await asyncio.sleep(STANDBY_SECS)
         self._lock = lock
 
@@ -65,7 +65,7 @@ class SqliteProvider(StateProvider):
             threading.Event().wait(TRY_LOCK_SECS)
         raise StateError(
             f"topology {topology_name!r} runs already, in this or another process, on the state in {str(self._file.path)!r}",
-            hint="Stop that one first, give this one another state_provider, or have it wait: -c standby=true.",
+            hint="Stop that process, use another state_provider, or let this process wait: -c standby=true.",
         )
 
     async def close(self) -> None:
@@ -92,8 +92,8 @@ def _taken(lock: FileLock) -> bool:
         return lock.take()
     except OSError as error:
         raise StateError(
-            f"the lock {str(lock.path)!r} beside the state cannot be made: {error.strerror}",
-            hint="Give the engine's user the right to write the folder, or choose another sqlite:/// path.",
+            f"the lock {str(lock.path)!r} beside the state cannot be created: {error.strerror}",
+            hint="Let the engine's user write the folder, or choose another sqlite:/// path.",
         ) from error
 
 

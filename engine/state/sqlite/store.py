@@ -1,7 +1,4 @@
-"""`sqlite:///path`: state in one SQLite file, the default where durability is asked for (CP-8).
-
-A file may hold the state of several topologies; a lock beside it keeps a second process off the same one.
-"""
+"""Rows, deltas and ledgers in a SQLite file."""
 
 import sqlite3
 from collections.abc import AsyncIterable, Iterable, Iterator, Mapping
@@ -19,9 +16,9 @@ from engine.state.sqlite.tables import entry_sum, note_catalogue
 ROWS_PER_READ: Final = 1000
 ROWS_PER_FOLD: Final = 2000
 ROWS_PER_STATEMENT: Final = 200
-"""One statement for many rows: the writing thread asks for the interpreter's lock once for each, and the loop has it in between."""
+"""Rows in one statement. The writing thread takes the interpreter's lock once for each statement."""
 
-# A delta that was staged again in fewer parts has old ones behind them, of another number.
+# A delta that was staged again in fewer parts has old parts behind them, with another number of parts.
 _STAGED: Final = """
 SELECT delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
     ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
@@ -87,7 +84,7 @@ class SqliteStore(LookupStore):
         where = (self._component, self._task, upto_txid)
 
         def forget(writer: sqlite3.Connection) -> None:
-            self._folded_upto = max(self._folded_upto, upto_txid)  # on the writer's thread, where `stage` looks at it
+            self._folded_upto = max(self._folded_upto, upto_txid)  # on the writing thread, where `stage` reads it
             writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid <= ?", where)
 
         await self._file.write(forget)
@@ -156,7 +153,7 @@ class SqliteLedger(Ledger):
         try:
             encoded = {name: self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
-            raise StateError(f"the ledger {self._place[1]!r} cannot keep this: {error}") from None
+            raise StateError(f"the ledger {self._place[1]!r} cannot store the entries: {error}") from None
         kept = [(*self._place, name, sealed(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
         gone = [(*self._place, name) for name, value in changes.items() if value is None]
 
@@ -192,12 +189,12 @@ def _insertion(rows: int) -> str:
 def entries_in(
     rows: Iterable[tuple[str, object]], topology: int, ledger: str, path: Path, codec: MessagePack, *, bare: bool = False
 ) -> dict[str, object]:
-    """Return the entries of a ledger from its rows; raise StateDamaged. `bare`: of a format without checksums."""
+    """Return the entries of a ledger from its rows. Raises StateDamaged. bare: the format has no checksums."""
     entries: dict[str, object] = {}
     for name, stored in rows:
         try:
             if type(name) is not str:
-                raise ValueError("its name is no text")
+                raise ValueError("its name is not a text")
             entries[name] = codec.decode(opened(stored, entry_sum(topology, ledger, name), bare=bare))
         except ValueError as error:
             raise StateDamaged(f"the entry {name!r} of the ledger {ledger!r} in {str(path)!r} is damaged: {error}", hint=RESTORE) from None

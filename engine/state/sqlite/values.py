@@ -79,7 +79,7 @@ class SqliteValueStore(ValueStore):
     async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         def put_back(connection: sqlite3.Connection) -> None:
             if self._fence(connection) != seen:
-                return  # another task has put it back: what is there now may be of this attempt
+                return  # another task has restored the rows, and newer rows may be of this attempt
             self._raise(connection, seen, attempt, writer)
             table, txid = self._name, attempt[0]
             for (packed,) in connection.execute("SELECT keys FROM stormcell_journal WHERE map = ? AND txid = ?", (table, txid)).fetchall():
@@ -196,7 +196,7 @@ class SharedFile(SqliteFile):
 
 
 async def sqlite_store(path: Path, name: str) -> SqliteValueStore:
-    """Return the map of this name in a file, which is made where it is not there; raise StateError."""
+    """Return the map of this name in a file, which is created if needed. Raises StateError."""
     check_place(path, VALUES)
     while not await (file := SharedFile.of(path)).take():
         pass  # the next call of `of` returns another file
@@ -204,9 +204,11 @@ async def sqlite_store(path: Path, name: str) -> SqliteValueStore:
 
 
 def check_there(path: Path) -> None:
-    """Raise StateError where there is no file: a reader makes none."""
+    """Raise StateError if there is no file, because a reader creates none."""
     if not path.is_file():
-        raise StateError(f"there are no values in {str(path)!r}: it is not there", hint="Look at the path; a topology makes the file.")
+        raise StateError(
+            f"there are no values in {str(path)!r}: the file does not exist", hint="Check the path. The topology creates the file."
+        )
 
 
 @lru_cache

@@ -1,7 +1,7 @@
-"""`zookeeper://host:port,host:port/path`: ledgers in ZooKeeper (CP-8), for a coordinator's state. It keeps no rows.
+"""The provider of `zookeeper://host:port,host:port/path`: ledgers for a coordinator (CP-8), no rows.
 
-As in Redis, a topology belongs to whoever claimed its ledger last: a second process that is started while the first lives takes it over,
-and the first gets StateFenced at its next write. One that stands by waits instead until the first has ended.
+A topology belongs to the process that claimed its ledger last, like in Redis. A second process that starts takes the topology over, and
+the first one gets StateFenced at its next write. A standby process waits until the first one has ended.
 """
 
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -17,14 +17,14 @@ from engine.state.zookeeper.link import TIMEOUT_SECS, ZooKeeperLink
 from engine.state.zookeeper.names import NodePaths, ZooKeeperAddress, address_of, topology_of
 from engine.state.zookeeper.topology import ZooKeeperTopology
 
-NO_ROWS: Final = "ZooKeeper keeps a coordinator's state, not that of stateful bolts"
+NO_ROWS: Final = "ZooKeeper stores the state of coordinators, not of stateful bolts"
 
 
 class ZooKeeperProvider(StateProvider):
-    """What `zookeeper://host:port/path` means."""
+    """Ledgers in ZooKeeper."""
 
     def __init__(self, address: ZooKeeperAddress, *, timeout_secs: float = TIMEOUT_SECS) -> None:
-        """Take where it is, and how long one call may take."""
+        """timeout_secs: limit of one call."""
         self._address = address
         self._timeout_secs = timeout_secs
         self._topology: ZooKeeperTopology | None = None
@@ -39,7 +39,7 @@ class ZooKeeperProvider(StateProvider):
             raise
 
     async def open(self, topology_name: str) -> None:
-        """Reach it and look at what it keeps; raise StateUnavailable at once where it cannot be reached."""
+        """Connect, and check the stored format. Raises StateUnavailable at once if ZooKeeper cannot be reached."""
         if self._topology is None:
             await self._linked(topology_name)
 
@@ -63,7 +63,7 @@ class ZooKeeperProvider(StateProvider):
         return self._ledgers.setdefault(name, ZooKeeperLedger(self._opened, name))
 
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
-        raise StateError(NO_ROWS, hint="Keep the state of stateful bolts in sqlite:///path or redis://host:port/db.")
+        raise StateError(NO_ROWS, hint="Use sqlite:///path or redis://host:port/db for stateful bolts.")
 
     def inventory(self) -> StateInventory:
         return ZooKeeperInventory(self._address, self._timeout_secs, self._topology)
@@ -71,17 +71,17 @@ class ZooKeeperProvider(StateProvider):
     @property
     def _opened(self) -> ZooKeeperTopology:
         if self._topology is None:
-            raise StateError(f"ZooKeeper at {self._address}: it is not open", hint="Call open() first.")
+            raise StateError(f"ZooKeeper at {self._address} is not open", hint="Call open() first.")
         return self._topology
 
 
 def zookeeper_provider(url: str) -> ZooKeeperProvider:
-    """Return the provider of a URL, not opened yet; raise StateError where the URL is not clear."""
+    """Return the provider of a URL, not yet opened. Raises StateError for an invalid URL."""
     return ZooKeeperProvider(address_of(url))
 
 
 class ZooKeeperStoredTopology(StoredTopology):
-    """One topology, as it becomes. It has ledgers alone."""
+    """One topology, which has only ledgers."""
 
     def __init__(self, topology: ZooKeeperTopology) -> None:
         self._topology = topology
@@ -116,12 +116,12 @@ class ZooKeeperStoredTopology(StoredTopology):
 
 
 class ZooKeeperInventory(StateInventory):
-    """What `zookeeper://host:port/path` keeps."""
+    """Stored topologies below one path."""
 
-    removes_by = "A process that runs the topology now loses its state: it can write no more, and its run ends with an error."
+    removes_by = "A process that runs the topology now loses its state. It cannot write any more, and its run ends with an error."
 
     def __init__(self, address: ZooKeeperAddress, timeout_secs: float, opened: ZooKeeperTopology | None) -> None:
-        """Take what a provider takes, and the topology that it has open, to remove."""
+        """opened: the open topology of the provider, for removals."""
         self._address = address
         self._timeout_secs = timeout_secs
         self._opened = opened
@@ -153,7 +153,7 @@ class ZooKeeperInventory(StateInventory):
     async def remove(self, component_id: str | None) -> AsyncIterator[int]:
         topology = self._opened
         if topology is None:
-            raise StateError(f"ZooKeeper at {self._address}: it is not open", hint="Call open() of its provider first.")
+            raise StateError(f"ZooKeeper at {self._address} is not open", hint="Call open() of its provider first.")
         if component_id is None:
             await topology.remove()
         for nothing in list[int]():
