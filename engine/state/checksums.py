@@ -27,22 +27,22 @@ class DamagedBlock(ValueError):
     """A stored block differs from the written one. The text has the reason."""
 
 
-def sum_of(*place: object) -> int:
+def place_sum(*place: object) -> int:
     """Return the checksum of the place of a block: the start value of the checksum over its bytes."""
     return crc32(repr(place).encode())
 
 
-def sealed(block: bytes, start: int) -> bytes:
+def add_checksum(block: bytes, start: int) -> bytes:
     """Return a block between its mark and its checksum. start: the sum of its place.
 
-    >>> opened(sealed(b"abc", sum_of("count", 7)), sum_of("count", 7))
+    >>> strip_checksum(add_checksum(b"abc", place_sum("count", 7)), place_sum("count", 7))
     b'abc'
     """
     marked = MARK + block
     return marked + crc32(marked, start).to_bytes(_SUM_BYTES, "little")
 
 
-def opened(stored: object, start: int, *, bare: bool = False) -> bytes:
+def strip_checksum(stored: object, start: int, *, bare: bool = False) -> bytes:
     """Return a block without its checksum. bare: also accept a block of a version without checksums. Raises DamagedBlock."""
     if type(stored) is not bytes:
         raise DamagedBlock(f"it is of type {type(stored).__name__}, not bytes")
@@ -59,7 +59,7 @@ ROWS_PER_TURN: Final = 500
 HINT: Final = "Restore the store from a backup, or delete the state of this component: python -m engine state delete, with --component."
 
 
-class GivesStores(Protocol):
+class StoreSource(Protocol):
     """A provider, or `SealedStores`."""
 
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore: ...
@@ -86,14 +86,14 @@ class ComponentSeal:
         """Return rows with checksums."""
         return [
             # A deleted row has no value to seal.
-            row if row.value is None else Row(row.slot, row.key, sealed(row.value, self._start(row.slot, row.key)))
+            row if row.value is None else Row(row.slot, row.key, add_checksum(row.value, self._start(row.slot, row.key)))
             for row in rows
         ]
 
     def open_value(self, slot: int, key: bytes, stored: object) -> bytes:
         """Return the value of a stored row without its checksum."""
         try:
-            return opened(stored, self._start(slot, key), bare=self._bare)
+            return strip_checksum(stored, self._start(slot, key), bare=self._bare)
         except DamagedBlock as error:
             topology, component = self._place
             raise StateDamaged(
@@ -119,14 +119,14 @@ class ComponentSeal:
         number = 0
         async for blob in blobs:
             if waiting is not None:
-                yield sealed(waiting, self._blob_start(task_index, txid, round_, number, is_last=False))
+                yield add_checksum(waiting, self._blob_start(task_index, txid, round_, number, is_last=False))
                 number += 1
             waiting = blob
         if waiting is not None:
-            yield sealed(waiting, self._blob_start(task_index, txid, round_, number, is_last=True))
+            yield add_checksum(waiting, self._blob_start(task_index, txid, round_, number, is_last=True))
 
     def _blob_start(self, task_index: int, txid: int, round_: int, number: int, *, is_last: bool) -> int:
-        return sum_of(*self._place, "delta", task_index, txid, round_, number, is_last)
+        return place_sum(*self._place, "delta", task_index, txid, round_, number, is_last)
 
     def open_delta(self, delta: StagedDelta, task_index: int) -> StagedDelta:
         """Return a stored delta without its checksums."""
@@ -136,7 +136,7 @@ class ComponentSeal:
             if not (blobs or self._bare):
                 raise DamagedBlock("it has no blob")
             opened_blobs = [
-                opened(blob, self._blob_start(task_index, txid, round_, number, is_last=number == last), bare=self._bare)
+                strip_checksum(blob, self._blob_start(task_index, txid, round_, number, is_last=number == last), bare=self._bare)
                 for number, blob in enumerate(blobs)
             ]
         except DamagedBlock as error:
@@ -157,7 +157,7 @@ class _SlotSums(dict[int, int]):
         self._place = place
 
     def __missing__(self, slot: int) -> int:
-        self[slot] = total = sum_of(*self._place, "row", slot)
+        self[slot] = total = place_sum(*self._place, "row", slot)
         return total
 
 
@@ -228,7 +228,7 @@ class SealedStores:
     """Stores of a provider for one topology, with checksums."""
 
     def __init__(
-        self, provider: GivesStores, topology_name: str, keyed: Mapping[str, bool], *, txid: Callable[[], int], bare: bool
+        self, provider: StoreSource, topology_name: str, keyed: Mapping[str, bool], *, txid: Callable[[], int], bare: bool
     ) -> None:
         """keyed: whether each component is keyed. txid and bare: as in `ComponentSeal`."""
         self._provider = provider

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from engine.errors import StateError
 from engine.state.api import Row, StagedDelta, StatePlace
-from engine.state.checksums import GivesStores
+from engine.state.checksums import StoreSource
 from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical
 
 Layer = dict[Any, Any]
@@ -32,7 +32,7 @@ def slices(layer: Layer, size: int) -> Iterator[list[Any]]:
         yield chunk
 
 
-def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
+def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
     """Encode a layer that gets no new keys. Values of types outside ATOMS are first encoded in place."""
     for keys in slices(layer, KEYS_PER_BLOB):
         for part in _light_parts(layer, keys, seal):
@@ -67,14 +67,14 @@ def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encod
         yield part
 
 
-async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
+async def merge_deltas(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
     """Return one layer with the last change of each key, and the stored slots of keys. owner: for errors."""
     layer: Layer = {}
     slot_by_key: dict[Any, int] = {}
     for delta in sorted(deltas, key=lambda delta: (delta.txid, delta.round)):
         for blob in delta.blobs:
             try:
-                keys, values, slots = changes_in(blob, codec)
+                keys, values, slots = decode_blob(blob, codec)
                 layer.update(zip(keys, values, strict=True))
                 slot_by_key.update(zip(keys, slots, strict=False))
             except (TypeError, ValueError) as error:
@@ -86,7 +86,7 @@ async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> 
     return layer, slot_by_key
 
 
-def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
+def decode_blob(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
     """Decode a blob to canonical keys, values, and slots if stored. Raises ValueError or TypeError for other bytes."""
     keys, values, *rest = codec.decode(blob)
     slots = rest[0] if rest else []
@@ -99,7 +99,7 @@ def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[in
     return keys, values, slots
 
 
-def stored_value(value: Any, codec: Codec) -> bytes | None:
+def row_value(value: Any, codec: Codec) -> bytes | None:
     """Return the bytes of a layer's value for a row, None if it is deleted."""
     if value is DELETED:
         return None
@@ -110,7 +110,7 @@ ROWS_PER_CHUNK = 1000
 
 
 async def fold_committed(
-    provider: GivesStores, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+    provider: StoreSource, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
 ) -> None:
     """Fold the committed deltas of one task, and drop the others. May be repeated.
 
@@ -130,9 +130,9 @@ async def committed_rows(
 ) -> AsyncIterator[list[Row]]:
     """Yield the rows of the committed deltas of one task, each key once, also deleted keys. Raises StateError for unreadable deltas."""
     counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
-    layer, slots = await merged(counted, codec, place)
+    layer, slots = await merge_deltas(counted, codec, place)
     key_codec = MessagePack()
     for keys in slices(layer, ROWS_PER_CHUNK):
         slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
-        yield [Row(slot, key_codec.encode(key), stored_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
+        yield [Row(slot, key_codec.encode(key), row_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
         await asyncio.sleep(0)

@@ -22,7 +22,7 @@ from engine.errors import StateError
 from engine.kernel import Layers
 from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore
 from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
-from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
+from engine.state.delta import ATOMS, Layer, encode_blobs, merge_deltas, row_value, slices
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -91,10 +91,10 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
             raise self._no_key(key, error) from error
-        value = self._older_value(key) if value is _MISSING else self._handed_out(value)
+        value = self._older_value(key) if value is _MISSING else self._fresh_copy(value)
         return default if value is DELETED else value
 
-    def _handed_out(self, value: Any) -> Any:
+    def _fresh_copy(self, value: Any) -> Any:
         """Return a value of `_changes`: of a mutable type, a fresh copy."""
         return self._codec.decode(value) if type(value) is Encoded else value
 
@@ -103,9 +103,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             known = key in self._changes
         except TypeError as error:
             raise self._no_key(key, error) from error
-        key = key if known else self._own(key)
+        key = key if known else self._owned_key(key)
         if type(value) not in ATOMS:  # encoded now, so that `put` raises for a value that cannot be stored
-            value = self._sealed(key, value)
+            value = self._encoded(key, value)
         self._note_change(key)
         self._changes[key] = value
 
@@ -135,7 +135,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._decoded(self._key_codec, row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
-                value = self._layered_value(key) if value is _MISSING else self._handed_out(value)
+                value = self._layered_value(key) if value is _MISSING else self._fresh_copy(value)
                 yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
 
     # Reading
@@ -146,7 +146,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._canonical(key)
             value = self._changes.get(key, _MISSING)
             if value is not _MISSING:
-                return self._handed_out(value)
+                return self._fresh_copy(value)
         value = self._layered_value(key)
         if value is not _MISSING:
             return value
@@ -158,7 +158,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             value = layer.get(key, _MISSING)
             if value is not _MISSING:
                 if type(value) not in ATOMS:
-                    value = layer[key] = self._sealed(key, value)
+                    value = layer[key] = self._encoded(key, value)
                 return self._codec.decode(value) if type(value) is Encoded else value
         return _MISSING
 
@@ -184,7 +184,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 hint="Another codec wrote it, or the store is damaged. Inspect it with: python -m engine state show.",
             ) from None
 
-    def _sealed(self, key: Any, value: Any) -> Encoded:
+    def _encoded(self, key: Any, value: Any) -> Encoded:
         try:
             return Encoded(self._codec.encode(value))
         except Unencodable as error:
@@ -207,7 +207,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         except TypeError as error:
             raise self._no_key(key, error) from error
 
-    def _own(self, key: Any) -> Any:
+    def _owned_key(self, key: Any) -> Any:
         """Return the canonical key. Raises StateError for an invalid key, or a key of another task. Keys in a layer are already checked."""
         key = self._canonical(key)
         for layer in self._older:
@@ -218,7 +218,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             raise StateError(
                 f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not one of this task "
                 f"({self._slots.start} to {self._slots.stop - 1})",
-                hint="Put only keys by which the fields grouping of this bolt sent the tuple here, or return that part of the key by key_of.",
+                hint="Put only keys by which the fields grouping of this bolt sent the tuple, or return that part of the key by key_of.",
             )
         return key
 
@@ -268,7 +268,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         await self._fold_when_due()
 
     async def rollback(self) -> None:
-        self.lose_changes()
+        self.drop_changes()
         self._frozen = None
         self._note_layers()
 
@@ -277,7 +277,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         """True while there are uncommitted changes."""
         return bool(self._changes or (self._frozen and self._frozen.layer))
 
-    def lose_changes(self) -> None:
+    def drop_changes(self) -> None:
         """Drop all changes since the last PREPARE, also of a running call."""
         self.end_call()
         self._changes = {}
@@ -320,7 +320,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             await self._store.drop(committed_txid)
         if any(delta.txid <= committed_txid for delta in staged):
             counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
-            layer, _ = await merged(counted, self._codec, self.place)
+            layer, _ = await merge_deltas(counted, self._codec, self.place)
             self._committed = [layer] if layer else []
             self._note_layers()
             if len({delta.txid for delta in counted}) > MOST_TAKEN_UP:
@@ -346,7 +346,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 self._folding_upto, self._txids_to_fold = self.committed_txid, 0
                 self._note_layers()
             await self._store.fold(self._rows_of(self._folding), self._folding_upto)
-            await self._let_go_of_folded()
+            await self._move_folded()
 
     async def close(self, *, fold: bool = True) -> None:
         """End the background fold. fold: also fold all committed layers, so that the next start has nothing to fold."""
@@ -369,7 +369,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 del self._committed[1]
                 self._note_layers()
 
-    async def _let_go_of_folded(self) -> None:
+    async def _move_folded(self) -> None:
         """Move the folded layer to the rows in memory, in slices."""
         folded, rows, resident = self._folding, self._rows, self._lookup is None
         while folded:
@@ -385,7 +385,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
     async def _blobs(self, layer: Layer) -> AsyncIterator[bytes]:
         """Yield the blobs of a layer, with turns of the event loop in between."""
         try:
-            for blob in blobs_of(layer, self._codec, self._sealed, self._slot_of if self._key_of else None):
+            for blob in encode_blobs(layer, self._codec, self._encoded, self._slot_of if self._key_of else None):
                 self.staged_bytes += len(blob)
                 yield blob
                 await asyncio.sleep(0)
@@ -394,7 +394,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
         for keys in slices(layer, ROWS_PER_TURN):
-            yield [Row(self._slot_of(key), self._key_codec.encode(key), stored_value(layer[key], self._codec)) for key in keys]
+            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(layer[key], self._codec)) for key in keys]
             await asyncio.sleep(0)
             if self._frozen is not None:
                 async with self._frozen.lock:  # a delta that is being written goes first, because acks wait for it

@@ -6,12 +6,12 @@ from typing import Any, Final, TypeAlias, cast
 
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger
-from engine.state.checksums import opened, sealed, sum_of
+from engine.state.checksums import add_checksum, place_sum, strip_checksum
 from engine.state.codec import MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """Returns the new value for the stored one (None: nothing stored). May be called repeatedly, and may raise."""
-_PLACE: Final = sum_of("value ledger")
+_PLACE: Final = place_sum("value ledger")
 
 
 class ValueLedger(Ledger):
@@ -64,11 +64,11 @@ class ValueLedger(Ledger):
         if stored is None:
             return 0, {}
         try:
-            epoch, entries = cast(Any, self._codec.decode(opened(stored, _PLACE, bare=True)))
+            epoch, entries = cast(Any, self._codec.decode(strip_checksum(stored, _PLACE, bare=True)))
             return int(epoch), dict(entries)
         except (TypeError, ValueError) as error:
             raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a backup.") from None
 
 
 def _sealed(codec: MessagePack, epoch: int, entries: Mapping[str, object]) -> bytes:
-    return sealed(codec.encode([epoch, entries]), _PLACE)
+    return add_checksum(codec.encode([epoch, entries]), _PLACE)

@@ -138,7 +138,7 @@ async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: 
     state.put("list", got)
     assert state.get("list") == [1, 2]
     if stage in ("frozen", "written"):
-        state.lose_changes()
+        state.drop_changes()
     else:
         await state.rollback()
     assert state.get("list") == [1]

@@ -209,7 +209,7 @@ class StateAgainstDict(RuleBasedStateMachine):
     def instance_dies(self, really: bool) -> None:
         if not really:
             return
-        self.state.lose_changes()
+        self.state.drop_changes()
         self.touch(*KEYS)
         self.now = copy.deepcopy(self.committed if self.prepared is None else self.prepared)
         self.changed.clear()

@@ -353,7 +353,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypat
         state.put(number, number)
     state.freeze(0)
     begun, may_end = threading.Event(), threading.Event()
-    told = SqliteFile._told
+    told = SqliteFile._translate
 
     def held(file: SqliteFile, work: Any) -> Any:
         result = told(file, work)
@@ -362,7 +362,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypat
             may_end.wait(PATIENCE_SECS)
         return result
 
-    monkeypatch.setattr(SqliteFile, "_told", held)
+    monkeypatch.setattr(SqliteFile, "_translate", held)
     writing = asyncio.create_task(state.write_frozen())
     assert await asyncio.to_thread(begun.wait, PATIENCE_SECS)
     writing.cancel()

@@ -141,7 +141,7 @@ class RedisLink:
         try:
             return await _with_cancellation(self._client.execute_command(*args))  # type: ignore[no-untyped-call]
         except (exceptions.RedisError, OSError) as error:
-            raise await self._told(error, [key for key in args[1:2] if isinstance(key, str)]) from error
+            raise await self._translated(error, [key for key in args[1:2] if isinstance(key, str)]) from error
 
     async def run(self, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> Any:
         """Run a script, and return its result. Sends its text only if the server does not know it."""
@@ -155,15 +155,15 @@ class RedisLink:
                     self._client.execute_command("EVAL", script.text, len(keys), *keys, *args)  # type: ignore[no-untyped-call]
                 )
         except (exceptions.RedisError, OSError) as error:
-            raise await self._told(error, keys) from error
+            raise await self._translated(error, keys) from error
 
-    async def lengths(self, keys: Sequence[str]) -> list[int]:
+    async def hash_lengths(self, keys: Sequence[str]) -> list[int]:
         """Return the number of fields of each hash, in one round trip."""
-        return await self._together([("HLEN", key) for key in keys])
+        return await self._run_together([("HLEN", key) for key in keys])
 
-    async def present(self, fields: Sequence[tuple[str, bytes]]) -> list[int]:
+    async def fields_exist(self, fields: Sequence[tuple[str, bytes]]) -> list[int]:
         """Return 1 or 0 for each hash and field, whether it exists, in one round trip."""
-        return await self._together([("HEXISTS", key, field) for key, field in fields])
+        return await self._run_together([("HEXISTS", key, field) for key, field in fields])
 
     async def keys(self, pattern: str) -> list[str]:
         """Return all keys of a pattern, each once. Scans in steps, so that no other client waits."""
@@ -174,7 +174,7 @@ class RedisLink:
             if int(cursor) == 0:
                 return list(found)
 
-    async def _together(self, commands: Sequence[tuple[Arg, ...]]) -> list[int]:
+    async def _run_together(self, commands: Sequence[tuple[Arg, ...]]) -> list[int]:
         try:
             pipeline = self._client.pipeline(transaction=False)
             for command in commands:
@@ -182,36 +182,36 @@ class RedisLink:
             found: list[int] = await _with_cancellation(pipeline.execute())
             return found
         except (exceptions.RedisError, OSError) as error:
-            raise await self._told(error, [str(command[1]) for command in commands]) from error
+            raise await self._translated(error, [str(command[1]) for command in commands]) from error
 
-    async def about(self, section: str) -> Mapping[str, Any]:
+    async def server_info(self, section: str) -> Mapping[str, Any]:
         """Return a section of INFO, empty if this user may not read it."""
         try:
-            told: Mapping[str, Any] = await _with_cancellation(self._client.execute_command("INFO", section))  # type: ignore[no-untyped-call]
+            found: Mapping[str, Any] = await _with_cancellation(self._client.execute_command("INFO", section))  # type: ignore[no-untyped-call]
         except (exceptions.RedisError, OSError) as error:
             if code_of(error) in ("NOPERM", "UNKNOWN"):
                 return {}
-            raise await self._told(error) from error
-        return told
+            raise await self._translated(error) from error
+        return found
 
-    async def _told(self, error: Exception, keys: Sequence[str] = ()) -> StateError:
+    async def _translated(self, error: Exception, keys: Sequence[str] = ()) -> StateError:
         """Return the error to raise. After some errors it closes all connections, so that a retry makes new ones."""
         code = code_of(error)
         if code in STALE:
             with suppress(exceptions.RedisError, OSError):  # as in `close`
                 await self._pool.disconnect(inuse_connections=False)
-        told = meaning(error, str(self), self._timeout_secs)
-        return await self._named(told, keys) if code == "WRONGTYPE" else told
+        translated = translated_error(error, str(self), self._timeout_secs)
+        return await self._with_key_name(translated, keys) if code == "WRONGTYPE" else translated
 
-    async def _named(self, told: StateError, keys: Sequence[str]) -> StateError:
+    async def _with_key_name(self, translated: StateError, keys: Sequence[str]) -> StateError:
         """Return the error with the name of the key that has a wrong type."""
         for key in keys:
             kind = (await self.command("TYPE", key)).decode()
             if kind not in ("none", kind_of(key)):
                 return StateError(
-                    f"{self}: {key} is a {kind}, which the engine did not write (it stores a {kind_of(key)} there)", hint=told.hint
+                    f"{self}: {key} is a {kind}, which the engine did not write (it stores a {kind_of(key)} there)", hint=translated.hint
                 )
-        return told
+        return translated
 
 
 async def _with_cancellation(answer: Awaitable[Any]) -> Any:
@@ -332,7 +332,7 @@ def code_of(error: BaseException) -> str:
     return found[1] if found else ""
 
 
-def meaning(error: Exception, where: str, timeout_secs: float) -> StateError:
+def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:
     """Return the error to raise instead. where: the server, for messages."""
     code = code_of(error)
     if code == "UNREACHED":

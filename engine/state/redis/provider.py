@@ -127,7 +127,7 @@ class RedisStoredTopology(StoredTopology):
             while cursor != b"0":
                 cursor, found = await self._topology.link.run(SIZES, [key], [cursor or b"0", FIELDS_PER_STEP])
                 size += found
-        return sum(await self._topology.link.lengths(keys)) if keys else 0, size
+        return sum(await self._topology.link.hash_lengths(keys)) if keys else 0, size
 
     async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
         slots = (await self._numbers_of("rows")).get(component_id)
@@ -139,7 +139,7 @@ class RedisStoredTopology(StoredTopology):
         names, found = self._topology.names, 0
         for first in range(0, len(places), FIELDS_PER_STEP):
             some = [(names.slot(component_id, slot), key) for slot, key in places[first : first + FIELDS_PER_STEP]]
-            found += sum(await self._topology.link.present(some))
+            found += sum(await self._topology.link.fields_exist(some))
         return found
 
     async def deltas(self, component_id: str) -> list[TaskDelta]:
@@ -162,7 +162,7 @@ class RedisStoredTopology(StoredTopology):
         raise StateUnavailable(f"{self._topology.link}: {component_id!r} folds its deltas faster than they can be read", hint="Try again.")
 
     async def version(self) -> object:
-        lanes = await self._topology.hash(self._topology.names.lanes)
+        lanes = await self._topology.read_hash(self._topology.names.lanes)
         return await self._topology.seen_owner(), sorted((name, step) for name, step in lanes.items() if b":fold:" in name)
 
 
@@ -208,9 +208,9 @@ class RedisInventory(StateInventory):
         gone = [key for key in gone if component_id in (None, names.parts(key).owner)]
         for first in range(0, len(gone), KEYS_PER_STEP):
             some = gone[first : first + KEYS_PER_STEP]
-            rows = sum(await topology.link.lengths([key for key in some if names.parts(key).role == "rows"]))
-            await topology.step(lane, REMOVE, some, [])
+            rows = sum(await topology.link.hash_lengths([key for key in some if names.parts(key).role == "rows"]))
+            await topology.run_step(lane, REMOVE, some, [])
             yield rows
         if component_id is None:
             rest = [key for key in keys if names.parts(key).role in ("ledger", "epochs", "lanes", "owner", "lease", "format")]
-            await topology.step(lane, REMOVE, rest, [])
+            await topology.run_step(lane, REMOVE, rest, [])

@@ -107,7 +107,7 @@ for number = 3, #KEYS do
 end
 """
 )
-"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments cost the client ten times as much. It has for each slot: key and
+"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow. It has for each slot: key and
 value of each row to set, and the keys to delete."""
 
 SCAN: Final = Script("""

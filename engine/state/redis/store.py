@@ -9,7 +9,7 @@ import msgpack  # type: ignore[import-untyped]
 
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta
-from engine.state.checksums import opened, sealed, sum_of
+from engine.state.checksums import add_checksum, place_sum, strip_checksum
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.redis.scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
 from engine.state.redis.topology import RedisTopology
@@ -48,7 +48,7 @@ class RedisStore(ResidentStore):
         scanned = ROWS_PER_STEP // 4
         for first in range(self._slots.start, self._slots.stop, SLOTS_PER_CALL):
             slots = range(first, min(first + SLOTS_PER_CALL, self._slots.stop))
-            lengths = await self._topology.link.lengths([self._slot_key(slot) for slot in slots])
+            lengths = await self._topology.link.hash_lengths([self._slot_key(slot) for slot in slots])
             for slot, length in zip(slots, lengths, strict=True):
                 cursor, seen = b"0", set[bytes]()
                 while length:
@@ -76,7 +76,7 @@ class RedisStore(ResidentStore):
 
     async def _stage(self, txid: int, round_: int, first: str, last: str, pieces: list[bytes]) -> None:
         args: list[Arg] = [f"{txid}:{round_}", txid, first, last, *pieces]
-        await self._topology.step(self._staging, STAGE, [self._index, self._delta_key(txid, round_)], args)
+        await self._topology.run_step(self._staging, STAGE, [self._index, self._delta_key(txid, round_)], args)
 
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
         waiting = _Waiting()
@@ -93,7 +93,7 @@ class RedisStore(ResidentStore):
     async def _write(self, waiting: "_Waiting") -> None:
         by_slot = waiting.by_slot()
         packed = msgpack.packb([_parted(rows) for rows in by_slot.values()], use_bin_type=False)
-        await self._topology.step(self._folding, FOLD, [self._slot_key(slot) for slot in by_slot], [packed])
+        await self._topology.run_step(self._folding, FOLD, [self._slot_key(slot) for slot in by_slot], [packed])
 
     async def deltas(self) -> list[StagedDelta]:
         while True:
@@ -136,12 +136,12 @@ class RedisStore(ResidentStore):
         for first in range(0, len(deltas) or 1, DELTAS_PER_STEP):
             some = deltas[first : first + DELTAS_PER_STEP]
             keys = [self._index, *(self._delta_key(*each) for each in some)]
-            await self._topology.step(self._folding, DROP, keys, [folded, *(f"{txid}:{round_}" for txid, round_ in some)])
+            await self._topology.run_step(self._folding, DROP, keys, [folded, *(f"{txid}:{round_}" for txid, round_ in some)])
 
     async def _indexed(self) -> tuple[dict[tuple[int, int], int | None], int]:
         """Return the staged deltas in order, each with its number of pieces (None: incomplete), and the last folded txid."""
         found, folded = dict[tuple[int, int], int | None](), -1
-        for name, count in (await self._topology.hash(self._index)).items():
+        for name, count in (await self._topology.read_hash(self._index)).items():
             if name == b"folded":
                 folded = self._number(name, count)
             elif not re.fullmatch(rb"[0-9]{1,18}:[0-9]{1,18}", name):
@@ -152,7 +152,7 @@ class RedisStore(ResidentStore):
         return dict(sorted(found.items())), folded
 
     def _with_sum(self, name: str, number: int) -> str:
-        return f"{number}:{sum_of(self._index, name, number):08x}"
+        return f"{number}:{place_sum(self._index, name, number):08x}"
 
     def _number(self, name: bytes, stored: bytes) -> int:
         """Return a number of the index. Raises StateDamaged."""
@@ -210,18 +210,18 @@ class RedisLedger(Ledger):
         return int(self._claimed.partition(":")[0])
 
     async def read(self) -> dict[str, object]:
-        found = await self._topology.hash(self._key)
+        found = await self._topology.read_hash(self._key)
         bare = self._topology.has_bare_blocks
         entries: dict[str, object] = {}
         for name, value in found.items():
             try:
-                entries[name.decode("utf-8", "surrogatepass")] = self._codec.decode(opened(value, self._place(name), bare=bare))
+                entries[name.decode("utf-8", "surrogatepass")] = self._codec.decode(strip_checksum(value, self._place(name), bare=bare))
             except ValueError as error:
                 raise StateDamaged(f"{self._topology.link}: {self._key}, entry {name!r}, is damaged: {error}", hint=RESTORE) from None
         return entries
 
     def _place(self, name: bytes) -> int:
-        return sum_of(self._key, name)
+        return place_sum(self._key, name)
 
     async def write(self, changes: Mapping[str, object]) -> None:
         if self._claimed is None:
@@ -230,10 +230,10 @@ class RedisLedger(Ledger):
             encoded = {_field(name): self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
             raise StateError(f"the ledger {self._name!r} cannot store the entries: {error}") from None
-        kept = [part for name, value in encoded.items() for part in (name, sealed(value, self._place(name)))]
+        kept = [part for name, value in encoded.items() for part in (name, add_checksum(value, self._place(name)))]
         gone = [_field(name) for name, value in changes.items() if value is None]
         args: list[Arg] = [self._name, self._claimed, len(kept) // 2, *kept, *gone]
-        await self._topology.step(self._lane, WRITE_LEDGER, [self._topology.names.epochs, self._key], args)
+        await self._topology.run_step(self._lane, WRITE_LEDGER, [self._topology.names.epochs, self._key], args)
 
 
 def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:

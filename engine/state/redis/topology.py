@@ -86,7 +86,7 @@ class RedisTopology:
         name = f"{self._token}:{name}"
         return self._lanes.setdefault(name, Lane(name))
 
-    async def step(self, lane: Lane, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> None:
+    async def run_step(self, lane: Lane, script: Script, keys: Sequence[str], args: Sequence[Arg]) -> None:
         """Run one step of a lane. Raises StateFenced if another process has claimed the topology."""
         async with lane.lock:
             guarded: list[Arg] = [self._owner, lane.name, lane.next_step(), *args]
@@ -116,7 +116,7 @@ class RedisTopology:
             f"{self.link}: other processes claim this topology again and again", hint="Run each topology in one process."
         )
 
-    async def hash(self, key: str) -> dict[bytes, bytes]:
+    async def read_hash(self, key: str) -> dict[bytes, bytes]:
         """Return all fields of a small hash."""
         found: dict[Any, Any] = await self.link.command("HGETALL", key)
         return found
@@ -124,14 +124,14 @@ class RedisTopology:
 
 async def check_server(link: RedisLink) -> None:
     """Raise StateError if the server may evict keys. Warn if it does not log writes."""
-    memory = await link.about("memory")
+    memory = await link.server_info("memory")
     policy = str(memory.get("maxmemory_policy", "noeviction"))
     if policy.startswith("allkeys") and memory.get("maxmemory"):
         raise StateError(
             f"{link} evicts any key when its memory is full (maxmemory-policy {policy}), so state could be lost",
             hint="Set maxmemory-policy noeviction, or use a separate server for the state.",
         )
-    if (await link.about("persistence")).get("aof_enabled") == 0:
+    if (await link.server_info("persistence")).get("aof_enabled") == 0:
         LOGGER.warning("%s may lose acknowledged writes in a crash, because it does not log them. Set appendonly yes", link)
 
 

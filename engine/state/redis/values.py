@@ -78,9 +78,9 @@ elseif redis.call('EXISTS', KEYS[2]) == 1 then
 end
 return 1
 """)
-"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component. From now on
-the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran this script
-before, the journal stays. It has keys of the new attempt, which must not be undone."""
+"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component. From now
+on the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran this
+script before, the journal stays. It has keys of the new attempt, which must not be undone."""
 
 UNDO_PART: Final = Script("""
 local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')

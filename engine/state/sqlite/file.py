@@ -74,7 +74,7 @@ class SqliteFile:
         check_place(self.path, self._schema)
         try:
             await self._in_thread(self._open_writer)
-            self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
+            self._reader = self._translate(lambda: self._connect(READER_BUSY_SECS))
         except BaseException:
             await self.close()
             raise
@@ -170,23 +170,23 @@ class SqliteFile:
         """Run one bounded query on the calling thread."""
         assert self._reader is not None
         reader = self._reader
-        return self._told(lambda: reader.execute(statement, values).fetchall())
+        return self._translate(lambda: reader.execute(statement, values).fetchall())
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await in_thread(self._thread, lambda: self._told(work))
+        return await in_thread(self._thread, lambda: self._translate(work))
 
-    def _told(self, work: Callable[[], _T]) -> _T:
-        return told(work, self.path, self._schema)
+    def _translate(self, work: Callable[[], _T]) -> _T:
+        return translate_errors(work, self.path, self._schema)
 
 
-def told(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
+def translate_errors(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
     """Run work on a file, and translate its errors."""
     try:
         return work()
     except UnicodeDecodeError as error:  # from a stored text, or a text in an error
         raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: it has a text that is not UTF-8", hint=RESTORE) from error
     except sqlite3.Error as error:
-        raise _meaning(error, path, schema.holds) from error
+        raise _translated_error(error, path, schema.holds) from error
 
 
 def check_place(path: Path, schema: Schema = STATE) -> None:
@@ -239,9 +239,9 @@ def _faults(connection: sqlite3.Connection, version: int, schema: Schema) -> Ite
     [[encoding]] = connection.execute("PRAGMA encoding")
     if encoding != "UTF-8":
         yield f"it claims that its texts are {encoding}"
-    for (told,) in connection.execute("PRAGMA integrity_check(1)"):
-        if told != "ok":
-            yield " ".join(told.split())
+    for (report,) in connection.execute("PRAGMA integrity_check(1)"):
+        if report != "ok":
+            yield " ".join(report.split())
     yield from schema.faults(connection, version)
 
 
@@ -271,7 +271,7 @@ def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE
     return int(version)
 
 
-def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
+def _translated_error(error: sqlite3.Error, path: Path, holds: str) -> StateError:
     name = getattr(error, "sqlite_errorname", "") or ""
     where = f"the {holds} in {str(path)!r}"
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):

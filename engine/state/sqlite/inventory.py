@@ -17,7 +17,16 @@ from engine.errors import StateError, StateUnavailable
 from engine.names import nearest
 from engine.state.api import Row, StagedDelta, StateInventory, StoredTopology, TaskDelta
 from engine.state.codec import MessagePack
-from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_place, check_whole, format_in, lock_of, told
+from engine.state.sqlite.file import (
+    WRITER_BUSY_SECS,
+    SqliteFile,
+    check_file,
+    check_place,
+    check_whole,
+    format_in,
+    lock_of,
+    translate_errors,
+)
 from engine.state.sqlite.store import entries_in
 from engine.state.sqlite.tables import FORMAT, note_catalogue
 
@@ -143,7 +152,7 @@ class ReadOnlyFile:
 
     async def do(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in the thread."""
-        run: Callable[[], _T] = lambda: told(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
+        run: Callable[[], _T] = lambda: translate_errors(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger, LookupStore, Row, StagedDelta
-from engine.state.checksums import opened, sealed
+from engine.state.checksums import add_checksum, strip_checksum
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.sqlite.file import RESTORE, SqliteFile
 from engine.state.sqlite.tables import entry_sum, note_catalogue
@@ -154,7 +154,7 @@ class SqliteLedger(Ledger):
             encoded = {name: self._codec.encode(value) for name, value in changes.items() if value is not None}
         except Unencodable as error:
             raise StateError(f"the ledger {self._place[1]!r} cannot store the entries: {error}") from None
-        kept = [(*self._place, name, sealed(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
+        kept = [(*self._place, name, add_checksum(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
         gone = [(*self._place, name) for name, value in changes.items() if value is None]
 
         def write(writer: sqlite3.Connection) -> None:
@@ -195,7 +195,7 @@ def entries_in(
         try:
             if type(name) is not str:
                 raise ValueError("its name is not a text")
-            entries[name] = codec.decode(opened(stored, entry_sum(topology, ledger, name), bare=bare))
+            entries[name] = codec.decode(strip_checksum(stored, entry_sum(topology, ledger, name), bare=bare))
         except ValueError as error:
             raise StateDamaged(f"the entry {name!r} of the ledger {ledger!r} in {str(path)!r} is damaged: {error}", hint=RESTORE) from None
     return entries

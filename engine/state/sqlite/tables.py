@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from engine.state.checksums import DamagedBlock, opened, sealed, sum_of
+from engine.state.checksums import DamagedBlock, add_checksum, place_sum, strip_checksum
 
 FORMAT: Final = 2
 """Format of the tables, stored as `user_version`. Format 1 had no checksums and no counts."""
@@ -74,14 +74,14 @@ def upgrade(writer: sqlite3.Connection) -> None:
         writer.execute(statement)
     writer.execute(f"INSERT INTO counts {_COUNTED}")
     entries = writer.execute("SELECT topology, ledger, name, value FROM ledgers").fetchall()
-    sums = [(sealed(value, entry_sum(*place)), *place) for *place, value in entries]
+    sums = [(add_checksum(value, entry_sum(*place)), *place) for *place, value in entries]
     writer.executemany("UPDATE ledgers SET value = ? WHERE (topology, ledger, name) = (?, ?, ?)", sums)
     note_catalogue(writer)
 
 
 def entry_sum(topology: int, ledger: str, name: str) -> int:
     """Return the sum of the place of a ledger entry."""
-    return sum_of("entry", topology, ledger, name)
+    return place_sum("entry", topology, ledger, name)
 
 
 def note_catalogue(writer: sqlite3.Connection) -> None:
@@ -110,7 +110,7 @@ def faults(connection: sqlite3.Connection, format_: int) -> Iterator[str]:
         yield "the checksum over its topologies, components and epochs does not match"
     for topology, ledger, name, value in connection.execute("SELECT topology, ledger, name, value FROM ledgers"):
         try:
-            opened(value, entry_sum(topology, ledger, name))
+            strip_checksum(value, entry_sum(topology, ledger, name))
         except DamagedBlock as error:
             yield f"the entry {name!r} of the ledger {ledger!r} of topology {_name_of(connection, topology)}: {error}"
     counted = set(connection.execute(_COUNTED))

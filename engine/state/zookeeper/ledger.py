@@ -16,7 +16,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from engine.errors import StateDamaged, StateError, StateFenced, StateUnavailable
 from engine.randomness import RunRandom
 from engine.state.api import Ledger
-from engine.state.checksums import opened, sealed, sum_of
+from engine.state.checksums import add_checksum, place_sum, strip_checksum
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.zookeeper.topology import ZooKeeperTopology
 
@@ -49,7 +49,7 @@ class ZooKeeperLedger(Ledger):
         self._path = topology.paths.ledger(name)
         self._name = name
         self._codec = MessagePack()
-        self._place = sum_of(self._path)
+        self._place = place_sum(self._path)
         self._lock = asyncio.Lock()
         self._own: str | None = None
         """Path of the child that this object's claim created."""
@@ -153,7 +153,7 @@ class ZooKeeperLedger(Ledger):
 
     def _encode(self, entries: Mapping[str, object]) -> bytes:
         try:
-            encoded = sealed(self._codec.encode(entries), self._place)
+            encoded = add_checksum(self._codec.encode(entries), self._place)
         except Unencodable as error:
             raise StateError(f"the ledger {self._name!r} cannot store the entries: {error}") from None
         if len(encoded) > MOST_BYTES:
@@ -165,7 +165,7 @@ class ZooKeeperLedger(Ledger):
 
     def _decode(self, value: bytes) -> dict[str, object]:
         try:
-            block = opened(value, self._place, bare=self._topology.has_bare_blocks)
+            block = strip_checksum(value, self._place, bare=self._topology.has_bare_blocks)
             found: dict[str, object] = {**cast(Any, self._codec.decode(block))}
         except (TypeError, ValueError) as error:
             raise StateDamaged(

@@ -51,17 +51,17 @@ class ZooKeeperLink:
     async def open(self) -> None:
         """Connect. Raises StateUnavailable if ZooKeeper cannot be reached."""
         self._loop = asyncio.get_running_loop()
-        self.client.add_listener(self._hear)
+        self.client.add_listener(self._note_state)
         self.client.start_async()
         try:
             async with asyncio.timeout(self._timeout_secs):
                 await self._connected.wait()
         except TimeoutError:
-            raise unreached(str(self), self._timeout_secs) from None
+            raise timeout_error(str(self), self._timeout_secs) from None
 
     async def close(self) -> None:
         """End the session and its ephemeral nodes. Waits at most CLOSE_SECS for the server."""
-        self.client.remove_listener(self._hear)
+        self.client.remove_listener(self._note_state)
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
@@ -69,7 +69,7 @@ class ZooKeeperLink:
             with suppress(Exception):  # the session ends in any case
                 self.client.stop()
                 self.client.close()
-            tell(loop, ended.set)
+            call_in_loop(loop, ended.set)
 
         threading.Thread(target=end, name="zookeeper-close", daemon=True).start()
         with suppress(TimeoutError):
@@ -82,11 +82,11 @@ class ZooKeeperLink:
         known: tuple[int, bytes] | None = self.client.client_id
         return None if known is None else known[0]
 
-    def _hear(self, state: str) -> None:
+    def _note_state(self, state: str) -> None:
         """Handle a change of the connection, in a thread of kazoo."""
         assert self._loop is not None
         if state == KazooState.CONNECTED:
-            tell(self._loop, self._note_connected)
+            call_in_loop(self._loop, self._note_connected)
 
     def _note_connected(self) -> None:
         self._connected.set()
@@ -96,16 +96,16 @@ class ZooKeeperLink:
         """Return the result of a call. Raises StateError, StateUnavailable, or one of EXPECTED."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        send().rawlink(lambda result: tell(loop, lambda: _settle(future, result)))
+        send().rawlink(lambda result: call_in_loop(loop, lambda: _settle(future, result)))
         try:
             async with asyncio.timeout(self._timeout_secs):
                 return await future
         except TimeoutError:
-            raise unreached(str(self), self._timeout_secs) from None
+            raise timeout_error(str(self), self._timeout_secs) from None
         except EXPECTED:
             raise
         except KazooException as error:
-            raise meaning(error, str(self)) from error
+            raise translated_error(error, str(self)) from error
 
     async def transaction(self, fill: Callable[[TransactionRequest], object]) -> list[Any]:
         """Run several operations atomically, and return their results. Raises like `call`."""
@@ -116,7 +116,7 @@ class ZooKeeperLink:
             if isinstance(error, Exception) and not isinstance(error, (RolledBackError, RuntimeInconsistency)):
                 if isinstance(error, EXPECTED):
                     raise error
-                raise meaning(error, str(self))
+                raise translated_error(error, str(self))
         return results
 
     async def make(self, path: str, value: bytes) -> None:
@@ -135,7 +135,7 @@ class ZooKeeperLink:
         return value, stat.version
 
 
-def tell(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
+def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
     with suppress(RuntimeError):  # the loop is closed, so nobody waits
         loop.call_soon_threadsafe(what)
 
@@ -164,12 +164,12 @@ _BUSY: Final = (exceptions.ThrottledOpError, exceptions.NotReadOnlyCallError, ex
 _FORBIDDEN: Final = (exceptions.NoAuthError, exceptions.AuthFailedError, exceptions.InvalidACLError)
 
 
-def unreached(where: str, timeout_secs: float) -> StateUnavailable:
+def timeout_error(where: str, timeout_secs: float) -> StateUnavailable:
     """Return the error for a call without an answer in time."""
     return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint="Check whether it runs, and host and port.")
 
 
-def meaning(error: Exception, where: str) -> StateError:
+def translated_error(error: Exception, where: str) -> StateError:
     """Return the error to raise instead. where: the server, for messages."""
     said = _said(error)
     if isinstance(error, _UNREACHED):

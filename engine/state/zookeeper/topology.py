@@ -12,7 +12,7 @@ from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from engine.errors import StateError, StateUnavailable
 from engine.state.standby import process_name
-from engine.state.zookeeper.link import ZooKeeperLink, tell
+from engine.state.zookeeper.link import ZooKeeperLink, call_in_loop
 from engine.state.zookeeper.names import NodePaths
 
 BARE, MIXED, FORMAT = 1, 2, 3
@@ -119,7 +119,7 @@ class ZooKeeperTopology:
                 gone = asyncio.Event()
                 loop = asyncio.get_running_loop()
                 seen = await self.link.call(
-                    lambda: self.link.client.exists_async(self.paths.owner, lambda event: tell(loop, gone.set))  # noqa: B023 - in this turn
+                    lambda: self.link.client.exists_async(self.paths.owner, lambda event: call_in_loop(loop, gone.set))  # noqa: B023 - in this turn
                 )
                 if seen is None:
                     continue
