@@ -1,4 +1,4 @@
-"""`ValueLedger`: a ledger in one stored value, for stores that can change a value atomically."""
+"""Entries of ledgers as bytes, and `ValueLedger`: a ledger in one stored value."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -7,15 +7,27 @@ from typing import Any, Final, TypeAlias, cast
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger
 from engine.state.checksums import add_checksum, place_sum, strip_checksum
-from engine.state.codec import MessagePack, Unencodable
+from engine.state.codec import Codec, MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
 """Returns the new value for the stored one (None: nothing stored). May be called repeatedly, and may raise."""
 _PLACE: Final = place_sum("value ledger")
 
 
+def encode_entries(
+    changes: Mapping[str, object], ledger: str, codec: Codec, place_of: Callable[[str], int]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the encoded entries to set, with checksums, and the names to remove. place_of: sum of the place of an entry."""
+    try:
+        encoded = {name: codec.encode(value) for name, value in changes.items() if value is not None}
+    except Unencodable as error:
+        raise StateError(f"the ledger {ledger!r} cannot store the entries: {error}") from None
+    removed = [name for name, value in changes.items() if value is None]
+    return {name: add_checksum(value, place_of(name)) for name, value in encoded.items()}, removed
+
+
 class ValueLedger(Ledger):
-    """Epoch and entries in one value. A subclass implements `change`."""
+    """Epoch and entries in one value, for stores that can change a value atomically. A subclass implements `change`."""
 
     def __init__(self) -> None:
         self._codec = MessagePack()

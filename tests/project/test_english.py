@@ -15,11 +15,13 @@ REWRITTEN: Final = (
     "docs/FLOW.md",
     "docs/JOURNEY_TRANSACTION.md",
     "docs/SPARK.md",
+    "docs/STATE.md",
     "docs/TESTING.md",
     "docs/TRANSACTIONS.md",
     "docs/decisions/0007-house.md",
     "engine/__init__.py",
     "engine/__main__.py",
+    "engine/backoff.py",
     "engine/cli",
     "engine/clock.py",
     "engine/config",
@@ -31,6 +33,7 @@ REWRITTEN: Final = (
     "engine/names.py",
     "engine/raised.py",
     "engine/randomness.py",
+    "engine/state",
     "engine/testing",
     "engine/transactional",
     "engine/version.py",
@@ -48,6 +51,8 @@ REWRITTEN: Final = (
     "tests/project/test_english.py",
     "tests/spark_bridge/handover",
     "tests/spark_bridge/writer",
+    "tests/state",
+    "tests/test_backoff.py",
     "tests/test_clock.py",
     "tests/test_errors.py",
     "tests/test_in_thread.py",
@@ -56,6 +61,7 @@ REWRITTEN: Final = (
     "tests/test_randomness.py",
     "tests/testing",
     "tests/tiers.py",
+    "tests/transactional/values",
 )
 """Files and folders, from the project's root."""
 

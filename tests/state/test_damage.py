@@ -32,7 +32,7 @@ def all_closed(connections: list[sqlite3.Connection]) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows, deltas that count, one that does not, and a second topology; as an interrupted run leaves them, but without a log."""
+    """Rows, committed and uncommitted deltas, and a second topology, as after an interrupted run."""
     path = tmp_path_factory.mktemp("whole") / "state.db"
     asyncio.run(write_words(f"sqlite:///{path}"))
     asyncio.run(write_words(f"sqlite:///{path}", "other"))
@@ -66,7 +66,7 @@ def damaged(path: Path, random: Random) -> str:
 
 
 def found_by_deleting(path: Path) -> Found:
-    """What is left in one topology once the other is deleted."""
+    """The remaining data of one topology after a deletion of the other."""
     assert run_command_line(["state", "delete", f"sqlite:///{path}", "--topology", "other", "--yes"]) in (0, 2)
     return asyncio.run(found_by_looking(f"sqlite:///{path}", "counts"))
 

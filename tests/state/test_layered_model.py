@@ -66,7 +66,7 @@ class StateAgainstDict(RuleBasedStateMachine):
         return (txid, round_) in self.counted
 
     def begin(self) -> None:
-        """What a process does when it starts."""
+        """Start of a process."""
 
         async def start() -> None:
             codec = codec_named("msgpack")

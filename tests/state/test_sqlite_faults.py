@@ -1,4 +1,4 @@
-"""SQLite: what is no file of ours, a full disk, a second process; each in words, and nothing is changed or lost."""
+"""Faults of SQLite: other files, a full disk, a second process. Each has a clear error, and no data is changed."""
 
 import asyncio
 import os
@@ -63,7 +63,7 @@ def database(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-# What is no state of ours
+# Files without state of the engine
 
 
 async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
@@ -346,7 +346,7 @@ async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> No
 
 
 async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a write that goes on in its thread though its task was cancelled, when the provider is closed, then the write ends first."""
+    """Given a write whose task was cancelled, when the provider is closed, then the write ends first."""
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
     for number in range(20_000):

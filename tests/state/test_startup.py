@@ -1,4 +1,4 @@
-"""What a start makes of what an interrupted run left: committed deltas count, in the layout that wrote them; others never were."""
+"""A start after an interrupted run: committed deltas count, in the layout that wrote them. Others are dropped."""
 
 import copy
 from contextlib import suppress
@@ -34,7 +34,7 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
 
 
 async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
-    """What a start finds: one that folds first, and one whose task takes up what it staged itself."""
+    """Both starts: one folds first, and in the other the task takes up its own deltas."""
     taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
     assert await folded(store, committed_txid, counted, codec) == taken_up
     return taken_up
@@ -43,7 +43,7 @@ async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[
 async def folded(
     store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
 ) -> dict[Any, Any]:
-    """What a start finds that folds first, done twice as after a crash."""
+    """State of a start that folds first. The fold runs twice, as after a crash."""
     for _ in range(2):
         await fold_committed(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged

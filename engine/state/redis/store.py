@@ -7,10 +7,11 @@ from typing import Final
 
 import msgpack  # type: ignore[import-untyped]
 
-from engine.errors import StateDamaged, StateError, StateFenced
+from engine.errors import StateDamaged, StateFenced
 from engine.state.api import Ledger, ResidentStore, Row, StagedDelta
-from engine.state.checksums import add_checksum, place_sum, strip_checksum
-from engine.state.codec import MessagePack, Unencodable
+from engine.state.checksums import place_sum, strip_checksum
+from engine.state.codec import MessagePack
+from engine.state.ledgers import encode_entries
 from engine.state.redis.scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
 from engine.state.redis.topology import RedisTopology
 
@@ -226,13 +227,9 @@ class RedisLedger(Ledger):
     async def write(self, changes: Mapping[str, object]) -> None:
         if self._claimed is None:
             raise StateFenced(f"{self._topology.link}: the ledger {self._name!r} was not claimed", hint="Call claim() first.")
-        try:
-            encoded = {_field(name): self._codec.encode(value) for name, value in changes.items() if value is not None}
-        except Unencodable as error:
-            raise StateError(f"the ledger {self._name!r} cannot store the entries: {error}") from None
-        kept = [part for name, value in encoded.items() for part in (name, add_checksum(value, self._place(name)))]
-        gone = [_field(name) for name, value in changes.items() if value is None]
-        args: list[Arg] = [self._name, self._claimed, len(kept) // 2, *kept, *gone]
+        entries, removed = encode_entries(changes, self._name, self._codec, lambda name: self._place(_field(name)))
+        pairs = [part for name, value in entries.items() for part in (_field(name), value)]
+        args: list[Arg] = [self._name, self._claimed, len(entries), *pairs, *map(_field, removed)]
         await self._topology.run_step(self._lane, WRITE_LEDGER, [self._topology.names.epochs, self._key], args)
 
 

@@ -15,8 +15,7 @@ from typing import Any, Final, TypeVar
 
 from engine.errors import StateError, StateUnavailable
 from engine.names import nearest
-from engine.state.api import Row, StagedDelta, StateInventory, StoredTopology, TaskDelta
-from engine.state.codec import MessagePack
+from engine.state.api import Row, StateInventory, StoredTopology, TaskDelta
 from engine.state.sqlite.file import (
     WRITER_BUSY_SECS,
     SqliteFile,
@@ -27,7 +26,7 @@ from engine.state.sqlite.file import (
     lock_of,
     translate_errors,
 )
-from engine.state.sqlite.store import entries_in
+from engine.state.sqlite.store import decode_entries, ledger_epoch, ledger_rows, staged_deltas
 from engine.state.sqlite.tables import FORMAT, note_catalogue
 
 ROWS_PER_CHUNK: Final = 1000
@@ -36,11 +35,6 @@ ROWS_PER_REMOVAL: Final = 10_000
 DELTAS_PER_REMOVAL: Final = 100
 _T = TypeVar("_T")
 
-_STAGED: Final = """
-SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
-    ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
-    WHERE delta.component = ? AND delta.parts = first.parts ORDER BY delta.task, delta.txid, delta.round, delta.part
-"""
 _LAST_OF_STEP: Final = f"SELECT slot, key FROM rows WHERE component = ? ORDER BY slot, key LIMIT 1 OFFSET {ROWS_PER_REMOVAL - 1}"
 _SOME_DELTAS: Final = f"DELETE FROM deltas WHERE rowid IN (SELECT rowid FROM deltas WHERE component = ? LIMIT {DELTAS_PER_REMOVAL})"
 
@@ -159,23 +153,18 @@ class ReadOnlyFile:
 class SqliteStoredTopology(StoredTopology):
     """One topology, in a snapshot."""
 
-    def __init__(self, file: ReadOnlyFile, name: str) -> None:
+    def __init__(self, file: ReadOnlyFile, name: str, topology: int) -> None:
+        """topology: its id in the file, 0 if nothing is stored. No row has this id."""
         self._file = file
         self._name = name
-        self._codec = MessagePack()
+        self._topology = topology
 
     async def entries(self, ledger: str) -> dict[str, object]:
-        found = await self._all(
-            "SELECT topology, ledgers.name, value FROM ledgers JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?",
-            (self._name, ledger),
-        )
-        rows = [(name, value) for _, name, value in found]
-        return entries_in(rows, found[0][0] if found else 0, ledger, self._file.path, self._codec, bare=self._file.format < FORMAT)
+        rows = await self._read(lambda reader: ledger_rows(reader, self._topology, ledger), [])
+        return decode_entries(rows, self._topology, ledger, self._file.path, bare=self._file.format < FORMAT)
 
     async def epoch(self, ledger: str) -> int:
-        statement = "SELECT epoch FROM epochs JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?"
-        found = await self._all(statement, (self._name, ledger))
-        return int(found[0][0]) if found else 0
+        return await self._read(lambda reader: ledger_epoch(reader, self._topology, ledger), 0)
 
     async def holder(self) -> str | None:
         lock = lock_of(self._file.path, self._name)
@@ -183,15 +172,11 @@ class SqliteStoredTopology(StoredTopology):
         return None if taken is None else "a process" if taken else ""
 
     async def components(self) -> list[str]:
-        found = await self._all(
-            "SELECT components.name FROM components JOIN topologies ON topologies.id = topology WHERE topologies.name = ?", (self._name,)
-        )
-        return sorted(name for (name,) in found)
+        return sorted(name for (name,) in await self._all("SELECT name FROM components WHERE topology = ?", (self._topology,)))
 
     async def row_sizes(self, component_id: str) -> tuple[int, int]:
-        component = await self._id(component_id)
         statement = "SELECT count(*), ifnull(sum(length(key) + length(value)), 0) FROM rows WHERE component = ?"
-        found = await self._all(statement, (component,))
+        found = await self._all(statement, (await self._id(component_id),))
         return found[0] if found else (0, 0)
 
     async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
@@ -212,21 +197,21 @@ class SqliteStoredTopology(StoredTopology):
         return await self._file.do(count) if component else 0
 
     async def deltas(self, component_id: str) -> list[TaskDelta]:
-        found: dict[tuple[int, int, int], list[bytes]] = {}
-        for task, txid, round_, blob in await self._all(_STAGED, (await self._id(component_id),)):
-            found.setdefault((task, txid, round_), []).append(blob)
-        return [TaskDelta(task, StagedDelta(txid, round_, tuple(blobs))) for (task, txid, round_), blobs in found.items()]
+        component = await self._id(component_id)
+        return await self._read(lambda reader: staged_deltas(reader, component), [])
 
     async def version(self) -> object:
         return None
 
     async def _id(self, component_id: str) -> int:
-        statement = "SELECT components.id FROM components JOIN topologies ON topologies.id = topology"
-        found = await self._all(f"{statement} WHERE topologies.name = ? AND components.name = ?", (self._name, component_id))
-        return int(found[0][0]) if found else 0  # no component has this id
+        found = await self._all("SELECT id FROM components WHERE topology = ? AND name = ?", (self._topology, component_id))
+        return int(found[0][0]) if found else 0  # no row has this id
 
     async def _all(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return [] if not self._file.format else await self._file.do(lambda reader: reader.execute(statement, values).fetchall())
+        return await self._read(lambda reader: reader.execute(statement, values).fetchall(), [])
+
+    async def _read(self, work: Callable[[sqlite3.Connection], _T], without_tables: _T) -> _T:
+        return await self._file.do(work) if self._file.format else without_tables
 
 
 class SqliteInventory(StateInventory):
@@ -249,7 +234,9 @@ class SqliteInventory(StateInventory):
     @asynccontextmanager
     async def look(self, topology_name: str) -> AsyncIterator[StoredTopology]:
         async with self._reading() as file:
-            yield SqliteStoredTopology(file, topology_name)
+            statement = "SELECT id FROM topologies WHERE name = ?"
+            found = await file.do(lambda reader: reader.execute(statement, (topology_name,)).fetchone()) if file.format else None
+            yield SqliteStoredTopology(file, topology_name, found[0] if found else 0)
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[ReadOnlyFile]:

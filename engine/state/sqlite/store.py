@@ -6,10 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StateDamaged, StateError, StateFenced
-from engine.state.api import Ledger, LookupStore, Row, StagedDelta
-from engine.state.checksums import add_checksum, strip_checksum
-from engine.state.codec import MessagePack, Unencodable
+from engine.errors import StateDamaged, StateFenced
+from engine.state.api import Ledger, LookupStore, Row, StagedDelta, TaskDelta
+from engine.state.checksums import strip_checksum
+from engine.state.codec import MessagePack
+from engine.state.ledgers import encode_entries
 from engine.state.sqlite.file import RESTORE, SqliteFile
 from engine.state.sqlite.tables import entry_sum, note_catalogue
 
@@ -20,9 +21,9 @@ ROWS_PER_STATEMENT: Final = 200
 
 # A delta that was staged again in fewer parts has old parts behind them, with another number of parts.
 _STAGED: Final = """
-SELECT delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
+SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
     ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
-    WHERE delta.component = ? AND delta.task = ? AND delta.parts = first.parts ORDER BY delta.txid, delta.round, delta.part
+    WHERE delta.component = ? AND {tasks} AND delta.parts = first.parts ORDER BY delta.task, delta.txid, delta.round, delta.part
 """
 _ENTRY: Final = """
 INSERT INTO ledgers SELECT ?, ?, ?, ? WHERE (SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?) = ?
@@ -106,15 +107,8 @@ class SqliteStore(LookupStore):
         await self._file.write(write)
 
     async def deltas(self) -> list[StagedDelta]:
-        where = (self._component, self._task)
-        found: dict[tuple[int, int], list[bytes]] = {}
-
-        def read(reader: sqlite3.Connection) -> None:
-            for txid, round_, blob in reader.execute(_STAGED, where):
-                found.setdefault((txid, round_), []).append(blob)
-
-        await self._file.write(read)
-        return [StagedDelta(txid, round_, tuple(blobs)) for (txid, round_), blobs in found.items()]
+        found = await self._file.write(lambda reader: staged_deltas(reader, self._component, self._task))
+        return [each.delta for each in found]
 
     async def drop(self, after_txid: int) -> None:
         where = (self._component, self._task, after_txid)
@@ -134,31 +128,22 @@ class SqliteLedger(Ledger):
         def raise_epoch(writer: sqlite3.Connection) -> int:
             writer.execute("INSERT INTO epochs VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET epoch = epoch + 1", self._place)
             note_catalogue(writer)
-            return self._epoch(writer)
+            return ledger_epoch(writer, *self._place)
 
         self._claimed = await self._file.write(raise_epoch)
         return self._claimed
 
-    def _epoch(self, connection: sqlite3.Connection) -> int:
-        found = connection.execute("SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?", self._place).fetchone()
-        return int(found[0]) if found else 0
-
     async def read(self) -> dict[str, object]:
-        def rows(reader: sqlite3.Connection) -> list[tuple[str, bytes]]:
-            return reader.execute("SELECT name, value FROM ledgers WHERE topology = ? AND ledger = ?", self._place).fetchall()
-
-        return entries_in(await self._file.write(rows), *self._place, self._file.path, self._codec)
+        rows = await self._file.write(lambda reader: ledger_rows(reader, *self._place))
+        return decode_entries(rows, *self._place, self._file.path)
 
     async def write(self, changes: Mapping[str, object]) -> None:
-        try:
-            encoded = {name: self._codec.encode(value) for name, value in changes.items() if value is not None}
-        except Unencodable as error:
-            raise StateError(f"the ledger {self._place[1]!r} cannot store the entries: {error}") from None
-        kept = [(*self._place, name, add_checksum(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
-        gone = [(*self._place, name) for name, value in changes.items() if value is None]
+        entries, removed = encode_entries(changes, self._place[1], self._codec, lambda name: entry_sum(*self._place, name))
+        kept = [(*self._place, name, value) for name, value in entries.items()]
+        gone = [(*self._place, name) for name in removed]
 
         def write(writer: sqlite3.Connection) -> None:
-            self._check(writer, self._epoch(writer) == self._claimed)
+            self._check(writer, ledger_epoch(writer, *self._place) == self._claimed)
             writer.executemany("INSERT INTO ledgers VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", kept)
             writer.executemany("DELETE FROM ledgers WHERE topology = ? AND ledger = ? AND name = ?", gone)
 
@@ -186,14 +171,38 @@ def _insertion(rows: int) -> str:
     return f"INSERT INTO rows VALUES {', '.join(['(?, ?, ?, ?)'] * rows)} ON CONFLICT DO UPDATE SET value = excluded.value"
 
 
-def entries_in(
-    rows: Iterable[tuple[str, object]], topology: int, ledger: str, path: Path, codec: MessagePack, *, bare: bool = False
+# Readers, also for the inventory
+
+
+def staged_deltas(reader: sqlite3.Connection, component: int, task_index: int | None = None) -> list[TaskDelta]:
+    """Return the complete deltas of a task, or of all tasks of a component, by task, txid and round."""
+    # Two statements, because the index of the table serves only an equality.
+    tasks, values = ("true", (component,)) if task_index is None else ("delta.task = ?", (component, task_index))
+    found: dict[tuple[int, int, int], list[bytes]] = {}
+    for task, txid, round_, blob in reader.execute(_STAGED.format(tasks=tasks), values):
+        found.setdefault((task, txid, round_), []).append(blob)
+    return [TaskDelta(task, StagedDelta(txid, round_, tuple(blobs))) for (task, txid, round_), blobs in found.items()]
+
+
+def ledger_epoch(reader: sqlite3.Connection, topology: int, ledger: str) -> int:
+    """Return the epoch of a ledger, 0 before its first claim."""
+    found = reader.execute("SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?", (topology, ledger)).fetchone()
+    return int(found[0]) if found else 0
+
+
+def ledger_rows(reader: sqlite3.Connection, topology: int, ledger: str) -> list[tuple[object, object]]:
+    """Return names and values of the entries of a ledger."""
+    return reader.execute("SELECT name, value FROM ledgers WHERE topology = ? AND ledger = ?", (topology, ledger)).fetchall()
+
+
+def decode_entries(
+    rows: Iterable[tuple[object, object]], topology: int, ledger: str, path: Path, *, bare: bool = False
 ) -> dict[str, object]:
     """Return the entries of a ledger from its rows. Raises StateDamaged. bare: the format has no checksums."""
-    entries: dict[str, object] = {}
+    codec, entries = MessagePack(), dict[str, object]()
     for name, stored in rows:
         try:
-            if type(name) is not str:
+            if not isinstance(name, str):
                 raise ValueError("its name is not a text")
             entries[name] = codec.decode(strip_checksum(stored, entry_sum(topology, ledger, name), bare=bare))
         except ValueError as error:

@@ -1,4 +1,4 @@
-"""The victim of `test_kills`: a process that puts batches into a map by two tasks, and kills itself at a named step."""
+"""The victim of `test_kills`: two tasks write batches into a map, and the process kills itself at a step."""
 
 import asyncio
 import json
@@ -18,7 +18,7 @@ from tests.transactional.values.tasks import add, context
 TASKS: Final = 2
 KEYS: Final = 30
 TXIDS: Final = 3
-"""What one victim does before it dies."""
+"""Work of a victim until its death."""
 
 
 def batch_of(txid: int, epoch: int, kind: str) -> dict[str, int]:
@@ -64,7 +64,7 @@ class Dying(FaultyStore):
 
 
 def die_inside(place: str, death: Death) -> None:
-    """Die inside a step of the database: in the midst of a transaction, between two scripts, with a statement under way."""
+    """Die inside a step of the database: in a transaction, between two scripts, or during a statement."""
     if place == "sqlite":
         from engine.state.sqlite import values as sqlite
 

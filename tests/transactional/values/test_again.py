@@ -1,4 +1,4 @@
-"""What a map of values does the second time: a store that was away, and a state that is older than the values (TX-8)."""
+"""Second attempts of a map of values: an unavailable store, and a map that is older than its topology."""
 
 import asyncio
 import shutil
@@ -131,7 +131,7 @@ def test_only_a_later_run_is_the_end_of_this_one() -> None:
 async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_write_is_tried_again(
     new_map: NewMap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of two tasks had written its share; the replay is one task's, which has both, and its first write does not come through."""
+    """One of two tasks has written, then one task replays both shares, and its first write fails."""
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
     async with opened(values) as before:

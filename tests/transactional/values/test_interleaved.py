@@ -1,4 +1,4 @@
-"""Two tasks of a component that replay a batch at the same time, their calls to the database in many orders (TX-8)."""
+"""Two tasks replay a batch at the same time, with their database calls in many orders (TX-8)."""
 
 from contextlib import AsyncExitStack, suppress
 from random import Random
@@ -51,7 +51,7 @@ async def test_in_whatever_order_two_tasks_replay_a_batch_none_undoes_what_the_o
 
 
 def shares(batch: Batch) -> tuple[Batch, Batch]:
-    """What each task has of a batch."""
+    """Batch of each task."""
     return {key: batch[key] for key in FIRST if key in batch}, {key: batch[key] for key in SECOND if key in batch}
 
 
@@ -66,7 +66,7 @@ async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, shar
 async def test_neither_zombies_nor_calls_that_arrive_late_change_what_the_newest_attempt_writes(
     new_map: NewMap, place: str, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two attempts of a batch at two tasks each, and the next batch behind it, while any call may be lost, or arrive at any later time."""
+    """Two attempts of a batch at two tasks, and the next batch, while any call may be lost or late."""
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
     monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     keys, delivered = FIRST + SECOND, 0

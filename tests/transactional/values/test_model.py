@@ -1,4 +1,4 @@
-"""Random batches, attempts and faults on every database: what is stored in the end is what a sequential interpreter comes to."""
+"""Random batches, attempts and faults on every database give the values of a sequential model."""
 
 from random import Random
 from typing import Any
@@ -79,7 +79,7 @@ class History:
         return is_done
 
     async def _deliver(self) -> None:
-        """What tasks sent that died arrives, in any order."""
+        """Deliver the calls of dead tasks in any order."""
         late, self.late[:] = self.late[:], []
         for call in self.random.sample(late, len(late)):
             self.delivered += 1

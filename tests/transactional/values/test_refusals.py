@@ -1,4 +1,4 @@
-"""What a map says where it cannot be: a wrong URL, password or name, somebody else's table or file, a database that is away."""
+"""Errors of a map: a wrong URL, password or name, another program's table or file, an unavailable database."""
 
 import os
 import sqlite3

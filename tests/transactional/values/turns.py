@@ -1,4 +1,4 @@
-"""Tasks that call their databases one after the other, in an order that is drawn: each interleaving of their calls can be had."""
+"""Tasks that call their databases in a drawn order, to test each interleaving."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -31,7 +31,7 @@ class Turns:
         self._changed = asyncio.Event()
 
     def hold(self, values: OpenValues[Any, Any]) -> None:
-        """Hold the calls of this map: in Redis each script, since an undo and a write are several there; else each call of the store."""
+        """Hold the calls of this map, in Redis each script, because an undo and a write have several."""
         store: Any = values._store
         if isinstance(store, RedisValueStore):
             link: Any = store._link
