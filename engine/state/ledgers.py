@@ -17,7 +17,7 @@ _PLACE: Final = place_sum("value ledger")
 def encode_entries(
     changes: Mapping[str, object], ledger: str, codec: Codec, place_of: Callable[[str], int]
 ) -> tuple[dict[str, bytes], list[str]]:
-    """Return the encoded entries to set, with checksums, and the names to remove. place_of: sum of the place of an entry."""
+    """Return the entries to set, encoded with checksums, and the names to remove. place_of: sum of an entry's place."""
     try:
         encoded = {name: codec.encode(value) for name, value in changes.items() if value is not None}
     except Unencodable as error:
