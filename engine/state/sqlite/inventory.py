@@ -160,7 +160,8 @@ class SqliteStoredTopology(StoredTopology):
         self._topology = topology
 
     async def entries(self, ledger: str) -> dict[str, object]:
-        rows = await self._read(lambda reader: ledger_rows(reader, self._topology, ledger), [])
+        no_rows: list[tuple[object, object]] = []
+        rows = await self._read(lambda reader: ledger_rows(reader, self._topology, ledger), no_rows)
         return decode_entries(rows, self._topology, ledger, self._file.path, bare=self._file.format < FORMAT)
 
     async def epoch(self, ledger: str) -> int:
