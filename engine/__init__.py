@@ -6,21 +6,7 @@ describes a topology imports quickly.
 
 from typing import TYPE_CHECKING
 
-from engine.config import Config
-from engine.errors import (
-    ComponentError,
-    ConfigError,
-    EngineBug,
-    EngineError,
-    Failure,
-    FatalError,
-    StateError,
-    TopologyError,
-    TopologyFileError,
-    TupleFailed,
-    UsageError,
-)
-from engine.topology import (
+from engine.api import (
     BasicBolt,
     BasicCollector,
     Bolt,
@@ -37,12 +23,25 @@ from engine.topology import (
     SpoutCollector,
     SpoutExhausted,
     TaskContext,
-    Topology,
-    TopologyBuilder,
     Tuple,
     bolt,
     spout,
 )
+from engine.config import Config
+from engine.errors import (
+    ComponentError,
+    ConfigError,
+    EngineBug,
+    EngineError,
+    Failure,
+    FatalError,
+    StateError,
+    TopologyError,
+    TopologyFileError,
+    TupleFailed,
+    UsageError,
+)
+from engine.topology import Topology, TopologyBuilder
 from engine.version import __version__
 
 if TYPE_CHECKING:

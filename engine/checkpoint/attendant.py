@@ -7,13 +7,13 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.api import TaskContext, Tuple
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.stateful_bolt import KeepsState
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import own_text, raised_text
 from engine.state import LayeredState, StatePlace
-from engine.topology import TaskContext, Tuple
 from engine.topology.task_port import BoltAttendant, BoltPort
 
 if TYPE_CHECKING:

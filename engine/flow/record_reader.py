@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
+from engine.api import CallKind, SpoutExhausted, TaskContext, call_kind
 from engine.errors import UsageError
 from engine.flow.producer import FlowProducer, Yielded, own_position
-from engine.topology import CallKind, SpoutExhausted, TaskContext, call_kind
 
 BUFFER_RECORDS: Final = 4096
 """Records of an async generator that are read ahead, at most."""

@@ -5,6 +5,7 @@ import inspect
 from functools import partial
 from typing import Any, Final
 
+from engine.api import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
 from engine.flow.position_keeper import PositionKeeper, ledger_name
@@ -15,7 +16,6 @@ from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
 from engine.state import StoreRetry
-from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 

@@ -12,12 +12,13 @@ from contextlib import aclosing
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any, Final
 
+from engine.api import BasicBolt, call_kind
 from engine.kernel import StepTimer, Tuple
 from engine.names import DEFAULT_STREAM, POOL_NAME
 from engine.raised import without_exits
 from engine.runtime.bolt_collector import CURRENT_CALL, Call
 from engine.runtime.ending import end_all, is_cancelled_from_outside
-from engine.topology import BasicBolt, ComponentSettings, call_kind
+from engine.topology import ComponentSettings
 
 if TYPE_CHECKING:
     from engine.runtime.bolt_executor import BoltExecutor

@@ -5,11 +5,11 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
+from engine.api import Values
+from engine.api.collector import Anchors
 from engine.errors import UsageError
 from engine.kernel import BoltCore, BoltEmitter, Tuple
 from engine.names import DEFAULT_STREAM
-from engine.topology import Values
-from engine.topology.collector import Anchors
 
 ReportError: TypeAlias = Callable[[BaseException], None]
 Emission: TypeAlias = tuple[Values, str, int | None]
@@ -17,7 +17,7 @@ Emission: TypeAlias = tuple[Values, str, int | None]
 
 
 class ExecutorBoltCollector(BoltEmitter):
-    """`self.collector` of one instance of a Bolt (`engine.topology.BoltCollector`); emit, ack, fail and reset_timeout are compiled."""
+    """`self.collector` of one instance of a Bolt (`engine.api.BoltCollector`); emit, ack, fail and reset_timeout are compiled."""
 
     def __init__(self, core: BoltCore, *, ready: Callable[[], Awaitable[None]], report_error: ReportError) -> None:
         super().__init__(core)

@@ -5,6 +5,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.api import BasicBolt, FailTuple
 from engine.errors import FAILED, FORGOTTEN, TASK_DIED, Failure, UsageError
 from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Tuple
 from engine.runtime.bolt_calls import BoltCalls
@@ -15,7 +16,7 @@ from engine.runtime.error_report import error_text, failure_text
 from engine.runtime.executor import Executor
 from engine.runtime.misuse import Misuse
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
-from engine.topology import BasicBolt, ComponentSpec, FailTuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
 DOWN_PACE_SECS: Final = 0.05
@@ -37,14 +38,14 @@ class BoltExecutor(Executor):
             ackers=ackers,
             now=around.clock.now,
             misuse=Misuse(spec),
-            pulse=around.pulse,
+            backlog=around.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
             failed_reason=Failure(FAILED, place.component_id, place.task_id),
             forgotten_reason=Failure(FORGOTTEN, place.component_id, place.task_id),
             fails_forgotten=config.forgotten_ack == "fail",
-            on_lost=self._lost_from_anywhere,
+            on_forgotten=self._lost_from_anywhere,
         )
-        self.core.emitter.set_on_resume(self.resumed)
+        self.core.backpressure.set_on_resume(self.resumed)
         self.port = ExecutorBoltPort(self)
         self.calls = BoltCalls(self)
         self._warned_of_forgotten = self._warned_of_double = False
@@ -93,13 +94,13 @@ class BoltExecutor(Executor):
         await super().close()
         # Values may lead back to the run, and no garbage collector sees what is in a mailbox.
         self.core.forget_current()
-        self.core.aside.clear()
+        self.core.held_tuples.clear()
         while self.core.mailbox.take() is not None:
             pass
 
     def _settled(self) -> int:
         """With state, only what a checkpoint has committed is a step ahead: a task that dies at each checkpoint makes none."""
-        return self.core.kept.released if self.spec.keeps_state else super()._settled()
+        return self.core.deferred_acks.released if self.spec.keeps_state else super()._settled()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -161,7 +162,7 @@ class BoltExecutor(Executor):
         if failure is not None:
             await self.survive_call(*failure)
             return
-        if core.emitter.stopped_by or calls.takes_none:
+        if core.backpressure.stopped_by or calls.takes_none:
             await self.rest()
             return
         tup = core.take_next()
@@ -254,7 +255,7 @@ class BoltExecutor(Executor):
         core, now = self.core, self.around.clock.now
         until = now() + secs
         while (left := until - now()) > 0 and self._serves:
-            core.let_all_in()
+            core.release_all()
             for _ in range(self.around.config.burst):
                 tup = core.take_next()
                 if tup is None:
@@ -300,7 +301,7 @@ class BoltExecutor(Executor):
                 around.loop.call_soon_threadsafe(self._flush_lost)
 
     def _flush_lost(self) -> None:
-        self.core.flush_lost()
+        self.core.flush_forgotten()
         self._warn_of_settles()
 
     def _warn_of_settles(self) -> None:
@@ -328,7 +329,7 @@ class BoltExecutor(Executor):
     @property
     def is_empty(self) -> bool:
         """True when nothing is in the mailbox, put aside, or in a call."""
-        return self.at_rest and not len(self.core.mailbox) and not len(self.core.aside) and self.calls.in_flight == 0
+        return self.at_rest and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
 
     def check_returned(self, result: object) -> UsageError:
         """The error for a call that returned what it should not."""

@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
+from engine.api import Tuple as AnyTuple
+from engine.api import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers, Tuple, reply
 from engine.names import DEFAULT_STREAM
-from engine.topology import Tuple as AnyTuple
-from engine.topology import Values
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class ExecutorBoltPort:
         assert isinstance(tup, Tuple)
         reply(self._executor.core, tup, answer)
 
-    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
-        return BatchFeed(self._executor.core, host, sources, emits_results=emits_results)
+    def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        return BatchFeed(self._executor.core, runner, sources, emits_results=emits_results)
 
     def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
         self._executor.reporter.report(error, tup=tup, next_step=next_step)
@@ -82,16 +82,16 @@ class ExecutorBoltPort:
 
     @property
     def deferred_settles(self) -> int:
-        return len(self._executor.core.kept)
+        return len(self._executor.core.deferred_acks)
 
     def prepare_settles(self) -> int:
-        return self._executor.core.kept.prepare()
+        return self._executor.core.deferred_acks.prepare()
 
     async def release_settles(self) -> None:
-        await self._in_bursts(self._executor.core.kept.release_prepared)
+        await self._in_bursts(self._executor.core.deferred_acks.release_prepared)
 
     async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        kept = self._executor.core.kept
+        kept = self._executor.core.deferred_acks
         await self._in_bursts(lambda limit: kept.fail_deferred(limit, failure))
         if prepared:
             await self._in_bursts(lambda limit: kept.fail_prepared(limit, failure))

@@ -396,7 +396,7 @@ class Executor(ABC):
 
     async def ready(self) -> None:
         """Wait until the task may emit."""
-        while self.core.emitter.stopped_by:
+        while self.core.backpressure.stopped_by:
             future: asyncio.Future[None] = self.around.loop.create_future()
             self._resumed.append(future)
             await future

@@ -72,7 +72,7 @@ class Explainer:
         for bolt in self._bolts:
             yield from ((bolt, tup, True) for tup in bolt.core.taken_tuples())
         for bolt in self._bolts:
-            yield from ((bolt, tup, False) for tup in (*bolt.core.aside.tuples(), *bolt.core.mailbox.waiting()))
+            yield from ((bolt, tup, False) for tup in (*bolt.core.held_tuples.tuples(), *bolt.core.mailbox.waiting()))
 
     def _failure(self, root: int, bolt: BoltExecutor | None, text: str) -> Failure:
         path = None if self.trace is None else self.trace.path(root)

@@ -8,11 +8,12 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Final, Self, cast
 
+from engine.api import CallKind, InletHandle, call_kind, takes
 from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError, UsageError
-from engine.kernel import Pulse, Tuple
+from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
 from engine.names import did_you_mean
 from engine.randomness import RunRandom
@@ -29,7 +30,7 @@ from engine.runtime.supervisor import RunState, Supervisor
 from engine.runtime.surroundings import RunSurroundings
 from engine.runtime.system_topology import state_places, with_checkpoints
 from engine.state import Ledger, provider_of
-from engine.topology import CallKind, InletHandle, RunPreparation, Topology, call_kind, config_of_run, takes, validate_run
+from engine.topology import RunPreparation, Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.runtime")
@@ -121,7 +122,7 @@ class Run:
             clock=self._clock,
             random=random,
             loop=loop,
-            pulse=Pulse(),
+            backlog=BoltBacklog(),
             task_ids=plan.task_ids,
             metrics=self._metrics,
             port=port,

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
+from engine.api import wrong_values
 from engine.errors import EngineError, UsageError
 from engine.kernel import stable_hash
 from engine.names import did_you_mean
-from engine.topology import ComponentSpec, wrong_values
+from engine.topology import ComponentSpec
 
 
 class Misuse:

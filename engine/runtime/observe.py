@@ -86,7 +86,7 @@ def _bolt_status(bolt: BoltExecutor) -> str:
     core = bolt.core
     if core.closing:
         return CLOSED
-    return "stopped by a full mailbox" if core.emitter.stopped_by else "waiting" if bolt.at_rest else "running"
+    return "stopped by a full mailbox" if core.backpressure.stopped_by else "waiting" if bolt.at_rest else "running"
 
 
 def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:

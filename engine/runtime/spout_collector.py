@@ -3,15 +3,15 @@
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from itertools import repeat
 
+from engine.api import Values
 from engine.errors import UsageError
 from engine.kernel import SpoutCore, SpoutEmitter
 from engine.names import DEFAULT_STREAM
 from engine.runtime.kept_rows import ROWS_PER_TURN, KeptRows
-from engine.topology import Values
 
 
 class ExecutorSpoutCollector(SpoutEmitter):
-    """`self.collector` of one instance of a spout (`engine.topology.SpoutCollector`); `emit` is compiled.
+    """`self.collector` of one instance of a spout (`engine.api.SpoutCollector`); `emit` is compiled.
 
     While rows of an `emit_many` are kept, whatever is emitted is kept behind them: `keeps` sends each emit to `emit_rarely`.
     """

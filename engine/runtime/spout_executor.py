@@ -6,8 +6,9 @@ from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
+from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
-from engine.kernel import EdgeIds, Mailbox, SignalRing, SpoutCore, SpoutOutcome, StepTimer
+from engine.kernel import EdgeIds, SignalRing, SpoutCore, SpoutOutcome, StepTimer
 from engine.runtime.ending import is_cancelled_from_outside
 from engine.runtime.error_report import error_text
 from engine.runtime.executor import Executor
@@ -17,7 +18,7 @@ from engine.runtime.spout_collector import ExecutorSpoutCollector
 from engine.runtime.spout_port import ExecutorSpoutPort
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
 from engine.runtime.task_context import ExecutorContext
-from engine.topology import ComponentSpec, GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
 FIRST_PAUSE_SECS: Final = 0.001
@@ -52,15 +53,14 @@ class SpoutExecutor(Executor):
             verdicts=self.verdicts,
             max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
             acker_failure=Failure(TASK_DIED, "__acker", None, "the acker of the tree died"),
-            mailbox=Mailbox(2),
             ids=EdgeIds(around.random.uint64("edges", place.task_id)),
             ackers=ackers,
             now=around.clock.now,
             misuse=Misuse(spec),
-            pulse=around.pulse,
+            backlog=around.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
         )
-        self.core.emitter.set_on_resume(self.resumed)
+        self.core.backpressure.set_on_resume(self.resumed)
         self.port = ExecutorSpoutPort(self)
         self.failures: Counter[str] = Counter()
         """How many trees failed, by reason."""
@@ -92,7 +92,7 @@ class SpoutExecutor(Executor):
             spout.port = self.port
         if isinstance(spout, Inlet):
             self.inlet = self.around.inlets.setdefault(self.place.component_id, spout.handle)
-            spout.use(self.inlet)
+            spout.use_handle(self.inlet)
         self.component = spout
         listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
         self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail, self.port.listener)
@@ -154,11 +154,11 @@ class SpoutExecutor(Executor):
     # Rows that an emit_many has yet to emit
 
     def may_emit_rows(self) -> bool:
-        return self._serves and not self._held_back and not self.core.emitter.stopped_by
+        return self._serves and not self._held_back and not self.core.backpressure.stopped_by
 
     def rows_changed(self) -> None:
         if isinstance(self._collector, ExecutorSpoutCollector):
-            self._collector.keep(bool(self._rows))
+            self._collector.divert(bool(self._rows))
         self._set_polling()
         self.doorbell.ring()
 
@@ -389,7 +389,7 @@ class SpoutExecutor(Executor):
             return "inactive" if core.pending else "drained"
         if self.exhausted:
             return "exhausted"
-        if core.emitter.stopped_by or (core.max_pending and core.pending >= core.max_pending):
+        if core.backpressure.stopped_by or (core.max_pending and core.pending >= core.max_pending):
             return "full"
         if self.inlet is not None and self.inlet.waiting:
             return "waited_for"

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from engine.api import Values
 from engine.names import DEFAULT_STREAM
-from engine.topology import ComponentSpec, Values
+from engine.topology import ComponentSpec
 from engine.topology.task_port import RunPort
 
 if TYPE_CHECKING:

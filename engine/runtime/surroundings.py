@@ -4,15 +4,16 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from engine.api import InletHandle
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import ComponentError
-from engine.kernel import Pulse
+from engine.kernel import BoltBacklog
 from engine.metrics import UserMetrics
 from engine.names import is_reserved
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport, ErrorReporter
-from engine.topology import ComponentSpec, InletHandle, Topology
+from engine.topology import ComponentSpec, Topology
 from engine.topology.task_port import RunPort
 
 
@@ -34,7 +35,7 @@ class RunSurroundings:
     clock: Clock
     random: RunRandom
     loop: asyncio.AbstractEventLoop
-    pulse: Pulse
+    backlog: BoltBacklog
     task_ids: Mapping[str, tuple[int, ...]]
     """The task ids of each component, ascending, ackers included."""
     metrics: UserMetrics

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any
 
+from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint import Checkpoints, CheckpointSpout
 from engine.checkpoint.attendant import BarrierForwarder, StateKeeper
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS
 from engine.config import Config
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
-from engine.topology import All, ComponentSettings, ComponentSpec, FieldsGrouping, Subscription, TaskContext, Topology
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import BoltAttendant, BoltPort
 
 

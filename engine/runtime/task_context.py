@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, cast
 
+from engine.api.context import UserCounter, UserGauge, UserHistogram
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import Failure, UsageError
@@ -13,7 +14,6 @@ from engine.raised import without_exits
 from engine.runtime.ending import end_all
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
 from engine.topology import ComponentSpec
-from engine.topology.context import UserCounter, UserGauge, UserHistogram
 
 
 class BackgroundTasks:
@@ -61,7 +61,7 @@ class NoBackgroundTasks(BackgroundTasks):
 
 
 class ExecutorContext:
-    """One instance's view of the run (`engine.topology.TaskContext`)."""
+    """One instance's view of the run (`engine.api.TaskContext`)."""
 
     def __init__(
         self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, *, wake: Callable[[], None], background: BackgroundTasks

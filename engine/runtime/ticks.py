@@ -2,10 +2,10 @@
 
 import asyncio
 
+from engine.api import Fields
 from engine.kernel import Source, make_tuple
 from engine.names import SYSTEM_COMPONENT, TICK_STREAM
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.topology import Fields
 
 
 class Ticker:

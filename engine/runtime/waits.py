@@ -48,11 +48,11 @@ class TreeClock:
         now = asyncio.get_running_loop().time
         began = now()
         for core in self._cores:
-            for walk in (core.refresh_waiting, core.kept.refresh):
+            for walk in (core.refresh_waiting, core.deferred_acks.refresh):
                 position = 0
                 while position >= 0:
                     position = walk(position, TUPLES_PER_STEP)
                     if now() - began >= SLICE_SECS:
                         await asyncio.sleep(0)
                         began = now()
-            core.refresh_aside()
+            core.refresh_held()

@@ -4,25 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from engine.api import All, Custom, Direct, FieldsGrouping, Global, LoadAware, LocalOrShuffle, NoneGrouping, PartialKey, Shuffle
 from engine.errors import ComponentError
 from engine.kernel import Choice, Mailbox, Outlet, OutStream, Source, TaskCore
 from engine.raised import raised_text
 from engine.runtime.surroundings import RunSurroundings, TaskPlace
 from engine.runtime.task_context import ExecutorContext, NoBackgroundTasks
-from engine.topology import (
-    All,
-    ComponentSpec,
-    Custom,
-    Direct,
-    FieldsGrouping,
-    Global,
-    LoadAware,
-    LocalOrShuffle,
-    NoneGrouping,
-    PartialKey,
-    Shuffle,
-    Subscription,
-)
+from engine.topology import ComponentSpec, Subscription
 
 CHOICES: Mapping[type, Choice] = {
     Shuffle: Choice.SHUFFLE,

@@ -4,9 +4,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
 
-from engine.topology.grouping import Grouping
-from engine.topology.spout import MaxSpoutPending, OnError
-from engine.topology.stream import Streams
+from engine.api.fields import Streams
+from engine.api.grouping import Grouping
+from engine.api.spout import MaxSpoutPending, OnError
 
 if TYPE_CHECKING:
     from engine.clock import Clock

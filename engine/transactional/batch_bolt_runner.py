@@ -6,9 +6,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from engine.api import BoltBase, Tuple
 from engine.errors import FAILED, UsageError
-from engine.kernel import BatchPart
-from engine.topology import BoltBase, Tuple
+from engine.kernel import TaskBatch
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.maybe_await import discard_awaitables
@@ -53,15 +53,15 @@ class BatchBoltRunner(BatchRunner):
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
         bolt: BatchBolt = self._wiring.spec.factory.create()
         bolt.attempt = open_attempt.attempt
-        bolt.collector = BatchBoltCollector(open_attempt.part, self.collector)
+        bolt.collector = BatchBoltCollector(open_attempt.batch, self.collector)
         bolt.context = self.context
         bolt.resources = self._resources
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
         if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # a fault injector puts one there
-            open_attempt.part.execute_many_by(bolt.execute_many, bolt.burst_rows)
+            open_attempt.batch.execute_many_by(bolt.execute_many, bolt.burst_rows)
         else:
-            open_attempt.part.execute_by(bolt.execute)
+            open_attempt.batch.execute_by(bolt.execute)
         self._run_on(open_attempt, bolt.prepare(), "prepare")
 
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
@@ -96,9 +96,9 @@ class BatchBoltRunner(BatchRunner):
 
     # Calls that wait
 
-    def returned(self, part: BatchPart, tup: Tuple | None, result: object) -> None:
+    def returned(self, batch: TaskBatch, tup: Tuple | None, result: object) -> None:
         """Await a result of execute before the next tuple of its attempt."""
-        self._run_on(self._open_attempts[part.attempt], result, "execute")
+        self._run_on(self._open_attempts[batch.attempt], result, "execute")
 
     def _run_on(self, open_attempt: OpenAttempt, result: object, method: str) -> None:
         """Await the result of a call. New tuples of the attempt wait until then."""
@@ -109,7 +109,7 @@ class BatchBoltRunner(BatchRunner):
             raise UsageError(where, hint="A batch bolt emits by self.collector.emit(...) and returns None.")
         self._awaited[open_attempt] = result
         if open_attempt not in self._aio_tasks:
-            open_attempt.part.waiting = deque()
+            open_attempt.batch.waiting = deque()
             open_attempt.progress_at = self.context.clock.now()
             aio_task = self._aio_tasks[open_attempt] = self.context.create_task(self._run(open_attempt))
             self._all_aio_tasks.add(aio_task)
@@ -131,13 +131,13 @@ class BatchBoltRunner(BatchRunner):
         """Await results of calls, and call execute for the waiting tuples, until none is left."""
         try:
             calls = 0
-            while open_attempt in self._awaited or open_attempt.part.waiting:
+            while open_attempt in self._awaited or open_attempt.batch.waiting:
                 if open_attempt in self._awaited:
                     await self._awaited.pop(open_attempt)
                     self._note_progress(open_attempt)
                 else:
-                    assert open_attempt.part.waiting is not None
-                    self.feed.call_next(open_attempt.part, open_attempt.part.waiting.popleft())
+                    assert open_attempt.batch.waiting is not None
+                    self.feed.call_next(open_attempt.batch, open_attempt.batch.waiting.popleft())
                     self._make_room()
                     calls += 1
                     if calls % CALLS_PER_TURN == 0:
@@ -153,7 +153,7 @@ class BatchBoltRunner(BatchRunner):
             return
         if self._aio_tasks.pop(open_attempt, None) is None:
             return  # the attempt ended meanwhile
-        open_attempt.part.waiting = None
+        open_attempt.batch.waiting = None
         if open_attempt in self._finishing:
             self._finishing.discard(open_attempt)
             self.finished(open_attempt)
@@ -165,7 +165,7 @@ class BatchBoltRunner(BatchRunner):
         return self._wait_for_room() if self._waiting() > self.context.config.executor_receive_buffer_size else None
 
     def _waiting(self) -> int:
-        return sum(len(open_attempt.part.waiting or ()) for open_attempt in self._aio_tasks)
+        return sum(len(open_attempt.batch.waiting or ()) for open_attempt in self._aio_tasks)
 
     def _note_progress(self, open_attempt: OpenAttempt) -> None:
         """Note the return of a call, and refresh the timeout of its batch now and then (TX-5)."""
@@ -202,7 +202,7 @@ class BatchBoltRunner(BatchRunner):
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return
-        self.feed.flush(open_attempt.part)
+        self.feed.flush_rows(open_attempt.batch)
         if open_attempt in self._aio_tasks or open_attempt.failure is not None:
             return
         self._finishing.add(open_attempt)
@@ -222,8 +222,8 @@ class BatchBoltRunner(BatchRunner):
 
     async def cleanup(self) -> None:
         """End the task: drop all attempts, wait for the cleanups, close the resources."""
-        for attempt in list(self.feed.parts):
-            self.feed.drop(attempt)
+        for attempt in list(self.feed.batches):
+            self.feed.drop_batch(attempt)
         for open_attempt in self._open_attempts.values():
             self._end_instance(open_attempt)
         try:

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from engine.api import All, Bolt, Spout
 from engine.clock import Clock
 from engine.config import Config
 from engine.errors import FatalError, TopologyError, with_hint
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
 from engine.state import provider_of
-from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner

@@ -32,7 +32,7 @@ def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) 
     sink = Capture()
     run = play_run(chain(make, sink, on_error=on_error))
     [report] = run.snapshot().errors
-    assert "2 values where 1 must stand" in report.text
+    assert "2 values, but the stream has 1 field" in report.text
     if on_error == "fail":
         assert sink.field(0) == [*range(bad), -1]
         assert len(made) == 1

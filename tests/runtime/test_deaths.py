@@ -7,8 +7,8 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, SpoutExhausted, Tuple
+from engine.api import Fields
 from engine.testing import Capture
-from engine.topology import Fields
 from tests.runtime.dying import ends_with_component_error, poisoned
 from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play_run
 

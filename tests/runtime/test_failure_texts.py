@@ -5,8 +5,8 @@ import logging
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, TopologyBuilder, Tuple
+from engine.api import BoltFactory
 from engine.testing import Feeder, Finished, run_topology
-from engine.topology import BoltFactory
 
 
 class Hoards(Bolt):

@@ -151,7 +151,7 @@ def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) ->
 def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
     """A wake lets another thread run: should the loop look just then, it must find the tuple, since no other wake follows."""
     bolts: list[BoltCore] = []
-    stage, _, bolt = fed("a", "b", on_lost=lambda: bolts[0].flush_lost())
+    stage, _, bolt = fed("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
     bolts.append(bolt)
     for _ in range(2):
         tup = taken(bolt)

@@ -106,26 +106,26 @@ EMITS: list[tuple[str, tuple[Any, ...], str, str]] = [
     (
         "too few values",
         (("storm",), "default"),
-        "emitted to stream 'default' ('storm',): 1 value where 2 must stand (word, count)",
+        "emitted to stream 'default' ('storm',): 1 value, but the stream has 2 fields (word, count)",
         "Emit one value for each field, or change output_fields.",
     ),
     (
         "too many values",
         (["a", "b"], "late"),
-        "emitted to stream 'late' ('a', 'b'): 2 values where 1 must stand (word)",
+        "emitted to stream 'late' ('a', 'b'): 2 values, but the stream has 1 field (word)",
         "Emit one value for each field, or change output_fields.",
     ),
     (
         "no tuple",
         ("storm", "late"),
         "emitted 'storm' (str), which is not a tuple of values",
-        "Write ('storm',): a tuple, though it holds one value.",
+        "Write ('storm',). A single value needs a tuple too.",
     ),
     (
         "a dict",
         ({}, "late"),
         "emitted {{}} (dict), which is not a tuple of values",
-        "Write ({{}},): a tuple, though it holds one value.",
+        "Write ({{}},). A single value needs a tuple too.",
     ),
     (
         "emit on a direct stream",
@@ -153,7 +153,7 @@ DIRECT_EMITS: list[tuple[str, tuple[Any, ...], str]] = [
     ("not direct", (3, ("storm",), "late"), "used emit_direct() on stream 'late', which is not direct"),
     ("no subscriber", (99, ("storm",), "direct"), "used emit_direct() to task 99, which does not subscribe to stream 'direct'"),
     ("an unknown stream", (3, ("storm",), "dir"), "emitted to stream 'dir', which it does not declare"),
-    ("too many values", (3, ("a", "b"), "direct"), "emitted to stream 'direct' ('a', 'b'): 2 values where 1 must stand (word)"),
+    ("too many values", (3, ("a", "b"), "direct"), "emitted to stream 'direct' ('a', 'b'): 2 values, but the stream has 1 field (word)"),
 ]
 
 

@@ -81,9 +81,9 @@ def test_a_basic_bolt_that_emits_outside_execute_is_told() -> None:
     [
         ("storm", "execute() returned 'storm' (str)"),
         (5, "execute() returned 5 (int)"),
-        (("a", "b"), "emitted to stream 'default' ('a', 'b'): 2 values where 1 must stand (word)"),
+        (("a", "b"), "emitted to stream 'default' ('a', 'b'): 2 values, but the stream has 1 field (word)"),
         (["storm"], "emitted 'storm' (str), which is not a tuple of values"),
-        (iter([("a", "b")]), "emitted to stream 'default' ('a', 'b'): 2 values where 1 must stand (word)"),
+        (iter([("a", "b")]), "emitted to stream 'default' ('a', 'b'): 2 values, but the stream has 1 field (word)"),
     ],
 )
 def test_what_a_basic_bolt_must_not_return_is_told(returned: object, told: str) -> None:

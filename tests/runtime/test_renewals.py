@@ -8,7 +8,7 @@ import pytest
 
 import engine
 from engine import BasicBolt, Bolt, Config, FailTuple, StatefulBolt, Tuple
-from engine.topology import SpoutExhausted
+from engine.api import SpoutExhausted
 from tests.runtime.stage import SEED, AtOnce, LogLines, Numbers, chain, loop, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("SV-1")

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, Tuple
-from engine.topology import Fields
+from engine.api import Fields
 from tests.runtime.stage import LogLines, Numbers, Sink, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-10")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Config, Spout, Tuple
-from engine.topology import Fields
+from engine.api import Fields
 from tests.runtime.dying import ends_with_component_error
 from tests.runtime.stage import Numbers, Sink, chain, play_run
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Spout, SpoutExhausted, Tuple
+from engine.api import Fields
 from engine.testing import Capture
-from engine.topology import Fields
 from engine.topology.task_port import SpoutPortUser
 from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, Sink, chain, loop, play, running
 

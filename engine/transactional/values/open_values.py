@@ -5,10 +5,10 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from engine.api import TaskContext
 from engine.errors import StateUnavailable
 from engine.state import StoreRetry
 from engine.state.values import Changes, Found, Raw, ValueKind, ValueStore, Writer
-from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import WriteStep, damaged_rows, next_step, updated_twice, vanished
 
