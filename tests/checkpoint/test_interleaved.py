@@ -67,7 +67,7 @@ async def test_in_redis_a_start_finds_the_last_committed_checkpoint_whatever_com
             provider = RedisProvider(redis_server.address())
             one = Process(provider, draws, play.truth, play.calls)
             links.append(provider._topology_of(NAME).link)
-            one.hold(links[-1], "run", "command", "lengths")
+            one.hold(links[-1], "run", "command", "hash_lengths")
             return one, one.run(draws.randint(1, 6))
 
         try:

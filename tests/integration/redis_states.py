@@ -64,7 +64,7 @@ class Run:
 
     async def begin(self) -> None:
         """As the engine begins: claim, fold what counts, load."""
-        patiently = self._patience.with_
+        patiently = self._patience.call_with_retries
         await patiently(self.ledger.claim)
         entries = await patiently(self.ledger.read)
         self.txid, round_ = entries.get("record", (-1, 0))  # type: ignore[misc]

@@ -160,7 +160,7 @@ async def test_any_name_of_a_topology(zookeeper: str, root: str, name: str) -> N
         ("zookeeper://host/b#x", "is not a path of a node"),
         ("zookeeper://me:pw@host/b?lease=3", "Did you mean 'lease_secs'?"),
         ("zookeeper://host/b?lease_secs=soon", "is not a number from 0.2 to 3600"),
-        ("zookeeper://host/b?lease_secs=0", "the default is 10"),
+        ("zookeeper://host/b?lease_secs=0", "The default is 10"),
     ],
 )
 def test_a_url_that_is_not_clear(url: str, said: str) -> None:

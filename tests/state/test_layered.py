@@ -94,7 +94,7 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlo
     state = state_on(store, place, key_of=lambda key: key[0])
     for day in range(20):
         state.put(Seen(own, day), day)
-    with pytest.raises(StateError, match="not of this task"):
+    with pytest.raises(StateError, match="not one of this task"):
         state.put(Seen(foreign, 1), 1)
     await checkpoint(state, 0)
     await fold_committed(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)

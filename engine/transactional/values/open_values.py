@@ -65,7 +65,7 @@ class OpenValues(ValuesReader[K, V]):
         super().__init__(store)
         self._context = context
         self._where = where
-        self._patience = StoreRetry(context.config.state_timeout_secs)
+        self._retry = StoreRetry(context.config.state_timeout_secs)
         self._done = TransactionAttempt(0, 0)
         """The last attempt that was updated."""
 
@@ -91,13 +91,13 @@ class OpenValues(ValuesReader[K, V]):
         update = _Update(self._store, attempt, writer, changes, combine)
         await update.encode_keys()
         is_known = self._done.txid > 0
-        values = await self._patience.call_with_retries(lambda: update.once(is_known))
+        values = await self._retry.call_with_retries(lambda: update.once(is_known))
         self._done = attempt
         return values
 
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
-        return await self._patience.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
+        return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
         """Close the connection to the database. The engine calls it."""
