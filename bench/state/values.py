@@ -12,9 +12,9 @@ from typing import Any, cast
 
 from bench.servers import store_url
 from engine.config import Config
+from engine.state.values import ValueKind
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import values_at
-from engine.transactional.values.stored_value import ValueKind
 
 SIZES = (1_000, 10_000, 50_000)
 KINDS: tuple[ValueKind, ...] = ("transactional", "opaque")

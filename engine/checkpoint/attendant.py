@@ -107,7 +107,7 @@ class StateKeeper(BarrierForwarder):
         if restarted:
             state = self._checkpoints.state_if_loaded(self._place)
             if state is not None:
-                state.lose_changes()
+                state.drop_changes()
             await self._port.fail_settles(self._failure(TASK_DIED, self._checkpoints.cause), prepared=False)
             self._checkpoints.task_lost()
 

@@ -18,7 +18,17 @@ from engine.config import Config
 from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
-from engine.state import LayeredState, Ledger, Patience, SealedStores, StatePlace, StateProvider, codec_named, fold_what_counts, take
+from engine.state import (
+    LayeredState,
+    Ledger,
+    SealedStores,
+    StatePlace,
+    StateProvider,
+    StoreRetry,
+    codec_named,
+    fold_committed,
+    open_provider,
+)
 from engine.topology.task_port import RunPort
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
@@ -42,7 +52,7 @@ class Checkpoints:
         self._ledger: Ledger | None = None
         self._states: dict[tuple[str, int], LayeredState[Any, Any]] = {}
         self._locks: dict[tuple[str, int], asyncio.Lock] = {}
-        self._patience = Patience(config.state_timeout_secs, self._note_trouble)
+        self._patience = StoreRetry(config.state_timeout_secs, self._note_trouble)
         self.machine = Machine(Record())
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
@@ -71,7 +81,7 @@ class Checkpoints:
 
     async def open(self) -> None:
         """Take the store, perhaps after standing by, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
-        await take(self._provider, self._topology_name, standby=self._config.standby)
+        await open_provider(self._provider, self._topology_name, standby=self._config.standby)
         try:
             await self._begin()
         except BaseException:
@@ -98,7 +108,7 @@ class Checkpoints:
                 continue  # nothing about it has changed: each task takes up what it has staged itself
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
-                await self.patiently(partial(fold_what_counts, stores, codec, of_task, record.counts, settled.txid))
+                await self.patiently(partial(fold_committed, stores, codec, of_task, record.counts, settled.txid))
         checksums = checksums_entry(all_blocks=not stored.has_bare_blocks)
         written = {**record_entry(settled), **codec_entry(codec), **checksums, **layout_entries(self._places)}
         await self.patiently(lambda: ledger.write(written))
@@ -143,7 +153,7 @@ class Checkpoints:
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
         """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
         try:
-            return await self._patience.with_(work)
+            return await self._patience.call_with_retries(work)
         except StateError as error:
             if isinstance(error, ends_run):
                 self._end_run(error, error.message, error.hint)

@@ -10,7 +10,7 @@ from typing import Final
 from engine.checkpoint.machine import Record, settled_at_start
 from engine.checkpoint.record_entries import LEDGER, StoredEntries
 from engine.errors import StateError
-from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named, rows_that_count
+from engine.state import Codec, ComponentSeal, Row, StatePlace, StoredTopology, TaskDelta, codec_named, committed_rows
 from engine.state.delta import slices
 
 KEYS_PER_CHUNK: Final = 1000
@@ -150,7 +150,7 @@ class CommittedState:
         for task_index in sorted({each.task_index for each in deltas}):
             place = replace(layout, task_index=task_index)
             staged = [each.delta for each in deltas if each.task_index == task_index]
-            async for rows in rows_that_count(staged, self.codec, place, self.record.counts, self.txid):
+            async for rows in committed_rows(staged, self.codec, place, self.record.counts, self.txid):
                 above.update({row[:2]: row.value for row in rows})
         return above
 

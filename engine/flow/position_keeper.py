@@ -9,7 +9,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError, StateError, StateFenced
 from engine.kernel import DonePrefix
 from engine.raised import headline
-from engine.state import Ledger, Patience
+from engine.state import Ledger, StoreRetry
 
 FORMAT: Final = 1
 ENTRY: Final = "flow"
@@ -32,7 +32,7 @@ class StoredPosition(NamedTuple):
 class PositionKeeper:
     """Writes the position of one spout task: one write at a time, and never an older position."""
 
-    def __init__(self, ledger: Ledger, prefix: DonePrefix, context: TaskContext, interval_secs: float, patience: Patience) -> None:
+    def __init__(self, ledger: Ledger, prefix: DonePrefix, context: TaskContext, interval_secs: float, patience: StoreRetry) -> None:
         self._ledger = ledger
         self._prefix = prefix
         self._context = context
@@ -52,8 +52,8 @@ class PositionKeeper:
     async def load_position(self) -> Any:
         """Claim the ledger, and return the position to continue behind. Raises FatalError if it cannot be used."""
         try:
-            await self._patience.with_(self._ledger.claim)
-            entries = await self._patience.with_(self._ledger.read)
+            await self._patience.call_with_retries(self._ledger.claim)
+            entries = await self._patience.call_with_retries(self._ledger.read)
             stored = stored_position(entries, self._where, self._context.tasks)
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
@@ -99,7 +99,7 @@ class PositionKeeper:
     async def _write_entry(self, done: int, position: Any) -> None:
         entries = {ENTRY: [FORMAT, self._context.tasks, position, self._done_before + done]}
         try:
-            await self._patience.with_(lambda: self._ledger.write(entries))
+            await self._patience.call_with_retries(lambda: self._ledger.write(entries))
         except StateFenced as error:
             raise FatalError(
                 f"{self._where}: another process has taken its position over, so this run ends: {error.message}",

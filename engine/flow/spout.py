@@ -15,7 +15,7 @@ from engine.flow.records import Records
 from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
-from engine.state import Patience
+from engine.state import StoreRetry
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 
@@ -79,7 +79,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             size_of=self.producer.size_of,
         )
         ledger = self.port.run.ledger(ledger_name(context.component_id, context.task_index))
-        patience = Patience(config.state_timeout_secs, self._note_store_error)
+        patience = StoreRetry(config.state_timeout_secs, self._note_store_error)
         keeper = self._keeper = PositionKeeper(ledger, controller.prefix, context, settings.checkpoint_interval_ms / 1000, patience)
         after = await keeper.load_position()
         opening = self.producer.open()

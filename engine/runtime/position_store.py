@@ -1,7 +1,7 @@
 """The store of a run whose spouts keep positions, and whose bolts keep no state: opened before its tasks, closed after them (FC-6)."""
 
 from engine.config import Config
-from engine.state import Ledger, provider_of, take
+from engine.state import Ledger, open_provider, provider_of
 from engine.topology import Topology
 
 
@@ -16,7 +16,7 @@ class PositionStore:
 
     async def open(self) -> Topology:
         """Take the store, perhaps after standing by; raise StateError where another process has it."""
-        await take(self._provider, self._topology.name, standby=self._standby)
+        await open_provider(self._provider, self._topology.name, standby=self._standby)
         self._is_open = True
         return self._topology
 

@@ -1,16 +1,27 @@
-"""State by key, and where it is kept: memory, SQLite, Redis, or a provider of one's own (docs/decisions/0002)."""
+"""State by key and its stores: memory, SQLite, Redis, ZooKeeper, PostgreSQL, or a user's own provider (docs/decisions/0002)."""
 
-from engine.state.api import KeyValueState, Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore
+from engine.state.api import (
+    KeyValueState,
+    Ledger,
+    LookupStore,
+    ResidentStore,
+    Row,
+    StagedDelta,
+    StateInventory,
+    StatePlace,
+    StateProvider,
+    StoredTopology,
+    TaskDelta,
+    TaskStore,
+)
+from engine.state.checksums import ComponentSeal, SealedStores
 from engine.state.codec import Codec, CodecName, codec_named
-from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
+from engine.state.delta import committed_rows, fold_committed
 from engine.state.layered import LayeredState
-from engine.state.place import StatePlace
+from engine.state.ledgers import ValueLedger
 from engine.state.providers import provider_of
-from engine.state.retry import Patience
-from engine.state.sealing import ComponentSeal, SealedStores
-from engine.state.standby import take
-from engine.state.startup import fold_what_counts, rows_that_count
-from engine.state.value_ledger import ValueLedger
+from engine.state.retry import StoreRetry
+from engine.state.standby import open_provider
 
 __all__ = [
     "Codec",
@@ -20,7 +31,6 @@ __all__ = [
     "LayeredState",
     "Ledger",
     "LookupStore",
-    "Patience",
     "ResidentStore",
     "Row",
     "SealedStores",
@@ -28,13 +38,14 @@ __all__ = [
     "StateInventory",
     "StatePlace",
     "StateProvider",
+    "StoreRetry",
     "StoredTopology",
     "TaskDelta",
     "TaskStore",
     "ValueLedger",
     "codec_named",
-    "fold_what_counts",
+    "committed_rows",
+    "fold_committed",
+    "open_provider",
     "provider_of",
-    "rows_that_count",
-    "take",
 ]

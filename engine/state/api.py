@@ -1,17 +1,17 @@
-"""What state is: `KeyValueState` for bolts; `StateProvider`, its stores and `Ledger` for whoever keeps it (CP-6 to CP-8).
+"""Interfaces of state: `KeyValueState` for bolts; `StateProvider`, its stores and `Ledger` for a store (CP-6 to CP-8).
 
-A provider is three small things; layers, codec, cache and key groups are the engine's (`LayeredState`), alike for all.
+A provider stores rows, deltas and ledgers as bytes. Layers, codec, cache and key groups belong to the engine (`LayeredState`), so they
+are the same for all providers.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, NamedTuple, TypeAlias, TypeVar, overload
+from typing import ClassVar, Generic, NamedTuple, TypeAlias, TypeVar, overload
 
 from engine.errors import StateError
-
-if TYPE_CHECKING:
-    from engine.state.inventory import StateInventory
+from engine.kernel import key_group
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -19,11 +19,11 @@ D = TypeVar("D")
 
 
 class KeyValueState(ABC, Generic[K, V]):
-    """What a stateful bolt keeps: values by key, as of the last commit and with its own changes since.
+    """Values by key of a stateful bolt: the last commit and the bolt's own changes since.
 
-    Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these; equal keys are one key, and `items` may give
-    it in another of its forms (1 for True, UTC for another zone, a tuple for a named one). A value belongs to the state as it is when it
-    is put: to change a list or a dict, get it, change it, put it again.
+    Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, and tuples of these. Equal keys are one key. `items` may return
+    it in another form: 1 for True, UTC for another zone, a tuple for a named tuple. `put` stores a copy of the value. To change a list or
+    a dict, get it, change it, and put it again.
     """
 
     @overload
@@ -32,47 +32,82 @@ class KeyValueState(ABC, Generic[K, V]):
     def get(self, key: K, default: D) -> V | D: ...
     @abstractmethod
     def get(self, key: K, default: object = None) -> object:
-        """Return the value of key, else the default. Sees the task's own uncommitted changes. Raises StateError for what is no key."""
+        """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
 
     @abstractmethod
     def put(self, key: K, value: V) -> None:
         """Set the value of key.
 
-        Raises StateError for a key of another task's key group, one that is no key, or a value that cannot be stored.
+        Raises StateError for an invalid key, a key of another task's key group, or a value that cannot be stored.
         """
 
     @abstractmethod
     def delete(self, key: K) -> None:
-        """Forget key; without effect where it is not there."""
+        """Remove key. No effect if it is missing."""
 
     @abstractmethod
     def items(self) -> Iterator[tuple[K, V]]:
-        """Yield each key once with its value, in no order. A change made meanwhile is seen or not."""
+        """Yield each key once with its value, in no order. Changes during the iteration may be missing."""
 
     @abstractmethod
     def __contains__(self, key: object) -> bool: ...
 
     @abstractmethod
     async def prepare_commit(self, txid: int) -> None:
-        """Set what has changed aside and make it durable; later changes belong to the next txid.
+        """Stage the changes durably. Later changes belong to the next txid.
 
-        Raises StateError where txid is committed already.
+        Raises StateError if txid is already committed.
         """
 
     @abstractmethod
     async def commit(self, txid: int) -> None:
-        """Let what `prepare_commit(txid)` set aside count; harmless where it does already.
+        """Commit the changes that `prepare_commit(txid)` staged. No effect if they are committed.
 
-        Raises StateError where it was never prepared.
+        Raises StateError if txid was never prepared.
         """
 
     @abstractmethod
     async def rollback(self) -> None:
-        """Drop all that is not committed."""
+        """Drop all uncommitted changes."""
+
+
+@dataclass(frozen=True, slots=True)
+class StatePlace:
+    """A stateful task and its slots (CP-9).
+
+    keyed: only fields groupings feed the component, so that a slot is a key group. Otherwise the task has one slot, its index.
+    """
+
+    component_id: str
+    task_index: int
+    tasks: int
+    keyed: bool
+    key_groups: int
+
+    @property
+    def slots(self) -> range:
+        """The slots of the task: key groups g with g * tasks // key_groups == task_index, or its index.
+
+        >>> [StatePlace("count", index, 3, True, 128).slots for index in range(3)]
+        [range(0, 43), range(43, 86), range(86, 128)]
+        """
+        if not self.keyed:
+            return range(self.task_index, self.task_index + 1)
+        return range(self._first_group(self.task_index), self._first_group(self.task_index + 1))
+
+    def _first_group(self, task_index: int) -> int:
+        return -(-task_index * self.key_groups // self.tasks)
+
+    def slot_of(self, grouped_by: object) -> int:
+        """Return the slot of the grouping value of a key. A 1-tuple counts as its item, as in a fields grouping. Raises TypeError."""
+        return key_group(grouped_by, self.key_groups) if self.keyed else self.task_index
+
+    def __str__(self) -> str:
+        return f"{self.component_id!r} (task index {self.task_index})"
 
 
 class Row(NamedTuple):
-    """One stored key: its slot (key group, or task index), its canonical key and its value, encoded; None: deleted."""
+    """One stored key: its slot (key group or task index), and the encoded key and value. A value of None means deleted."""
 
     slot: int
     key: bytes
@@ -81,7 +116,7 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class StagedDelta:
-    """What one task staged for one round of a txid."""
+    """Changes that one task staged for one round of a txid."""
 
     txid: int
     round: int
@@ -91,87 +126,168 @@ class StagedDelta:
 class StagingStore(ABC):
     """One task's part of a store: a `LookupStore` or a `ResidentStore`. Only its task calls it, from the loop's thread.
 
-    Raises StateUnavailable for what may pass (the engine tries again), StateError for what will not. Where a second process can take the
-    topology over, by the claim of a ledger, `stage`, `fold` and `drop` of the first raise StateFenced from then on: rows that it folds late
-    would undo newer ones.
+    Raises StateUnavailable for errors that may pass (the engine retries), otherwise StateError. If another process claims a ledger of the
+    topology, `stage`, `fold` and `drop` of this one must raise StateFenced from then on. Otherwise its late folds would overwrite newer
+    rows.
     """
 
     @abstractmethod
     async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        """Make a delta durable as a whole; what was staged for the same txid and round is replaced. Nothing counts by it.
+        """Stage a delta durably and atomically. It replaces the delta of the same txid and round, and commits nothing.
 
-        A delta of a txid up to the last fold's may come late, from a try that was given up: it is let go of.
+        An abandoned call may arrive late, after a fold of its txid. Then the delta is dropped.
         """
 
     @abstractmethod
     async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
-        """Write rows, each key once, then drop every delta of a txid up to upto_txid.
+        """Write rows, each key once, then drop all deltas with a txid up to upto_txid.
 
-        Need not be atomic, but the deltas go last: after a crash in between they are folded again, as a whole.
+        Need not be atomic, but the deltas must go last: after a crash in between, the engine folds all of them again.
         """
 
     @abstractmethod
     async def deltas(self) -> list[StagedDelta]:
-        """Return all that is staged, ordered by (txid, round), each with its blobs in their order; asked once, at start."""
+        """Return all staged deltas by (txid, round), each with its blobs in order. Called once, at the start."""
 
     @abstractmethod
     async def drop(self, after_txid: int) -> None:
-        """Drop every delta of a txid greater than after_txid: it was undone."""
+        """Drop all deltas with a txid greater than after_txid, because they were rolled back."""
 
 
 class LookupStore(StagingStore):
-    """A store that answers at once, for a state larger than memory: the task reads rows as it needs them, through a bounded cache.
+    """A store with fast point reads, for a state larger than memory. The task reads single rows through a bounded cache.
 
-    Both methods may block, for one bounded read.
+    Both methods may block for one bounded read.
     """
 
     @abstractmethod
     def read(self, slot: int, key: bytes) -> bytes | None:
-        """Return the row's value."""
+        """Return the value of a row, None if it is missing."""
 
     @abstractmethod
     def scan(self) -> Iterator[Row]:
-        """Yield all rows of the task's slots, as they are or become meanwhile."""
+        """Yield all rows of the task's slots. Concurrent changes may be missing."""
 
 
 class ResidentStore(StagingStore):
-    """A store whose rows are in memory while the task lives."""
+    """A store whose rows are loaded into memory when the task starts."""
 
     @abstractmethod
     def load(self) -> AsyncIterator[list[Row]]:
-        """Yield all rows of the task's slots in chunks, once, before the task begins."""
+        """Yield all rows of the task's slots in chunks. Called once, before the task starts."""
 
 
 TaskStore: TypeAlias = LookupStore | ResidentStore
-"""What a provider gives a task."""
+"""The store of a task."""
 
 
 class Ledger(ABC):
-    """A small durable map with a fencing epoch: what a coordinator or a checkpoint spout must not forget (CP-8)."""
+    """A small durable map with a fencing epoch, for the progress of a coordinator or a checkpoint spout (CP-8)."""
 
     @abstractmethod
     async def claim(self) -> int:
-        """Raise the epoch by one and return it; whoever claimed before can write no more."""
+        """Raise the epoch by one and return it. Earlier claimers cannot write from then on."""
 
     @abstractmethod
     async def read(self) -> dict[str, object]:
-        """Return all entries, with values equal to those written: of None, bool, int, float, str, bytes, and lists and dicts of these."""
+        """Return all entries. Values are None, bool, int, float, str, bytes, and lists and dicts of these."""
 
     @abstractmethod
     async def write(self, changes: Mapping[str, object]) -> None:
-        """Set entries (None removes one) in one atomic, durable step. Raises StateFenced where another has claimed since."""
+        """Set entries (None removes one) in one atomic, durable step. Raises StateFenced if another process has claimed since."""
+
+
+# For tools
+
+
+class TaskDelta(NamedTuple):
+    """A delta and the index of the task that staged it."""
+
+    task_index: int
+    delta: StagedDelta
+
+
+class StoredTopology(ABC):
+    """Stored data of one topology, valid within `StateInventory.look`. Raises StateError for unreadable data.
+
+    Which of it is committed is decided by `engine.checkpoint.stored`.
+    """
+
+    @abstractmethod
+    async def entries(self, ledger: str) -> dict[str, object]:
+        """Return all entries of a ledger, none if the ledger does not exist."""
+
+    async def epoch(self, ledger: str) -> int | None:
+        """Return the epoch of a ledger, None if it is unknown."""
+        return None
+
+    async def holder(self) -> str | None:
+        """Return the process that runs the topology: its name or "a process", "" if none does, None if that is unknown."""
+        return None
+
+    @abstractmethod
+    async def components(self) -> list[str]:
+        """Return the components with stored data, sorted."""
+
+    @abstractmethod
+    async def row_sizes(self, component_id: str) -> tuple[int, int]:
+        """Return the number of rows of a component, and the bytes of their keys and values."""
+
+    @abstractmethod
+    def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        """Yield all rows of a component, each once, in chunks of bounded size."""
+
+    @abstractmethod
+    async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
+        """Return how many of these slots and keys have a row."""
+
+    @abstractmethod
+    async def deltas(self, component_id: str) -> list[TaskDelta]:
+        """Return all staged deltas of a component that are not folded, by task, txid and round."""
+
+    @abstractmethod
+    async def version(self) -> object:
+        """Return a value that changes when rows may have changed. It is constant if the store reads a snapshot.
+
+        Components and deltas are as of their first call, or newer.
+        """
+
+
+class StateInventory(ABC):
+    """Stored data of all topologies, for tools. Only `remove` changes anything, and no method waits for a run."""
+
+    removes_by: ClassVar[str] = ""
+    """Sentence of the question before a removal: the effect on a process that runs the topology."""
+
+    @abstractmethod
+    async def topologies(self) -> list[str]:
+        """Return the names of topologies with stored data, sorted."""
+
+    @abstractmethod
+    def look(self, topology_name: str) -> AbstractAsyncContextManager[StoredTopology]:
+        """Open one topology for reading, also one without stored data. Raises StateError for a newer format."""
+
+    @abstractmethod
+    def remove(self, component_id: str | None) -> AsyncIterator[int]:
+        """Remove the data of a component, or (None) of the topology with its ledgers. Yield the number of rows of each bounded step.
+
+        The provider must be open for the topology, and must have claimed a ledger. The ledgers go last, in one step. The call can be
+        repeated after a crash.
+        """
 
 
 class StateProvider(ABC):
-    """Keeps the state of one topology. `engine.testing.StateProviderSuite` says whether one does it right.
+    """Stores the state of one topology. `engine.testing.StateProviderSuite` tests an implementation.
 
-    `open` comes first, `close` last, both once; in between, stores and ledgers are used side by side. Before `open` may come `stand_by`.
+    The engine calls `stand_by` first, if the topology runs with standby, then `open` once, and `close` last. In between it uses stores and
+    ledgers concurrently.
     """
 
     async def stand_by(self, topology_name: str, on_waiting: Callable[[str], None]) -> None:
-        """Wait until no process runs the topology, and keep others that stand by from it; `open` comes next.
+        """Wait until no process runs the topology, and keep other standby processes off it. `open` comes next.
 
-        `on_waiting` is told once which process runs it, "" where that is not known. Raised or cancelled, nothing is left to close.
+        Calls `on_waiting` once with the name of the process that runs it, "" if that is unknown. Leaves nothing open if it raises or is
+        cancelled.
         """
         raise StateError(
             f"{type(self).__name__} cannot tell whether another process runs the topology",
@@ -180,22 +296,22 @@ class StateProvider(ABC):
 
     @abstractmethod
     async def open(self, topology_name: str) -> None:
-        """Reach the store, and take this topology's part of it; raise StateError where another process has it."""
+        """Connect to the store for this topology. Raises StateError if another process holds the topology."""
 
     @abstractmethod
     async def close(self) -> None:
-        """Let go of everything; what was written stays."""
+        """Release all resources. Stored data stays."""
 
     @abstractmethod
     def ledger(self, name: str) -> Ledger:
-        """Return the ledger of this name; the same one for the same name."""
+        """Return the ledger of this name, always the same object."""
 
     @abstractmethod
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore:
-        """Return the part of one task: deltas are its own, by component and task index; rows are its component's, those of its slots."""
+        """Return the store of one task: deltas by component and task index, rows of its component in its slots."""
 
-    def inventory(self) -> "StateInventory":
-        """Return what tools look into the store with (`python -m engine state`); the provider need not be open. Runs do not need it."""
+    def inventory(self) -> StateInventory:
+        """Return the inventory for tools (`python -m engine state`). The provider need not be open, and a run does not call it."""
         raise StateError(
-            f"{type(self).__name__} cannot be looked into", hint="A provider offers that by inventory(): see engine/state/inventory.py."
+            f"{type(self).__name__} cannot be looked into", hint="A provider offers that by inventory(): see engine/state/api.py."
         )

@@ -1,11 +1,11 @@
-"""How keys and values become bytes: MessagePack, with what Python has beside it, or pickle where a user chooses it.
+"""Codecs of values (MessagePack with more of Python's types, or pickle if the user chooses it), and the canonical form of keys.
 
-A codec is asked for whole lists, a thousand changes at once, since one call in C costs less than a thousand.
+Callers encode whole lists, a thousand changes at once, because one call in C costs less than a thousand calls.
 """
 
 import pickle
 from collections.abc import Callable, Mapping
-from datetime import date, datetime, time, timedelta
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, Literal, Protocol, TypeAlias
@@ -19,37 +19,37 @@ CodecName: TypeAlias = Literal["msgpack", "pickle"]
 
 
 class Unencodable(ValueError):
-    """A value that a codec cannot write; the text names its type and what to do."""
+    """A value that a codec cannot write. The text names its type and a remedy."""
 
 
 class Codec(Protocol):
-    """Turns values into bytes and back. `name` is stored beside the state; `format` rises when older bytes could not be read."""
+    """Encodes and decodes values. `name` is stored beside the state. `format` rises when older bytes become unreadable."""
 
     name: CodecName
     format: int
 
     def encode(self, value: object) -> bytes:
-        """Return the bytes of a value; raise Unencodable."""
+        """Return the bytes of a value. Raises Unencodable."""
 
     def decode(self, encoded: bytes) -> Any:
-        """Return an equal value, a fresh one; raise ValueError where the bytes are none of this codec's."""
+        """Return a new, equal value. Raises ValueError for bytes of another codec."""
 
 
 def not_stored(what: str, codec: Codec, error: Unencodable) -> StateError:
-    """Return the error for a value of a state, whose codec a user may choose; ledgers and keys are always MessagePack."""
+    """Return the error for a value of a state. Only here the user can choose a codec: ledgers and keys are always MessagePack."""
     return StateError(
         f"{what} cannot be stored: {error}", hint='Or choose Config(state_codec="pickle").' if codec.name == "msgpack" else None
     )
 
 
 class Encoded(bytes):
-    """A value of a mutable type, kept as bytes: who gets it gets a fresh copy. It is bytes, so that the garbage collector passes it by."""
+    """A value of a mutable type as bytes, so that each `get` returns a fresh copy. The garbage collector does not track bytes."""
 
     __slots__ = ()
 
 
 class Deleted(Enum):
-    """The mark of a key that is deleted in a newer layer than the one that has it."""
+    """Mark of a key that a newer layer deletes."""
 
     DELETED = "deleted"
 
@@ -58,14 +58,14 @@ DELETED: Final = Deleted.DELETED
 
 _BUFFER_BYTES: Final = 16 * 1024
 _MOST_DEPTH: Final = 64
-"""Of tuples and sets in one another: what can be written must be readable from anywhere on the stack."""
+"""Largest nesting of tuples and sets, so that a written value can be read at any depth of the stack."""
 _TUPLE, _SET, _FROZENSET, _BIG_INT, _DECIMAL, _UUID, _DATETIME, _DATE, _TIME, _TIMEDELTA, _ENCODED, _DELETED = range(1, 13)
 
 
 class MessagePack:
     """None, bool, int of any size, float, str, bytes, list, tuple, set, frozenset, dict, datetime, date, time, timedelta, Decimal, UUID.
 
-    Of a time zone only the offset is kept; a bytearray comes back as bytes.
+    A time zone keeps only its offset. A bytearray is decoded as bytes.
 
     >>> codec = MessagePack()
     >>> codec.decode(codec.encode({"seen": {1, 2}, ("a", 1): 2**70}))
@@ -77,7 +77,7 @@ class MessagePack:
 
     def __init__(self) -> None:
         self._packers: Final[list[Any]] = []
-        """One for each depth of what is no MessagePack by itself: a packer cannot be used inside its own hook."""
+        """One packer for each depth of extension types, because a packer cannot be used inside its own hook."""
         self._depth = self._read_depth = 0
 
     def encode(self, value: object) -> bytes:
@@ -106,14 +106,14 @@ class MessagePack:
             return msgpack.unpackb(encoded, ext_hook=self._unpack_other, strict_map_key=False, unicode_errors="surrogatepass")
         except (msgpack.exceptions.UnpackException, ValueError, TypeError, KeyError, ArithmeticError, RecursionError) as error:
             if self._read_depth:
-                raise  # the outermost says it
-            raise ValueError(f"these bytes are no MessagePack of ours: {error or type(error).__name__}") from None
+                raise  # the outermost call translates it
+            raise ValueError(f"these bytes are not a MessagePack of the engine: {error or type(error).__name__}") from None
 
     def _pack_other(self, value: Any) -> msgpack.ExtType:
         writer = _WRITERS.get(type(value))
         if writer is None:
             name = type(value).__name__
-            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Put what it is made of: a dict, a list, a str")
+            raise Unencodable(f"a value of type {name} cannot be written as MessagePack. Put its parts: a dict, a list, a str")
         code, write = writer
         written = write(value)
         return msgpack.ExtType(code, written if isinstance(written, bytes) else self.encode(written))
@@ -177,7 +177,7 @@ _READERS: Final[Mapping[int, Callable[[MessagePack, bytes], Any]]] = {
 
 
 class Pickle:
-    """Whatever pickle can. Only where a user chose it: who can write to the store can run code in the engine."""
+    """Any picklable value. Only by the user's choice, because anybody who can write to the store can run code in the engine."""
 
     name: CodecName = "pickle"
     format = 1
@@ -196,8 +196,101 @@ class Pickle:
 
 
 def codec_named(name: CodecName) -> Codec:
-    """Return a new codec; raise StateError for an unknown name."""
+    """Return a new codec. Raises StateError for an unknown name."""
     codecs: dict[str, Callable[[], Codec]] = {"msgpack": MessagePack, "pickle": Pickle}
     if name not in codecs:
         raise StateError(f"there is no codec {name!r}", hint=f"The codecs are {', '.join(codecs)}.")
     return codecs[name]()
+
+
+PLAIN: Final = frozenset({str, bytes, int, type(None), UUID})
+"""Types whose values are canonical."""
+MOST_DEPTH: Final = 64
+"""Largest nesting of tuples in a key. A fields grouping hashes no deeper."""
+_MOST_DIGITS: Final = 4300
+"""Limit for a Decimal without a fraction, which becomes an int."""
+
+
+def canonical(key: object, depth: int = 0) -> Any:
+    """Return the form that stands for all keys equal to this one. Raises TypeError for an invalid key.
+
+    Equal keys have equal bytes, so `1`, `1.0` and `True` are one row (GRP-2).
+
+    >>> canonical((True, 2.0, "a"))
+    (1, 2, 'a')
+    """
+    kind = type(key)
+    if kind in PLAIN:
+        return key
+    if kind is tuple:
+        if depth == MOST_DEPTH:
+            raise TypeError(f"a tuple nested more than {MOST_DEPTH} deep cannot be a key of a state")
+        return tuple([canonical(item, depth + 1) for item in key])  # type: ignore[attr-defined]
+    form = _FORMS.get(kind)
+    return form(key) if form is not None else canonical(_plain(key), depth)
+
+
+def _plain(key: object) -> object:
+    """Return the base value of a derived type: of a named tuple, an IntEnum, a StrEnum."""
+    for base in (str, bytes, int, float, tuple, Decimal, UUID, datetime):
+        if isinstance(key, base):
+            plain = _PLAIN_OF[base](key)
+            if plain == key and hash(plain) == hash(key):
+                return plain
+    raise TypeError(
+        f"a {type(key).__qualname__} cannot be a key of a state. Keys are None, bool, int, float, str, bytes, datetime, Decimal, UUID, "
+        "and tuples of these"
+    )
+
+
+_PLAIN_OF: Final[dict[type, Callable[[Any], object]]] = {
+    str: str.__str__,
+    bytes: lambda key: bytes.__getitem__(key, slice(None)),
+    int: int.__int__,
+    float: float.__float__,
+    tuple: lambda key: tuple.__getitem__(key, slice(None)),
+    Decimal: Decimal,
+    UUID: lambda key: UUID(int=key.int),
+    datetime: lambda key: datetime.combine(key.date(), key.timetz()),
+}
+
+
+def _of_float(number: float) -> int | float:
+    """Return the int of the same value, else the number."""
+    if number != number:
+        raise TypeError("not-a-number cannot be a key: it is not equal to itself")
+    return int(number) if number.is_integer() else number
+
+
+def _of_decimal(number: Decimal) -> int | float | Decimal:
+    """Return the int or float of the same value, else the number without its trailing zeros."""
+    if number.is_nan():
+        raise TypeError("not-a-number cannot be a key: it is not equal to itself")
+    if number.is_infinite():
+        return float(number)
+    sign, digits, exponent = number.as_tuple()
+    assert isinstance(exponent, int)
+    if not any(digits):
+        return 0
+    text = "".join(map(str, digits)).rstrip("0")  # not normalize(), which rounds
+    exponent += len(digits) - len(text)
+    if exponent >= 0:
+        if number.adjusted() >= _MOST_DIGITS:
+            raise TypeError(f"a Decimal of more than {_MOST_DIGITS} digits cannot be a key of a state")
+        return int(number)
+    as_float = float(number)
+    return as_float if as_float == number else Decimal((sign, tuple(map(int, text)), exponent))
+
+
+def _of_datetime(moment: datetime) -> datetime:
+    """Drop the fold, which equality ignores, and convert to UTC, because equal moments may have different offsets."""
+    moment = moment.replace(fold=0)
+    if moment.utcoffset() is None:
+        return moment.replace(tzinfo=None)
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise TypeError(f"{moment} cannot be a key of a state: in UTC it is before year 1 or after year 9999") from None
+
+
+_FORMS: Final[dict[type, Callable[[Any], object]]] = {bool: int, float: _of_float, Decimal: _of_decimal, datetime: _of_datetime}

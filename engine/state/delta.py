@@ -1,36 +1,39 @@
-"""A delta as blobs: lists of keys, of values and, where a bolt has its own `key_of`, of slots, encoded by one call each."""
+"""Deltas: the changes of one task in one txid, as encoded blobs.
+
+A blob has a list of keys, one of values, and one of slots if the bolt has its own `key_of`. A call of the codec encodes all of them.
+"""
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from itertools import islice
 from typing import Any, Final
 
 from engine.errors import StateError
-from engine.state.api import StagedDelta
-from engine.state.codec import DELETED, Codec, Deleted, Encoded, Unencodable
-from engine.state.keys import PLAIN, canonical
+from engine.state.api import Row, StagedDelta, StatePlace
+from engine.state.checksums import StoreSource
+from engine.state.codec import DELETED, PLAIN, Codec, Deleted, Encoded, MessagePack, Unencodable, canonical
 
 Layer = dict[Any, Any]
-"""Canonical key: its value, the value `Encoded`, or DELETED."""
+"""Canonical keys, each with its value, an `Encoded` value, or DELETED."""
 
 KEYS_PER_BLOB: Final = 1000
 SEALED_PER_BLOB: Final = 400
 BYTES_PER_BLOB: Final = 256 * 1024
-"""A blob ends at so many keys, so many values that are sealed one by one, or soon behind so many bytes: one turn of the loop makes it."""
+"""Limits of a blob: keys, values that are encoded one by one, and bytes. One turn of the event loop encodes a blob."""
 ATOMS: Final = frozenset({type(None), bool, int, float, str, bytes, Encoded, Deleted})
-"""Types whose values nobody can change: handed out and kept as they are."""
+"""Immutable types. Their values are stored and returned without a copy."""
 _SMALL: Final = frozenset({type(None), bool, int, float, Deleted})
 
 
 def slices(layer: Layer, size: int) -> Iterator[list[Any]]:
-    """The keys of a layer that gets no more keys, size at a time; values may be replaced meanwhile."""
+    """Yield the keys of a layer in lists. The layer must get no new keys, but its values may be replaced."""
     keys = iter(layer)
     while chunk := list(islice(keys, size)):
         yield chunk
 
 
-def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
-    """Encode a layer that gets no more keys; values of other types than ATOMS are sealed in it first."""
+def encode_blobs(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], slot_of: Callable[[Any], int] | None) -> Iterator[bytes]:
+    """Encode a layer that gets no new keys. Values of types outside ATOMS are first encoded in place."""
     for keys in slices(layer, KEYS_PER_BLOB):
         for part in _light_parts(layer, keys, seal):
             values = [layer[key] for key in part]
@@ -38,13 +41,13 @@ def blobs_of(layer: Layer, codec: Codec, seal: Callable[[Any, Any], Encoded], sl
             try:
                 yield codec.encode(changes)
             except Unencodable:
-                for key, value in zip(part, values, strict=True):  # by itself it says which it is
+                for key, value in zip(part, values, strict=True):  # the error of the single value has its key
                     seal(key, value)
                 raise
 
 
 def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encoded]) -> Iterator[list[Any]]:
-    """Cut keys where their values get heavy."""
+    """Split keys so that no part exceeds the limits of a blob."""
     if _SMALL.issuperset([type(layer[key]) for key in keys]):
         yield keys
         return
@@ -64,40 +67,72 @@ def _light_parts(layer: Layer, keys: list[Any], seal: Callable[[Any, Any], Encod
         yield part
 
 
-async def merged(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
-    """Make one layer of deltas, the last change of each key; and the slots of its keys, where they were stored. Owner: for errors."""
+async def merge_deltas(deltas: Iterable[StagedDelta], codec: Codec, owner: object) -> tuple[Layer, dict[Any, int]]:
+    """Return one layer with the last change of each key, and the stored slots of keys. owner: for errors."""
     layer: Layer = {}
     slot_by_key: dict[Any, int] = {}
     for delta in sorted(deltas, key=lambda delta: (delta.txid, delta.round)):
         for blob in delta.blobs:
             try:
-                keys, values, slots = changes_in(blob, codec)
+                keys, values, slots = decode_blob(blob, codec)
                 layer.update(zip(keys, values, strict=True))
                 slot_by_key.update(zip(keys, slots, strict=False))
             except (TypeError, ValueError) as error:
                 raise StateError(
-                    f"what {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
+                    f"the delta that {owner} stored for txid {delta.txid}, round {delta.round}, cannot be read: {error}",
                     hint="It was written with another codec, or the store is damaged.",
                 ) from None
             await asyncio.sleep(0)
     return layer, slot_by_key
 
 
-def changes_in(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
-    """Decode a blob to canonical keys, their values, and their slots or nothing; raise ValueError or TypeError where it is none."""
+def decode_blob(blob: bytes, codec: Codec) -> tuple[list[Any], list[Any], list[int]]:
+    """Decode a blob to canonical keys, values, and slots if stored. Raises ValueError or TypeError for other bytes."""
     keys, values, *rest = codec.decode(blob)
     slots = rest[0] if rest else []
     if len(keys) != len(values) or len(slots) not in (0, len(keys)):
-        raise ValueError("this is no delta: its parts do not fit together")
+        raise ValueError("this is not a delta: its lists differ in length")
     if slots and set(map(type, slots)) != {int}:
-        raise ValueError("this is no delta: its slots are no numbers")
+        raise ValueError("this is not a delta: its slots are not numbers")
     if not PLAIN.issuperset(map(type, keys)):
         keys = [canonical(key) for key in keys]
     return keys, values, slots
 
 
-def stored_value(value: Any, codec: Codec) -> bytes | None:
-    """The value of a row: what a layer has, as bytes; None where it is deleted."""
+def row_value(value: Any, codec: Codec) -> bytes | None:
+    """Return the bytes of a layer's value for a row, None if it is deleted."""
     if value is DELETED:
         return None
     return bytes(value) if type(value) is Encoded else codec.encode(value)
+
+
+ROWS_PER_CHUNK = 1000
+
+
+async def fold_committed(
+    provider: StoreSource, codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+) -> None:
+    """Fold the committed deltas of one task, and drop the others. May be repeated.
+
+    Needed when a component runs with another layout than the interrupted run. Otherwise `LayeredState.load` takes up the deltas. place: the
+    layout of the interrupted run.
+    """
+    store = await provider.store(place.component_id, place.task_index, place.slots)
+    staged = await store.deltas()
+    if any(delta.txid <= committed_txid for delta in staged):
+        await store.fold(committed_rows(staged, codec, place, counts, committed_txid), committed_txid)
+    if any(delta.txid > committed_txid for delta in staged):
+        await store.drop(committed_txid)
+
+
+async def committed_rows(
+    staged: Iterable[StagedDelta], codec: Codec, place: StatePlace, counts: Callable[[int, int], bool], committed_txid: int
+) -> AsyncIterator[list[Row]]:
+    """Yield the rows of the committed deltas of one task, each key once, also deleted keys. Raises StateError for unreadable deltas."""
+    counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
+    layer, slots = await merge_deltas(counted, codec, place)
+    key_codec = MessagePack()
+    for keys in slices(layer, ROWS_PER_CHUNK):
+        slot_of = [slots[key] if key in slots else place.slot_of(key) for key in keys]
+        yield [Row(slot, key_codec.encode(key), row_value(layer[key], codec)) for slot, key in zip(slot_of, keys, strict=True)]
+        await asyncio.sleep(0)

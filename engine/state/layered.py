@@ -1,10 +1,15 @@
-"""`LayeredState`: the state of a task, for every provider: layers over a store (docs/decisions/0002).
+"""`LayeredState`: the state of a task over the store of any provider, in layers (docs/decisions/0002).
 
-Newest first: `_changes`, `_frozen` (of a PREPARE that is not committed), `_committed` (not yet in the store's rows; usually one),
-`_folding` (on its way there), `_rows` (all rows of a resident store, else a bounded cache of them). Layers have canonical keys.
+Layers, newest first, with canonical keys:
 
-What moves a layer on is one step without an await, so that a task that is cancelled leaves nothing between two layers; what
-takes long after it (`_compact`, `fold`) copies a newer layer over an older one, and may be begun again.
+- `_changes` since the last PREPARE
+- `_frozen`: prepared and not committed
+- `_committed`: not yet in the rows of the store, usually one layer
+- `_folding`: being written to the rows
+- `_rows`: all rows of a resident store, or a bounded cache of a lookup store
+
+A layer moves on in one step without an await, so that a cancelled task never leaves a key between two layers. The slow work after it
+(`_compact`, `fold`) copies a newer layer over an older one, and can be repeated.
 """
 
 import asyncio
@@ -15,23 +20,21 @@ from typing import Any, Final, Generic, TypeVar, cast
 
 from engine.errors import StateError
 from engine.kernel import Layers
-from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, TaskStore
-from engine.state.codec import DELETED, Codec, Encoded, MessagePack, Unencodable, not_stored
-from engine.state.delta import ATOMS, Layer, blobs_of, merged, slices, stored_value
-from engine.state.keys import PLAIN, canonical
-from engine.state.place import StatePlace
+from engine.state.api import KeyValueState, LookupStore, ResidentStore, Row, StatePlace, TaskStore
+from engine.state.codec import DELETED, PLAIN, Codec, Encoded, MessagePack, Unencodable, canonical, not_stored
+from engine.state.delta import ATOMS, Layer, encode_blobs, merge_deltas, row_value, slices
 
 K = TypeVar("K")
 V = TypeVar("V")
 
 FOLD_KEYS: Final = 200_000
 FOLD_TXIDS: Final = 30
-"""A fold begins when so many keys, or the deltas of so many txids, wait for one; when twice as many wait, `commit` waits too."""
+"""A fold begins when so many keys or txids wait for it. If the next fold is due before it ends, `commit` waits."""
 MOST_TAKEN_UP: Final = 2 * FOLD_TXIDS
-"""A start that finds deltas of more txids folds first: runs that die young must not add up to more than a record counts."""
+"""Largest number of txids in deltas that a start takes up without a fold. A checkpoint record has room for a bounded number."""
 KEYS_PER_TURN: Final = 1000
 ROWS_PER_TURN: Final = 500
-"""So many are moved, or made into rows, in one turn of the loop."""
+"""Keys moved, or rows made, in one turn of the event loop."""
 _MISSING: Final = object()
 
 
@@ -43,25 +46,25 @@ class Frozen:
     txid: int
     round: int
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by who writes it: a try that was given up and one of a newer round never write side by side."""
+    """Held by the writer of the delta, so that an abandoned call and its retry never write concurrently."""
     written: bool = False
 
 
 class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
-    """The state of one task. It belongs to the task, not to an instance; only the loop's thread uses it.
+    """The state of one task, through all its instances. Only the loop's thread uses it.
 
-    `get` and `put`, and the layers that they look into, are those of the compiled `Layers`.
+    The compiled base `Layers` has `get`, `put`, and the layers that they read.
     """
 
     def __init__(
         self, store: TaskStore, codec: Codec, place: StatePlace, *, key_of: Callable[[K], object] | None = None, cache_keys: int = 100_000
     ) -> None:
-        """Take the place of the task in its component; key_of: None where a key is grouped by itself."""
+        """key_of: returns the grouping value of a key. None: the key is its own grouping value."""
         super().__init__(DELETED)
         self.place: Final = place
         self._store = store
         self._lookup = store if isinstance(store, LookupStore) else None
-        """Where rows are read from that are in no layer; None where all of them are."""
+        """Store of rows that are in no layer, None if all rows are in memory."""
         self._codec = codec
         self._key_codec = MessagePack()
         self._key_of = key_of if place.keyed else None
@@ -81,18 +84,18 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self.staged_bytes = 0
         """Bytes of the last delta."""
 
-    # What a bolt does with it
+    # Calls of a bolt
 
     def _get_rarely(self, key: Any, default: object) -> Any:
         try:
             value = self._changes.get(key, _MISSING)
         except TypeError as error:
             raise self._no_key(key, error) from error
-        value = self._older_value(key) if value is _MISSING else self._handed_out(value)
+        value = self._older_value(key) if value is _MISSING else self._fresh_copy(value)
         return default if value is DELETED else value
 
-    def _handed_out(self, value: Any) -> Any:
-        """Return a value of `_changes`; what may be changed in place, a fresh copy of it."""
+    def _fresh_copy(self, value: Any) -> Any:
+        """Return a value of `_changes`: of a mutable type, a fresh copy."""
         return self._codec.decode(value) if type(value) is Encoded else value
 
     def _put_rarely(self, key: Any, value: Any) -> None:
@@ -100,9 +103,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             known = key in self._changes
         except TypeError as error:
             raise self._no_key(key, error) from error
-        key = key if known else self._own(key)
-        if type(value) not in ATOMS:  # sealed now: a value that cannot be stored fails the call that put it
-            value = self._sealed(key, value)
+        key = key if known else self._owned_key(key)
+        if type(value) not in ATOMS:  # encoded now, so that `put` raises for a value that cannot be stored
+            value = self._encoded(key, value)
         self._note_change(key)
         self._changes[key] = value
 
@@ -132,35 +135,35 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             key = self._decoded(self._key_codec, row.key, row.slot)
             if key not in known:
                 value = self._changes.get(key, _MISSING)
-                value = self._layered_value(key) if value is _MISSING else self._handed_out(value)
+                value = self._layered_value(key) if value is _MISSING else self._fresh_copy(value)
                 yield key, self._decoded(self._codec, cast(bytes, row.value), row.slot) if value is _MISSING else value
 
     # Reading
 
     def _older_value(self, key: Any) -> Any:
-        """The value of a key that has not changed since the last PREPARE, or DELETED."""
+        """Return the value of a key without changes since the last PREPARE, or DELETED."""
         if type(key) not in PLAIN:
             key = self._canonical(key)
             value = self._changes.get(key, _MISSING)
             if value is not _MISSING:
-                return self._handed_out(value)
+                return self._fresh_copy(value)
         value = self._layered_value(key)
         if value is not _MISSING:
             return value
         return DELETED if self._lookup is None else self._read(self._lookup, key)
 
     def _layered_value(self, key: Any) -> Any:
-        """The value in the newest of the older layers that has the key; what may be changed in place, a fresh copy of it."""
+        """Return the value in the newest older layer that has the key: of a mutable type, a fresh copy."""
         for layer in self._older:
             value = layer.get(key, _MISSING)
             if value is not _MISSING:
                 if type(value) not in ATOMS:
-                    value = layer[key] = self._sealed(key, value)
+                    value = layer[key] = self._encoded(key, value)
                 return self._codec.decode(value) if type(value) is Encoded else value
         return _MISSING
 
     def _read(self, store: LookupStore, key: Any) -> Any:
-        """A cache miss: one point read of the store. A key of another task is never there."""
+        """Read a row after a cache miss. Keys of other tasks are never found."""
         slot = self._slot_of(key)
         if slot not in self._slots:
             return DELETED
@@ -178,10 +181,10 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         except ValueError as error:
             raise StateError(
                 f"a stored key or value of {self.place.component_id!r}, slot {slot}, txid {self.committed_txid}, cannot be read: {error}",
-                hint="It was written with another codec, or the store is damaged. Look with: python -m engine state show.",
+                hint="Another codec wrote it, or the store is damaged. Inspect it with: python -m engine state show.",
             ) from None
 
-    def _sealed(self, key: Any, value: Any) -> Encoded:
+    def _encoded(self, key: Any, value: Any) -> Encoded:
         try:
             return Encoded(self._codec.encode(value))
         except Unencodable as error:
@@ -204,8 +207,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         except TypeError as error:
             raise self._no_key(key, error) from error
 
-    def _own(self, key: Any) -> Any:
-        """Return the canonical key; refuse one of another task, and what is no key. What is in a layer has been checked."""
+    def _owned_key(self, key: Any) -> Any:
+        """Return the canonical key. Raises StateError for an invalid key, or a key of another task. Keys in a layer are already checked."""
         key = self._canonical(key)
         for layer in self._older:
             if key in layer:
@@ -213,16 +216,16 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         slot = self._slot_of(key)
         if slot not in self._slots:
             raise StateError(
-                f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not of this task "
+                f"{self.place.component_id!r}: the key {key!r} belongs to key group {slot}, which is not one of this task "
                 f"({self._slots.start} to {self._slots.stop - 1})",
-                hint="Put only keys by which this bolt's fields grouping sent the tuple here, or say by key_of what part of it that is.",
+                hint="Put only keys by which the fields grouping of this bolt sent the tuple, or return that part of the key by key_of.",
             )
         return key
 
     # The checkpoint
 
     def freeze(self, txid: int, round_: int = 0) -> int:
-        """Set the changes aside as the layer of txid; return how many keys they are. A layer swap: copies nothing."""
+        """Freeze the changes as the layer of txid, and return their number. Swaps layers and copies nothing."""
         if txid <= self.committed_txid:
             raise StateError(f"{self.place}: prepare of txid {txid}, but {self.committed_txid} is committed")
         if self._frozen is not None:
@@ -234,7 +237,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         return len(self._frozen.layer)
 
     async def write_frozen(self) -> None:
-        """Make the frozen layer durable; without effect where it is, or where it was rolled back."""
+        """Stage the frozen layer durably. No effect if it is staged, or was rolled back."""
         frozen = self._frozen
         if frozen is None:
             return
@@ -265,17 +268,17 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         await self._fold_when_due()
 
     async def rollback(self) -> None:
-        self.lose_changes()
+        self.drop_changes()
         self._frozen = None
         self._note_layers()
 
     @property
     def has_changes(self) -> bool:
-        """True while something is changed that is not committed."""
+        """True while there are uncommitted changes."""
         return bool(self._changes or (self._frozen and self._frozen.layer))
 
-    def lose_changes(self) -> None:
-        """Drop every change since the last PREPARE, those of a call that is under way included."""
+    def drop_changes(self) -> None:
+        """Drop all changes since the last PREPARE, also of a running call."""
         self.end_call()
         self._changes = {}
 
@@ -284,7 +287,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self._older = (*(layer for layer in layers if layer), self._rows)
 
     async def _fold_when_due(self) -> None:
-        """Begin a fold in the background, or wait for the one before where the next is due already. Raises what a fold raised."""
+        """Begin a fold in the background. If the last one still runs and the next is due, wait. Raises errors of the last fold."""
         due = self._txids_to_fold >= FOLD_TXIDS or sum(map(len, self._committed)) >= FOLD_KEYS
         fold = self._fold
         if fold is not None and (due or fold.done()):
@@ -293,22 +296,21 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             fold.result()
         if self._fold is not None:
             return
-        if due and self._folding:  # the fold before failed, and the next is due
+        if due and self._folding:  # the last fold failed, and the next is due
             await self.fold()
         if due or self._folding:
             self._begin_fold()
 
     def _begin_fold(self) -> None:
         self._fold = asyncio.get_running_loop().create_task(self.fold(), name=f"fold of {self.place}")
-        self._fold.add_done_callback(_note_error)  # the next commit raises it; where there is none, the next start folds
+        self._fold.add_done_callback(_note_error)  # the next commit raises it; without one, the next start folds
 
-    # To the store and from it
+    # Store
 
     async def load(self, committed_txid: int = -1, counts: Callable[[int, int], bool] = lambda txid, round_: False) -> None:
-        """Get ready, before anything else: a resident store's rows come into memory, and what an interrupted run of this very task staged.
+        """Load the rows of a resident store, and the deltas of an interrupted run with the same layout. Called first; may be repeated.
 
-        `counts` says which txid and round was committed; that becomes a layer, and is folded while the task runs. The rest never was.
-        May be repeated after an error.
+        counts: returns whether a txid and round was committed. Committed deltas become a layer, which is folded while the task runs.
         """
         self.committed_txid = committed_txid
         if isinstance(self._store, ResidentStore):
@@ -318,7 +320,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             await self._store.drop(committed_txid)
         if any(delta.txid <= committed_txid for delta in staged):
             counted = [delta for delta in staged if delta.txid <= committed_txid and counts(delta.txid, delta.round)]
-            layer, _ = await merged(counted, self._codec, self.place)
+            layer, _ = await merge_deltas(counted, self._codec, self.place)
             self._committed = [layer] if layer else []
             self._note_layers()
             if len({delta.txid for delta in counted}) > MOST_TAKEN_UP:
@@ -336,7 +338,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 await asyncio.sleep(0)
 
     async def fold(self) -> None:
-        """Move what is committed into the store's rows; raise what the store raises, to be called again."""
+        """Write the committed layers to the rows of the store. May be repeated after an error of the store."""
         async with self._fold_lock:
             if not self._folding:
                 await self._compact()
@@ -344,10 +346,10 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 self._folding_upto, self._txids_to_fold = self.committed_txid, 0
                 self._note_layers()
             await self._store.fold(self._rows_of(self._folding), self._folding_upto)
-            await self._let_go_of_folded()
+            await self._move_folded()
 
     async def close(self, *, fold: bool = True) -> None:
-        """End what goes on; with `fold`, fold what waits, so that the next start has nothing to do."""
+        """End the background fold. fold: also fold all committed layers, so that the next start has nothing to fold."""
         running, self._fold = self._fold, None
         if running is not None:
             if not fold:
@@ -357,7 +359,7 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
             await self.fold()
 
     async def _compact(self) -> None:
-        """Put the committed layers into one, in slices; lookups find the newer one first meanwhile."""
+        """Merge the committed layers into one, in slices. Lookups find the newer layer first meanwhile."""
         async with self._compacting:
             while len(self._committed) > 1:
                 older, newer = self._committed[:2]
@@ -367,8 +369,8 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
                 del self._committed[1]
                 self._note_layers()
 
-    async def _let_go_of_folded(self) -> None:
-        """The store has it: move it to the rows in memory, in slices."""
+    async def _move_folded(self) -> None:
+        """Move the folded layer to the rows in memory, in slices."""
         folded, rows, resident = self._folding, self._rows, self._lookup is None
         while folded:
             for _ in range(min(len(folded), KEYS_PER_TURN)):
@@ -381,9 +383,9 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
         self._note_layers()
 
     async def _blobs(self, layer: Layer) -> AsyncIterator[bytes]:
-        """The layer as blobs; others get their turn in between."""
+        """Yield the blobs of a layer, with turns of the event loop in between."""
         try:
-            for blob in blobs_of(layer, self._codec, self._sealed, self._slot_of if self._key_of else None):
+            for blob in encode_blobs(layer, self._codec, self._encoded, self._slot_of if self._key_of else None):
                 self.staged_bytes += len(blob)
                 yield blob
                 await asyncio.sleep(0)
@@ -392,14 +394,14 @@ class LayeredState(Layers, KeyValueState[K, V], Generic[K, V]):
 
     async def _rows_of(self, layer: Layer) -> AsyncIterator[list[Row]]:
         for keys in slices(layer, ROWS_PER_TURN):
-            yield [Row(self._slot_of(key), self._key_codec.encode(key), stored_value(layer[key], self._codec)) for key in keys]
+            yield [Row(self._slot_of(key), self._key_codec.encode(key), row_value(layer[key], self._codec)) for key in keys]
             await asyncio.sleep(0)
             if self._frozen is not None:
-                async with self._frozen.lock:  # a delta that is being written goes first: acks wait for it
+                async with self._frozen.lock:  # a delta that is being written goes first, because acks wait for it
                     pass
 
 
 def _note_error(fold: asyncio.Task[None]) -> None:
-    """Asyncio complains of an error that nobody has asked for."""
+    """Retrieve the exception, because asyncio logs one that nobody retrieves."""
     if not fold.cancelled():
         fold.exception()

@@ -1,4 +1,4 @@
-"""From the text of `Config.state_provider` to a provider: by the scheme of its URL, or by the name of a user's class."""
+"""State providers by the text of `Config.state_provider`: the scheme of a URL, or the name of a user's function."""
 
 import importlib
 import os
@@ -16,10 +16,12 @@ EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0, zookeepe
 
 
 def _memory(url: str) -> StateProvider:
-    from engine.state.memory import MemoryProvider  # each provider loads what it needs when it is chosen
+    from engine.state.memory import MemoryProvider  # imports a client only when its provider is chosen
 
     if url != "memory://":
-        raise StateError(f"state_provider={url!r}: memory:// takes nothing more", hint="State that survives: sqlite:///counts.db")
+        raise StateError(
+            f"state_provider={url!r}: memory:// has no options", hint="For state that survives the process: sqlite:///counts.db"
+        )
     return MemoryProvider()
 
 
@@ -37,12 +39,12 @@ def _sqlite(url: str) -> StateProvider:
 
 
 def sqlite_path(url: str) -> Path | None:
-    """Return the path in a sqlite:/// URL; None where it names no file. Escapes that are no UTF-8 are bytes, as in names of files."""
+    """Return the path of a sqlite:/// URL, None if it names no file. Escapes outside UTF-8 are bytes, as in file names."""
     try:
         parts = urlsplit(url)
         path = unquote(parts.path, errors="surrogateescape").removeprefix("/")
         os.fsencode(path)
-    except ValueError:  # brackets without an address, or a text that no file can be called
+    except ValueError:  # brackets without an address, or characters that no file name can have
         return None
     is_whole = url.startswith("sqlite://") and not (parts.netloc or parts.query or parts.fragment)
     return Path(path) if is_whole and path and "\0" not in path else None
@@ -82,9 +84,9 @@ SCHEMES: Final[Mapping[str, Callable[[str], StateProvider]]] = {
 
 
 def provider_of(url: str) -> StateProvider:
-    """Return the provider that a URL names, not opened yet; raise StateProviderError where it names none, or making it raises.
+    """Return the provider of a URL, not yet opened. Raises StateProviderError for an unknown provider, or if its creation fails.
 
-    `package.module:name` calls that function, without arguments or, behind a `?`, with the rest of the text.
+    `package.module:name` calls that function. Text after a `?` is its argument.
     """
     try:
         return _made(url)
@@ -94,9 +96,9 @@ def provider_of(url: str) -> StateProvider:
         raise StateProviderError(error.message, hint=error.hint) from error
     except BaseException as error:
         if isinstance(error, EngineError) or not user_places(error):
-            raise  # an error with a text of its own, or one that no line of the user's led to
+            raise  # it has its own text, or no code of the user is in its traceback
         text = f"state_provider={url.partition('?')[0]!r}: making the provider raised {raised_text(error)}"
-        raise StateProviderError(text, hint="Correct it; what needs the world belongs in its open().") from error
+        raise StateProviderError(text, hint="Fix it. Move file and network access to its open().") from error
 
 
 def _made(url: str) -> StateProvider:
@@ -107,7 +109,7 @@ def _made(url: str) -> StateProvider:
     if ":" in named and "://" not in named:
         return _own(url)
     hint = f"{did_you_mean(scheme, SCHEMES)} State providers look like {EXAMPLES}."
-    raise StateError(f"state_provider={url!r}: there is no state provider of this kind", hint=hint)
+    raise StateError(f"state_provider={url!r}: there is no such state provider", hint=hint)
 
 
 def _own(text: str) -> StateProvider:
@@ -116,17 +118,19 @@ def _own(text: str) -> StateProvider:
     how = "Write package.module:function."
     try:
         made = getattr(importlib.import_module(module_name), name)
-    except Exception as error:  # the user's module may raise anything
+    except Exception as error:  # a user's module may raise anything
         raise StateError(f"state_provider={text!r} cannot be loaded: {headline(error)}", hint=how) from error
     if not callable(made):
-        raise StateError(f"state_provider={text!r}: {name} is {made!r}, which cannot be called", hint=how)
+        raise StateError(f"state_provider={text!r}: {name} is {made!r}, which is not callable", hint=how)
     try:
         provider = made(argument) if argument else made()
     except EngineError:
         raise
-    except Exception as error:  # the user's function, too
+    except Exception as error:  # so may the function
         what = f"state_provider={named!r}: making the provider raised {raised_text(error)}"
-        raise StateError(what, hint="Correct it; what needs the world belongs in its open().") from error
+        raise StateError(what, hint="Fix it. Move file and network access to its open().") from error
     if not isinstance(provider, StateProvider):
-        raise StateError(f"state_provider={text!r} gave {provider!r}, which is no StateProvider", hint="Derive from engine.StateProvider.")
+        raise StateError(
+            f"state_provider={text!r} returned {provider!r}, which is not a StateProvider", hint="Derive from engine.StateProvider."
+        )
     return provider

@@ -1,53 +1,52 @@
-"""Trying again: what a store cannot do now it may do soon, within a time that the user sets (`state_timeout_secs`)."""
+"""Retries of calls to a store that is unavailable, for up to `state_timeout_secs`."""
 
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
+from engine.backoff import Backoff
 from engine.errors import StateUnavailable
 
-FIRST_PAUSE_SECS: Final = 0.05
-LONGEST_PAUSE_SECS: Final = 5.0
+BACKOFF: Final = Backoff(0.05, 5.0)
 LOGGER: Final = logging.getLogger("engine.state")
 _T = TypeVar("_T")
 
 
-class Patience:
-    """Tries what a store does again while it is unavailable, and says so; gives up after `timeout_secs` of one trouble."""
+class StoreRetry:
+    """Retries calls while their store is unavailable, and reports it. Gives up after `timeout_secs`."""
 
-    def __init__(self, timeout_secs: float, on_trouble: Callable[[str | None], None] = lambda text: None) -> None:
+    def __init__(self, timeout_secs: float, on_unavailable: Callable[[str | None], None] = lambda text: None) -> None:
+        """on_unavailable: gets the error text when the retries begin, and None when they end, also by an error."""
         self._timeout_secs = timeout_secs
-        self._on_trouble = on_trouble
+        self._on_unavailable = on_unavailable
 
-    async def with_(self, work: Callable[[], Awaitable[_T]]) -> _T:
-        """Return what work returns, by its first try that succeeds.
+    async def call_with_retries(self, call: Callable[[], Awaitable[_T]]) -> _T:
+        """Return the result of the first call that succeeds.
 
-        Raises StateUnavailable when it is out of time, StateError for what will never do. Meanwhile `on_trouble` has the text of the
-        trouble, and None after it, however it ended.
+        Raises StateUnavailable after the timeout, and any other error at once.
         """
         try:
-            return await work()
+            return await call()
         except StateUnavailable as error:
-            trouble = error
-        LOGGER.warning("%s. Trying again for up to %g s.", trouble.message, self._timeout_secs)
-        self._on_trouble(trouble.message)
+            first_error = error
+        LOGGER.warning("%s. Trying again for up to %g s.", first_error.message, self._timeout_secs)
+        self._on_unavailable(first_error.message)
         try:
-            return await self._again(work, trouble)
+            return await self._retry(call, first_error)
         finally:
-            self._on_trouble(None)
+            self._on_unavailable(None)
 
-    async def _again(self, work: Callable[[], Awaitable[_T]], trouble: StateUnavailable) -> _T:
+    async def _retry(self, call: Callable[[], Awaitable[_T]], error: StateUnavailable) -> _T:
         now = asyncio.get_running_loop().time
-        began, pause = now(), FIRST_PAUSE_SECS
+        began, pauses = now(), BACKOFF.pauses()
         while (left := began + self._timeout_secs - now()) > 0:
-            await asyncio.sleep(min(pause, left))
+            await asyncio.sleep(min(next(pauses), left))
             try:
-                result = await work()
-            except StateUnavailable as error:
-                trouble = error
+                result = await call()
+            except StateUnavailable as another:
+                error = another
             else:
                 LOGGER.warning("the state can be reached again, after %.1f s", now() - began)
                 return result
-            pause = min(2 * pause, LONGEST_PAUSE_SECS)
-        raise StateUnavailable(f"{trouble.message} (tried for {now() - began:.1f} s)", hint=trouble.hint) from trouble
+        raise StateUnavailable(f"{error.message} (tried for {now() - began:.1f} s)", hint=error.hint) from error

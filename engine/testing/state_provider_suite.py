@@ -35,7 +35,7 @@ from engine.state import (
     TaskDelta,
     TaskStore,
     codec_named,
-    fold_what_counts,
+    fold_committed,
 )
 
 Test = Callable[[Any, Path], None]
@@ -473,7 +473,7 @@ class StateProviderSuite:
             async with self.opened(tmp_path) as provider:
                 for index in range(before):  # a start folds first, in the layout that wrote the deltas
                     written_by = StatePlace("count", index, before, True, 16)
-                    await fold_what_counts(provider, codec_named("msgpack"), written_by, COUNTS, committed - 1)
+                    await fold_committed(provider, codec_named("msgpack"), written_by, COUNTS, committed - 1)
                 states = [await self.state(provider, index, tasks, committed - 1) for index in range(tasks)]
                 if committed:
                     found = [item for state in states for item in state.items()]

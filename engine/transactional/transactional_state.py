@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
-from engine.state import Patience, StateProvider, take
+from engine.state import StateProvider, StoreRetry, open_provider
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.open_batches import PartitionOutput, Record
 from engine.transactional.spouts import Partition
@@ -28,12 +28,12 @@ class TransactionalState:
         self._provider = provider
         self._partitioned = partitioned
         self._standby = standby
-        self._patience = Patience(timeout_secs)
+        self._patience = StoreRetry(timeout_secs)
         self._is_open = False
 
     async def open(self) -> None:
         """Open the store for this topology. If another process has it, stand by or raise StateError."""
-        await take(self._provider, self._topology_name, standby=self._standby)
+        await open_provider(self._provider, self._topology_name, standby=self._standby)
         self._is_open = True
 
     async def close(self) -> None:
@@ -49,8 +49,8 @@ class TransactionalState:
         """
         ledger = self._provider.ledger(LEDGER)
         try:
-            epoch = await self._patience.with_(ledger.claim)
-            entries = await self._patience.with_(ledger.read)
+            epoch = await self._patience.call_with_retries(ledger.claim)
+            entries = await self._patience.call_with_retries(ledger.read)
             return epoch, record_of(entries, self._topology_name, partitioned=self._partitioned)
         except StateError as error:
             raise FatalError(error.message, hint=error.hint) from error
@@ -63,7 +63,7 @@ class TransactionalState:
         ledger = self._provider.ledger(LEDGER)
         entries = entries_of(record, partitioned=self._partitioned, written_at=written_at)
         try:
-            await self._patience.with_(lambda: ledger.write(entries))
+            await self._patience.call_with_retries(lambda: ledger.write(entries))
         except StateFenced as error:
             raise FatalError(
                 f"topology {self._topology_name!r} has been taken over by another process, so this one ends: {error.message}",

@@ -12,7 +12,7 @@ from engine.api import TaskContext
 from engine.errors import FatalError, StateUnavailable
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.state import Patience
+from engine.state import StoreRetry
 from spark_bridge.handover import Consumer, Contract, HandoverError, Storage, StorageUnavailable
 from spark_bridge.handover.contract import read_contract
 from spark_bridge.handover.names import CONTRACT, FOLDERS
@@ -52,7 +52,7 @@ class FolderResource:
         pool = ThreadPoolExecutor(1, thread_name_prefix=f"{POOL_NAME} {context.component_id}")
         settings, component, topology = self.settings, self.component, context.topology_name
         try:
-            claim = Patience(context.config.state_timeout_secs).with_(
+            claim = StoreRetry(context.config.state_timeout_secs).call_with_retries(
                 lambda: call_in_thread(pool, lambda: claim_folder(settings.open_storage(), settings, topology, component), PERMANENT_ERRORS)
             )
             storage, contract = await claim

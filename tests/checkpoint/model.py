@@ -13,7 +13,7 @@ from typing import Any, TypeAlias, cast
 from engine.checkpoint.machine import Record
 from engine.kernel import key_group
 from engine.state.codec import DELETED, MessagePack
-from engine.state.delta import changes_in, stored_value
+from engine.state.delta import decode_blob, row_value
 from tests.checkpoint.slow_store import Disk
 
 Task: TypeAlias = tuple[str, int]
@@ -229,10 +229,10 @@ class BarrierModel(Witness):
         }
         for (owner, writer, txid, round_), blobs in sorted(self._disk.deltas.items()):
             if (owner, writer) == task and self._record.counts(txid, round_):
-                for keys, changed, _ in (changes_in(blob[WITHOUT_CHECKSUM], codec) for blob in blobs):
+                for keys, changed, _ in (decode_blob(blob[WITHOUT_CHECKSUM], codec) for blob in blobs):
                     for key, value in zip(keys, changed, strict=True):
                         if value is DELETED:
                             values.pop(key, None)
                         else:
-                            values[key] = codec.decode(stored_value(value, codec) or b"")
+                            values[key] = codec.decode(row_value(value, codec) or b"")
         return values

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.state import delta, layered, retry
-from engine.state.redis import provider as redis_provider_module
+from engine.state.redis import store as redis_store_module
 from engine.state.redis.provider import RedisProvider
-from engine.state.sqlite import provider as sqlite_provider_module
+from engine.state.sqlite import store as sqlite_store_module
 from engine.state.sqlite.provider import SqliteProvider
 from tests.checkpoint.interleaved import NAME, Play, Process
 from tests.servers.redis_server import RedisServer, why_not
@@ -33,13 +34,12 @@ def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RedisServ
 @pytest.fixture(autouse=True)
 def _small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything goes in small steps, and folds come soon."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
-    monkeypatch.setattr(retry, "LONGEST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 0.0001))
     for module, steps in (
         (delta, {"KEYS_PER_BLOB": 2}),
         (layered, {"KEYS_PER_TURN": 1, "ROWS_PER_TURN": 2, "FOLD_TXIDS": 2, "FOLD_KEYS": 8, "MOST_TAKEN_UP": 3}),
-        (redis_provider_module, {"ROWS_PER_STEP": 4, "SLOTS_PER_CALL": 3, "DELTAS_PER_STEP": 1}),
-        (sqlite_provider_module, {"ROWS_PER_FOLD": 2, "ROWS_PER_STATEMENT": 1}),
+        (redis_store_module, {"ROWS_PER_STEP": 4, "SLOTS_PER_CALL": 3, "DELTAS_PER_STEP": 1}),
+        (sqlite_store_module, {"ROWS_PER_FOLD": 2, "ROWS_PER_STATEMENT": 1}),
     ):
         for name, size in steps.items():
             monkeypatch.setattr(module, name, size)
@@ -67,7 +67,7 @@ async def test_in_redis_a_start_finds_the_last_committed_checkpoint_whatever_com
             provider = RedisProvider(redis_server.address())
             one = Process(provider, draws, play.truth, play.calls)
             links.append(provider._topology_of(NAME).link)
-            one.hold(links[-1], "run", "command", "lengths")
+            one.hold(links[-1], "run", "command", "hash_lengths")
             return one, one.run(draws.randint(1, 6))
 
         try:

@@ -157,7 +157,7 @@ def test_a_key_of_another_task_is_an_error_that_names_it() -> None:
     finished = count_words([("a",)], "memory://", bolt=Strays, tasks=8, on_error="fail")
     [report] = finished.errors[:1]
     assert "the key 'other" in report.text
-    assert "which is not of this task" in report.text
+    assert "which is not one of this task" in report.text
 
 
 @pytest.mark.guarantee("CP-4", "CP-5")

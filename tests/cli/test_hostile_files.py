@@ -119,7 +119,7 @@ def test_a_state_provider_that_cannot_be_made(command: str, error: str, player: 
 def test_a_state_provider_that_there_is_not(command: str, player: Player) -> None:
     status, errors = player.play(command, "\ntopology = wire(Keeps).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")
     assert status == 2
-    assert "there is no state provider of this kind" in errors
+    assert "there is no such state provider" in errors
     assert player.play("check", "\ntopology = wire(sink).build()\n", "Odd()", "-c", "state_provider=sqlit:///x.db")[0] == 0
 
 

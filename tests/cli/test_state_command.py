@@ -223,7 +223,7 @@ def test_delete_on_a_terminal(url: str, answer: str, status: int, left: int, cap
         os.close(ours)
         os.close(theirs)
     assert done.returncode == status
-    assert "It is refused while a process runs the topology." in done.stderr
+    assert "The deletion is refused while a process runs the topology." in done.stderr
     assert "This cannot be undone. Delete it? [y/N]" in done.stderr
     assert ("nothing was deleted" in done.stderr) == (answer != "y")
     assert len(lines(capsys, "list", url, "--json")) == left

@@ -137,8 +137,8 @@ def test_a_store_without_transactions(url: str, capsys: Captured) -> None:
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ("sqlite:///no/such/folder.db", "is not there"),
-        ("memory://", "nothing to look into"),
+        ("sqlite:///no/such/folder.db", "does not exist"),
+        ("memory://", "nothing that a tool could read"),
         ("zookeper://host", "Did you mean 'zookeeper'?"),
         ("zookeeper://", "names no host"),
     ],

@@ -4,9 +4,10 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from engine.state import LayeredState, Patience, Row, StagedDelta, StatePlace, codec_named, fold_what_counts
+from engine.state import LayeredState, Row, StagedDelta, StatePlace, StoreRetry, codec_named, fold_committed
 from engine.state.redis.link import RedisAddress
-from engine.state.redis.provider import RedisProvider, RedisStore
+from engine.state.redis.provider import RedisProvider
+from engine.state.redis.store import RedisStore
 from tests.servers.redis_server import RedisServer
 
 TOPOLOGY = "word count"
@@ -54,7 +55,7 @@ def named(deltas: Iterable[StagedDelta]) -> list[tuple[int, int]]:
 class Run:
     """A task's checkpoints against a model of them: `model` is what must be there once all is committed."""
 
-    def __init__(self, provider: RedisProvider, patience: Patience, model: dict[object, object] | None = None) -> None:
+    def __init__(self, provider: RedisProvider, patience: StoreRetry, model: dict[object, object] | None = None) -> None:
         self._provider = provider
         self._patience = patience
         self.model: dict[object, object] = {} if model is None else model
@@ -63,12 +64,12 @@ class Run:
 
     async def begin(self) -> None:
         """As the engine begins: claim, fold what counts, load."""
-        patiently = self._patience.with_
+        patiently = self._patience.call_with_retries
         await patiently(self.ledger.claim)
         entries = await patiently(self.ledger.read)
         self.txid, round_ = entries.get("record", (-1, 0))  # type: ignore[misc]
         codec = codec_named("msgpack")
-        await patiently(lambda: fold_what_counts(self._provider, codec, PLACE, lambda txid, each: each == round_, self.txid))
+        await patiently(lambda: fold_committed(self._provider, codec, PLACE, lambda txid, each: each == round_, self.txid))
         self.state: LayeredState[Any, Any] = LayeredState(await store_of(self._provider), codec, PLACE)
         await patiently(lambda: self.state.load(self.txid))
 
@@ -81,19 +82,19 @@ class Run:
                 self.state.put(key, value)
         txid = self.txid + 1
         self.state.freeze(txid, 1)
-        await self._patience.with_(self.state.write_frozen)
-        await self._patience.with_(lambda: self.ledger.write({"record": [txid, 1]}))
+        await self._patience.call_with_retries(self.state.write_frozen)
+        await self._patience.call_with_retries(lambda: self.ledger.write({"record": [txid, 1]}))
         await self.state.commit(txid)
         self.txid = txid
         self.model.update(changes)
         for key in [key for key, value in self.model.items() if value is None]:
             del self.model[key]
         if fold:
-            await self._patience.with_(self.state.fold)
+            await self._patience.call_with_retries(self.state.fold)
 
 
-def patient(secs: float = 20.0) -> Patience:
-    return Patience(secs)
+def patient(secs: float = 20.0) -> StoreRetry:
+    return StoreRetry(secs)
 
 
 async def stored(address: RedisAddress) -> dict[object, object]:

@@ -8,7 +8,7 @@ import pytest
 from engine.errors import StateError, StateFenced, StateUnavailable
 from engine.state import Row, StatePlace
 from engine.state.redis.link import CONNECTIONS
-from engine.state.redis.provider import BYTES_PER_STEP
+from engine.state.redis.store import BYTES_PER_STEP
 from tests.integration.redis_states import LEDGER, Run, each, loaded, named, opened, patient, rows, store_of, stored
 from tests.integration.tcp_proxy import TcpProxy, Way
 from tests.servers.redis_server import RedisServer
@@ -74,8 +74,8 @@ async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServ
 
         async def step(index: int, txid: int) -> None:
             nonlocal done
-            await patient().with_(lambda: stores[index].stage(txid, 1, each(*[b"%d" % index * 50_000] * 12)))
-            await patient().with_(lambda: stores[index].fold(each(rows(index, mine=f"{index} {txid}")), txid - 1))
+            await patient().call_with_retries(lambda: stores[index].stage(txid, 1, each(*[b"%d" % index * 50_000] * 12)))
+            await patient().call_with_retries(lambda: stores[index].fold(each(rows(index, mine=f"{index} {txid}")), txid - 1))
             done += 1
 
         async def work(index: int) -> None:
@@ -90,7 +90,7 @@ async def test_many_tasks_at_once_while_connections_are_closed(server: RedisServ
             _close_connections(server)
         await working
         for index, store in enumerate(stores):
-            [delta] = await patient().with_(store.deltas)
+            [delta] = await patient().call_with_retries(store.deltas)
             assert (delta.txid, delta.blobs) == (TXIDS - 1, (b"%d" % index * 50_000,) * 12)
             assert await loaded(store) == {(index, b"mine"): f"{index} {TXIDS - 1}".encode()}
 
@@ -243,7 +243,7 @@ async def test_a_server_that_comes_back_empty_is_told(own_server: RedisServer) -
         await run.checkpoint({"a": 1})
         with own_server.client() as client:
             client.flushall()
-        with pytest.raises(StateError, match="what this run stored is gone") as told:
+        with pytest.raises(StateError, match="the data of this run is gone") as told:
             await run.checkpoint({"a": 2})
         assert not isinstance(told.value, StateUnavailable | StateFenced)
 
@@ -259,7 +259,7 @@ async def test_a_password_that_is_changed_meanwhile_may_be_changed_back(own_serv
             for _ in range(2 * CONNECTIONS):  # the first ones find connections that are closed
                 with pytest.raises(StateUnavailable) as told:
                     await store.stage(0, 1, each(b"x"))
-            assert "it asks for a password" in told.value.message
+            assert "it requires a password" in told.value.message
             client.config_set("requirepass", "")
         await run.checkpoint({"a": 1})
     assert await stored(own_server.address()) == run.model

@@ -138,7 +138,7 @@ def test_a_wrong_password(command: str, redis_installed: None, tmp_path: Path, c
     server = RedisServer(tmp_path, password="right")
     server.start()
     try:
-        for password, why in ((":wrong@", "refuses this user or password"), ("", "asks for a password")):
+        for password, why in ((":wrong@", "refuses this user or password"), ("", "requires a password")):
             out, err = printed(capsys, command, f"redis://{password}{HOST}:{server.port}/0", status=2)
             assert why in err
             assert ("wrong" in err, out) == (False, "")
@@ -160,4 +160,4 @@ def test_a_key_of_another_type(key: str, server: RedisServer, url: str, capsys: 
     with server.client() as client:
         client.delete(f"{{test:counts}}:{key}")
         client.sadd(f"{{test:counts}}:{key}", "theirs")
-    assert "holds a set, which the engine did not write" in printed(capsys, "list", url, status=2)[1]
+    assert "is a set, which the engine did not write" in printed(capsys, "list", url, status=2)[1]

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from engine.errors import StateError
-from engine.state import provider_of, take
-from engine.state.redis.lease import RedisLease
+from engine.state import open_provider, provider_of
 from engine.state.redis.link import RedisAddress, RedisLink
 from engine.state.redis.provider import RedisProvider
+from engine.state.redis.topology import RedisLease
 from tests.integration.redis_states import LEDGER, TOPOLOGY, opened
 from tests.patience import PATIENCE_SECS
 from tests.servers.redis_server import RedisServer
@@ -68,7 +68,7 @@ async def test_who_stands_by_waits_through_an_outage(own_server: RedisServer, ca
     async with opened(address_of(own_server, 2.0)) as first:
         await first.ledger(LEDGER).claim()
         second = RedisProvider(address_of(own_server, 2.0), timeout_secs=0.5)
-        waiting = asyncio.create_task(take(second, TOPOLOGY, standby=True))
+        waiting = asyncio.create_task(open_provider(second, TOPOLOGY, standby=True))
         await until(lambda: "Waiting until" in caplog.text)
         own_server.kill()
         own_server.start()
@@ -81,7 +81,7 @@ async def test_who_stands_by_waits_through_an_outage(own_server: RedisServer, ca
 
 async def test_who_stands_by_where_nothing_is_reached_is_told_at_once() -> None:
     with pytest.raises(StateError, match="cannot be reached"):
-        await take(provider_of("redis://127.0.0.1:1/0"), TOPOLOGY, standby=True)
+        await open_provider(provider_of("redis://127.0.0.1:1/0"), TOPOLOGY, standby=True)
 
 
 async def test_a_removal_takes_it_too(server: RedisServer) -> None:

@@ -56,7 +56,7 @@ async def test_a_wrong_password(locked_server: RedisServer) -> None:
 
 
 async def test_no_password_where_one_is_asked_for(locked_server: RedisServer) -> None:
-    await refused(replace(locked_server.address(), password=None), "asks for a password", "redis://:password@", passing=True)
+    await refused(replace(locked_server.address(), password=None), "requires a password", "redis://:password@", passing=True)
 
 
 async def test_a_password_where_none_is_set(server: RedisServer) -> None:
@@ -105,7 +105,7 @@ async def test_somebody_else_answers() -> None:
         writer.close()
 
     async with await asyncio.start_server(web, HOST, 0) as listening:
-        await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "does not answer as Redis does", "host and port")
+        await refused(RedisAddress(HOST, listening.sockets[0].getsockname()[1]), "does not answer like Redis", "host and port")
 
 
 async def test_a_database_that_is_not_there(server: RedisServer) -> None:
@@ -121,7 +121,7 @@ async def test_a_newer_format(server: RedisServer) -> None:
 async def test_a_format_of_somebody_else(server: RedisServer) -> None:
     with server.client() as client:
         client.set("{test:word%20count}:format", "hello")
-    await refused(server.address(), "none of ours", "prefix")
+    await refused(server.address(), "was not written by the engine", "prefix")
 
 
 @pytest.mark.parametrize("policy", ["allkeys-lru", "allkeys-random"])
@@ -130,7 +130,7 @@ async def test_a_server_that_throws_keys_away(server: RedisServer, policy: str) 
         client.config_set("maxmemory", "1gb")
         client.config_set("maxmemory-policy", policy)
     try:
-        await refused(server.address(), "throws away", policy, "noeviction")
+        await refused(server.address(), "evicts any key", policy, "noeviction")
     finally:
         with server.client() as client:
             client.config_set("maxmemory", 0)
@@ -144,7 +144,7 @@ async def test_a_key_of_another_type(server: RedisServer, key: str) -> None:
     name = f"{{test:word%20count}}:{key}"
     with server.client() as client:
         client.sadd(name, "theirs")
-    with pytest.raises(StateError, match="holds a set, which the engine did not write") as told:
+    with pytest.raises(StateError, match="is a set, which the engine did not write") as told:
         await _use_all_keys(server)
     assert name in told.value.message
     assert "prefix" in (told.value.hint or "")
@@ -261,12 +261,12 @@ async def test_tls_where_there_is_none(server: RedisServer) -> None:
     [
         ("redis://", "names no host"),
         ("redis:///0", "names no host"),
-        ("redis://host:port/0", "no clear host and port"),
-        ("redis://:pw@host:99999", "no clear host and port"),
-        ("redis://:pw@host/zero", "'/zero' is no number of a database"),
-        ("redis://:pw@host/0/1", "is no number of a database"),
-        ("redis://:pw@host/-1", "is no number of a database"),
-        ("redis://:pw@host/0#x", "is no number of a database"),
+        ("redis://host:port/0", "no valid host and port"),
+        ("redis://:pw@host:99999", "no valid host and port"),
+        ("redis://:pw@host/zero", "'/zero' is not the number of a database"),
+        ("redis://:pw@host/0/1", "is not the number of a database"),
+        ("redis://:pw@host/-1", "is not the number of a database"),
+        ("redis://:pw@host/0#x", "is not the number of a database"),
         ("redis://:pw@host/0?prefx=a", "Did you mean 'prefix'?"),
         ("redis://:pw@host/0?prefix=", "prefix= is empty"),
     ],

@@ -9,7 +9,8 @@ from redis.crc import key_slot
 
 from engine.errors import StateFenced, StateUnavailable
 from engine.state import Row, StagedDelta, StatePlace, provider_of
-from engine.state.redis.provider import BYTES_PER_STEP, ROWS_PER_STEP, RedisProvider
+from engine.state.redis.provider import RedisProvider
+from engine.state.redis.store import BYTES_PER_STEP, ROWS_PER_STEP
 from tests.integration.redis_states import PLACE, TOPOLOGY, Run, each, loaded, named, opened, patient, rows, store_of, stored
 from tests.servers.redis_server import RedisServer
 

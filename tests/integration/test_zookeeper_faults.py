@@ -10,7 +10,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from engine.errors import StateFenced, StateUnavailable
-from engine.state import Ledger, Patience
+from engine.state import Ledger, StoreRetry
 from engine.state.zookeeper.names import ZooKeeperAddress
 from engine.state.zookeeper.provider import ZooKeeperProvider
 from tests.patience import PATIENCE_SECS
@@ -58,7 +58,7 @@ async def test_a_write_that_was_given_up_counts_once_however_late_it_is(own_zook
         with pytest.raises(StateUnavailable, match="did not answer"):
             await ledger.write({"number": 2, "late": True})
         own_zookeeper.thaw()  # and does what it was told
-        await Patience(PATIENCE_SECS).with_(lambda: ledger.write({"number": 3}))
+        await StoreRetry(PATIENCE_SECS).call_with_retries(lambda: ledger.write({"number": 3}))
         assert (await entries(own_zookeeper.hosts, root))["number"] == 3
         await ledger.write({"number": 4, "late": None})
     assert await entries(own_zookeeper.hosts, root) == {"number": 4}
@@ -70,7 +70,7 @@ async def test_a_write_that_was_given_up_may_be_said_again(own_zookeeper: ZooKee
         with pytest.raises(StateUnavailable):
             await ledger.write({"number": 1})
         own_zookeeper.thaw()
-        await Patience(PATIENCE_SECS).with_(lambda: ledger.write({"number": 1}))
+        await StoreRetry(PATIENCE_SECS).call_with_retries(lambda: ledger.write({"number": 1}))
         await ledger.write({"other": 2})
     assert await entries(own_zookeeper.hosts, root) == {"number": 1, "other": 2}
 
@@ -86,7 +86,7 @@ async def test_a_claim_that_was_given_up_is_followed_by_a_higher_one(own_zookeep
         with pytest.raises(StateFenced, match="was not claimed"):
             await ledger.write({"number": 2})
         own_zookeeper.thaw()
-        assert await Patience(PATIENCE_SECS).with_(ledger.claim) > first
+        assert await StoreRetry(PATIENCE_SECS).call_with_retries(ledger.claim) > first
         await ledger.write({"number": 3})
     assert await entries(own_zookeeper.hosts, root) == {"number": 3}
 
@@ -123,15 +123,15 @@ async def test_what_was_removed_and_made_again_is_nobodys_who_had_it_before(zook
 
 
 async def test_writes_go_on_when_the_server_dies_and_comes_back(own_zookeeper: ZooKeeperServer, root: str) -> None:
-    patience = Patience(PATIENCE_SECS)
+    patience = StoreRetry(PATIENCE_SECS)
     async with claimed(own_zookeeper.hosts, root, timeout_secs=0.5) as ledger:
         kills = asyncio.create_task(asyncio.to_thread(_kill_and_start, own_zookeeper, 3))
         number = 0
         while not kills.done():
             number += 1
-            await patience.with_(lambda: ledger.write({"number": number, f"of {number % 7}": number}))  # noqa: B023 - in this turn
+            await patience.call_with_retries(lambda: ledger.write({"number": number, f"of {number % 7}": number}))  # noqa: B023 - in this turn
         await kills
-        await patience.with_(lambda: ledger.write({"last": number}))
+        await patience.call_with_retries(lambda: ledger.write({"last": number}))
     found = await entries(own_zookeeper.hosts, root)
     expected = {f"of {each % 7}": each for each in range(1, number + 1)}
     assert found == {"number": number, "last": number, **expected}
@@ -144,7 +144,7 @@ async def test_a_session_that_has_ended_is_followed_by_another(own_zookeeper: Zo
         await ledger.claim()
         session = provider._opened.link.session
         _end_session(own_zookeeper, provider)
-        await Patience(PATIENCE_SECS).with_(lambda: ledger.write({"number": 1}))
+        await StoreRetry(PATIENCE_SECS).call_with_retries(lambda: ledger.write({"number": 1}))
         assert provider._opened.link.session != session
         async with provider.inventory().look(TOPOLOGY) as stored:
             assert await stored.holder()

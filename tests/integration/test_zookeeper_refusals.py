@@ -60,7 +60,7 @@ async def _claim(address: ZooKeeperAddress) -> None:
 
 async def test_it_keeps_no_rows(zookeeper: str, root: str) -> None:
     async with opened(zookeeper, root) as provider:
-        with pytest.raises(StateError, match="keeps a coordinator's state, not that of stateful bolts") as told:
+        with pytest.raises(StateError, match="stores the state of coordinators, not of stateful bolts") as told:
             await provider.store("count", 0, range(4))
         assert "sqlite:///" in (told.value.hint or "")
 
@@ -110,14 +110,14 @@ async def test_what_one_user_made_another_may_not_change(zookeeper: str, root: s
 async def test_what_is_too_big_is_refused_and_changes_nothing(zookeeper: str, root: str) -> None:
     async with claimed(zookeeper, root) as ledger:
         await ledger.write({"a": 1})
-        with pytest.raises(StateError, match="ZooKeeper takes 1,000,000 at most") as told:
+        with pytest.raises(StateError, match="ZooKeeper accepts at most 1,000,000") as told:
             await ledger.write({"b": b"x" * MOST_BYTES})
         assert not isinstance(told.value, StateUnavailable)
         await ledger.write({"c": b"x" * (MOST_BYTES - 100)})
     assert sorted(await entries(zookeeper, root)) == ["a", "c"]
 
 
-@pytest.mark.parametrize(("stored", "said"), [(b"4", "newer version"), (b"hello", "is none of ours")])
+@pytest.mark.parametrize(("stored", "said"), [(b"4", "newer version"), (b"hello", "was not written by the engine")])
 async def test_a_node_of_somebody_else(client: KazooClient, zookeeper: str, root: str, stored: bytes, said: str) -> None:
     client.create(f"{root}/word%20count", stored, makepath=True)
     await refused(ZooKeeperAddress(zookeeper, root), said)
@@ -151,16 +151,16 @@ async def test_any_name_of_a_topology(zookeeper: str, root: str, name: str) -> N
     [
         ("zookeeper://", "names no host"),
         ("zookeeper:///path", "names no host"),
-        ("zookeeper://host:port/x", "is no host and port"),
+        ("zookeeper://host:port/x", "is not a host and port"),
         ("zookeeper://one,,two/x", "names no host"),
         ("zookeeper://:pw@host/x", "a user without a password"),
         ("zookeeper://me@host/x", "a user without a password"),
-        ("zookeeper://host/a//b", "is no path of a node"),
-        ("zookeeper://host/../b", "is no path of a node"),
-        ("zookeeper://host/b#x", "is no path of a node"),
+        ("zookeeper://host/a//b", "is not a path of a node"),
+        ("zookeeper://host/../b", "is not a path of a node"),
+        ("zookeeper://host/b#x", "is not a path of a node"),
         ("zookeeper://me:pw@host/b?lease=3", "Did you mean 'lease_secs'?"),
-        ("zookeeper://host/b?lease_secs=soon", "is no number from 0.2 to 3600"),
-        ("zookeeper://host/b?lease_secs=0", "the default is 10"),
+        ("zookeeper://host/b?lease_secs=soon", "is not a number from 0.2 to 3600"),
+        ("zookeeper://host/b?lease_secs=0", "The default is 10"),
     ],
 )
 def test_a_url_that_is_not_clear(url: str, said: str) -> None:

@@ -3,7 +3,16 @@
 # Each unit may import the units of the layers above it in this list, and itself; never another one of its own layer.
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version", "spark_bridge.handover"),
+    (
+        "_native",
+        "engine.backoff",
+        "engine.names",
+        "engine.errors",
+        "engine.clock",
+        "engine.randomness",
+        "engine.version",
+        "spark_bridge.handover",
+    ),
     (
         "engine.cancellation",
         "engine.config",
@@ -42,9 +51,9 @@ THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "uvloop": ("engine.cli",),
     "aiokafka": ("engine.kafka",),
     "msgpack": ("engine.state",),
-    "redis": ("engine.state", "engine.transactional"),
-    "asyncpg": ("engine.state", "engine.transactional"),
-    "kazoo": ("engine.state", "engine.transactional"),
+    "redis": ("engine.state.redis",),
+    "asyncpg": ("engine.state.postgres",),
+    "kazoo": ("engine.state.zookeeper",),
     "pyarrow": ("spark_bridge",),
     "fsspec": ("spark_bridge.handover",),
     "pyspark": ("spark_bridge.source", "spark_bridge.sinks", "spark_bridge.process", "spark_bridge.pipeline"),
@@ -59,6 +68,7 @@ KERNEL = "engine.kernel"
 
 # Modules that decide: plain synchronous objects that are given the time and the randomness.
 DECIDING = (
+    "engine.backoff",
     "engine.topology.validate",
     "engine.runtime.plan",
     "engine.runtime.restart_policy",

@@ -25,6 +25,7 @@ REWRITTEN: Final = (
     "docs/KAFKA_MIGRATING.md",
     "docs/SEMANTICS.md",
     "docs/SPARK.md",
+    "docs/STATE.md",
     "docs/STORM.md",
     "docs/TESTING.md",
     "docs/TRANSACTIONS.md",
@@ -34,6 +35,7 @@ REWRITTEN: Final = (
     "engine/__init__.py",
     "engine/__main__.py",
     "engine/api",
+    "engine/backoff.py",
     "engine/cancellation.py",
     "engine/cli",
     "engine/clock.py",
@@ -68,6 +70,7 @@ REWRITTEN: Final = (
     "engine/runtime/tree_timeouts.py",
     "engine/runtime/usage_errors.py",
     "engine/runtime/wiring.py",
+    "engine/state",
     "engine/svg.py",
     "engine/testing",
     "engine/topology/__init__.py",
@@ -96,6 +99,8 @@ REWRITTEN: Final = (
     "tests/runtime",
     "tests/servers",
     "tests/spark_bridge",
+    "tests/state",
+    "tests/test_backoff.py",
     "tests/test_cancellation.py",
     "tests/test_clock.py",
     "tests/test_errors.py",
@@ -106,6 +111,7 @@ REWRITTEN: Final = (
     "tests/testing",
     "tests/tiers.py",
     "tests/topology",
+    "tests/transactional/values",
 )
 """Files and folders, from the project's root."""
 

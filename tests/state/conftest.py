@@ -1,4 +1,4 @@
-"""What tests of states share."""
+"""Shared parts of the tests of states."""
 
 import sqlite3
 

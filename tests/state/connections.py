@@ -1,4 +1,4 @@
-"""Which SQLite connections a test makes, and whether they are closed."""
+"""SQLite connections that a test opens, and whether they are closed."""
 
 import sqlite3
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A store in a dict that takes many turns of the loop for everything, fails when told to, and outlives the states on top of it."""
+"""A store in a dict whose calls take many turns of the loop. It fails on demand, and outlives its task."""
 
 import asyncio
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
@@ -10,7 +10,7 @@ from engine.state.api import StagingStore
 
 
 class SlowStore(StagingStore):
-    """What it has written is in `rows` and `staged`; the next `failures` steps raise StateUnavailable."""
+    """Its data is in `rows` and `staged`. The next `failures` steps raise StateUnavailable."""
 
     def __init__(self) -> None:
         self.rows: dict[tuple[int, bytes], bytes] = {}

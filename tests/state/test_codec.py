@@ -107,7 +107,7 @@ NOT_WRITTEN = [object(), Colour.RED, Counter("ab"), [1, {2: object()}], (Colour.
 @pytest.mark.parametrize("value", NOT_WRITTEN, ids=range(len(NOT_WRITTEN)))
 def test_what_message_pack_cannot_write_is_named(value: object) -> None:
     codec = MessagePack()
-    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Put what it is made of"):
+    with pytest.raises(Unencodable, match=r"of type \w+ cannot be written as MessagePack. Put its parts"):
         codec.encode(value)
     assert codec.decode(codec.encode(["after", ("an", "error")])) == ["after", ("an", "error")]
 
@@ -198,6 +198,6 @@ def test_what_a_store_has_too_deep_is_no_value() -> None:
     stored = MessagePack().encode(1)
     for _ in range(1000):
         stored = msgpack.packb(msgpack.ExtType(1, msgpack.packb([msgpack.ExtType(1, stored)])))
-    with pytest.raises(ValueError, match=r"^these bytes are no MessagePack of ours: tuples or sets are nested more than 64 deep$"):
+    with pytest.raises(ValueError, match=r"^these bytes are not a MessagePack of the engine: tuples or sets are nested more than 64 deep$"):
         MessagePack().decode(stored)
     assert MessagePack().decode(MessagePack().encode((1,))) == (1,)

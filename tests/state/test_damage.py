@@ -12,7 +12,7 @@ import pytest
 
 from engine.cli.main import run_command_line
 from engine.errors import StateDamaged, StateError
-from engine.state.checksum import MARK
+from engine.state.checksums import MARK
 from engine.state.sqlite.tables import STATEMENTS
 from tests.checkpoint.stored_states import Found, found_by_a_start, found_by_looking, write_words
 from tests.checkpoint.test_stored import WORD_PLACES
@@ -32,7 +32,7 @@ def all_closed(connections: list[sqlite3.Connection]) -> Iterator[None]:
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Rows, deltas that count, one that does not, and a second topology; as an interrupted run leaves them, but without a log."""
+    """Rows, committed and uncommitted deltas, and a second topology, as after an interrupted run."""
     path = tmp_path_factory.mktemp("whole") / "state.db"
     asyncio.run(write_words(f"sqlite:///{path}"))
     asyncio.run(write_words(f"sqlite:///{path}", "other"))
@@ -66,7 +66,7 @@ def damaged(path: Path, random: Random) -> str:
 
 
 def found_by_deleting(path: Path) -> Found:
-    """What is left in one topology once the other is deleted."""
+    """The remaining data of one topology after a deletion of the other."""
     assert run_command_line(["state", "delete", f"sqlite:///{path}", "--topology", "other", "--yes"]) in (0, 2)
     return asyncio.run(found_by_looking(f"sqlite:///{path}", "counts"))
 
@@ -134,7 +134,7 @@ ONE_DELTA = f"rowid = (SELECT rowid FROM deltas WHERE {OF_COUNT} AND txid = 1 LI
         ("UPDATE topologies SET name = 'count' WHERE name = 'counts'", "its topologies, components and epochs"),
         ("UPDATE components SET name = 'seem' WHERE name = 'seen'", "its topologies, components and epochs"),
         ("UPDATE epochs SET epoch = 0", "its topologies, components and epochs"),
-        ("DROP TABLE sums", "the definition of 'sums' is not as it was written"),
+        ("DROP TABLE sums", "the definition of 'sums' has changed"),
     ],
 )  # fmt: skip
 def test_a_damaged_block_is_named(statement: str, said: str, whole: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""A process that commits as fast as it can is killed, again and again; what the next one finds is exactly what was committed."""
+"""A process that commits in a loop is killed repeatedly. The next start finds exactly the committed state."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ KEYS = 40
 
 
 def expected(txid: int) -> dict[str, object]:
-    """What must be there as of a txid: each checkpoint changes three keys, one in place, and deletes one."""
+    """Expected state at a txid. Each checkpoint changes three keys, one of them in place, and deletes one."""
     found: dict[str, object] = {}
     for number in range(txid + 1):
         found[f"key {number % KEYS}"] = number
@@ -99,7 +99,7 @@ def test_what_is_committed_survives_kill_9(tmp_path: Path) -> None:
 
 
 async def found_txid(url: str) -> int:
-    """What the next start finds is exact; the txid that it is as of."""
+    """Check the state that the next start finds, and return its txid."""
     _, provider, txid = await started(url)
     await provider.close()  # type: ignore[attr-defined]
     return txid

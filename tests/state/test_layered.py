@@ -9,7 +9,7 @@ import pytest
 
 from engine.errors import StateError, StateUnavailable
 from engine.kernel import key_group
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
+from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
 from engine.state.codec import CodecName
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider
 from tests.state.states import checkpoint, counts, restarted, state_on
@@ -60,7 +60,7 @@ def test_a_key_of_another_task_is_refused_by_name(store: AnySlowStore) -> None:
     state.put(own, 1)
     group = key_group(foreign, 8)
     with pytest.raises(
-        StateError, match=re.escape(f"'count': the key {foreign!r} belongs to key group {group}, which is not of this task (3 to 5)")
+        StateError, match=re.escape(f"'count': the key {foreign!r} belongs to key group {group}, which is not one of this task (3 to 5)")
     ):
         state.put(foreign, 1)
     with pytest.raises(StateError):
@@ -94,10 +94,10 @@ async def test_key_of_decides_the_group_also_of_what_a_start_folds(store: AnySlo
     state = state_on(store, place, key_of=lambda key: key[0])
     for day in range(20):
         state.put(Seen(own, day), day)
-    with pytest.raises(StateError, match="not of this task"):
+    with pytest.raises(StateError, match="not one of this task"):
         state.put(Seen(foreign, 1), 1)
     await checkpoint(state, 0)
-    await fold_what_counts(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)
+    await fold_committed(SlowProvider(store), codec_named("msgpack"), place, lambda *_: True, 0)
     state = await restarted(store, 0, place, key_of=lambda key: key[0])
     assert {slot for slot, _ in store.rows} == {key_group(own, 8)}
     assert [state.get((own, day)) for day in range(20)] == list(range(20))
@@ -138,7 +138,7 @@ async def test_a_list_that_is_changed_in_place_changes_nothing_committed(store: 
     state.put("list", got)
     assert state.get("list") == [1, 2]
     if stage in ("frozen", "written"):
-        state.lose_changes()
+        state.drop_changes()
     else:
         await state.rollback()
     assert state.get("list") == [1]

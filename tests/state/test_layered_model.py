@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 from engine.errors import StateUnavailable
-from engine.state import LayeredState, StatePlace, codec_named, delta, fold_what_counts, layered
+from engine.state import LayeredState, StatePlace, codec_named, delta, fold_committed, layered
 from tests.state.slow_store import AnySlowStore, SlowLookupStore, SlowProvider, SlowResidentStore
 from tests.tiers import cases
 
@@ -66,13 +66,13 @@ class StateAgainstDict(RuleBasedStateMachine):
         return (txid, round_) in self.counted
 
     def begin(self) -> None:
-        """What a process does when it starts."""
+        """Start of a process."""
 
         async def start() -> None:
             codec = codec_named("msgpack")
             self.starts += 1
             if self.starts % 3 == 0:  # as after a change of parallelism
-                await fold_what_counts(SlowProvider(self.store), codec, PLACE, self.counts, self.txid)
+                await fold_committed(SlowProvider(self.store), codec, PLACE, self.counts, self.txid)
             self.state: LayeredState[Any, Any] = LayeredState(self.store, codec, PLACE, cache_keys=3)
             await self.state.load(self.txid, self.counts)
 
@@ -209,7 +209,7 @@ class StateAgainstDict(RuleBasedStateMachine):
     def instance_dies(self, really: bool) -> None:
         if not really:
             return
-        self.state.lose_changes()
+        self.state.drop_changes()
         self.touch(*KEYS)
         self.now = copy.deepcopy(self.committed if self.prepared is None else self.prepared)
         self.changed.clear()

@@ -55,7 +55,7 @@ def test_a_provider_of_ones_own_is_named() -> None:
 @pytest.mark.parametrize(
     ("url", "text"),
     [
-        ("memory://x", "takes nothing more"),
+        ("memory://x", "has no options"),
         ("sqlite://counts.db", "names no file"),
         ("sqlite:///", "names no file"),
         ("sqlite:///a.db?mode=ro", "names no file"),
@@ -64,12 +64,12 @@ def test_a_provider_of_ones_own_is_named() -> None:
         ("sqlite://[", "names no file"),
         ("sqlite://[::1/a.db", "names no file"),
         ("sqlit:///a.db", "Did you mean 'sqlite'?"),
-        ("counts.db", "no state provider of this kind"),
+        ("counts.db", "no such state provider"),
         ("no_such_package.x:f", "cannot be loaded"),
         (f"{HERE}:no_such", "cannot be loaded"),
         (":made", "cannot be loaded"),
-        (f"{HERE}:NOTHING", "cannot be called"),
-        (f"{HERE}:not_one", "which is no StateProvider"),
+        (f"{HERE}:NOTHING", "is not callable"),
+        (f"{HERE}:not_one", "which is not a StateProvider"),
         ("tests.state.raises:made", "cannot be loaded: ZeroDivisionError"),
     ],
 )
@@ -114,16 +114,16 @@ builder.set_bolt("count", count).fields_grouping("numbers", "number")
     [
         ("sqlite:///a%00b.db", "names no file"),
         ("sqlit:///a.db", "Did you mean 'sqlite'?"),
-        ("sqlite:///no/such/folder/a.db", "the folder 'no/such/folder' of the state is not there"),
-        ("sqlite:///folder", "'folder' is no file"),
-        ("sqlite:///loop.db", "the state in 'loop.db' cannot be opened: it is a link in a circle"),
-        ("sqlite:////dev/null", "'/dev/null' is no file"),
+        ("sqlite:///no/such/folder/a.db", "the folder 'no/such/folder' of the state does not exist"),
+        ("sqlite:///folder", "'folder' is not a file"),
+        ("sqlite:///loop.db", "the state in 'loop.db' cannot be opened: its links are circular"),
+        ("sqlite:////dev/null", "'/dev/null' is not a file"),
         (f"sqlite:///{'x' * 300}.db", "cannot be opened: File name too long"),
         (f"sqlite:///{'d/' * 3000}a.db", "cannot be opened: File name too long"),
-        ("redis://host/x", "is no number of a database"),
-        ("zookeeper://[::1/path", "the zookeeper:// URL is no host and port"),
+        ("redis://host/x", "is not the number of a database"),
+        ("zookeeper://[::1/path", "the zookeeper:// URL has no valid host and port"),
         (f"{HERE}:raises?secret", "making the provider raised KeyError: 'secret'"),
-        (f"{HERE}:not_one", "which is no StateProvider"),
+        (f"{HERE}:not_one", "which is not a StateProvider"),
     ],
 )
 def test_a_run_with_a_wrong_state_provider_is_refused(

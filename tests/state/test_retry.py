@@ -1,4 +1,4 @@
-"""`Patience`, in virtual time: how often it tries, when it gives up, and what it says meanwhile."""
+"""`StoreRetry`, in virtual time: how often it tries, when it gives up, and what it says meanwhile."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from engine.errors import StateError, StateUnavailable
-from engine.state import Patience
+from engine.state import StoreRetry
 from engine.testing import run_virtual
 
 
@@ -38,7 +38,7 @@ def test_what_succeeds_is_done_once_and_nothing_is_said() -> None:
     store = Store(back_at=0)
 
     async def main() -> None:
-        assert await Patience(60, troubles.append).with_(store.work) == "done"
+        assert await StoreRetry(60, troubles.append).call_with_retries(store.work) == "done"
 
     virtually(main)
     assert (store.tries, troubles) == ([0.0], [])
@@ -49,7 +49,7 @@ def test_what_is_away_is_tried_again_ever_more_seldom(caplog: pytest.LogCaptureF
     store = Store(back_at=20)
 
     async def main() -> None:
-        assert await Patience(60, troubles.append).with_(store.work) == "done"
+        assert await StoreRetry(60, troubles.append).call_with_retries(store.work) == "done"
 
     virtually(main)
     assert store.tries == [0.0, 0.05, 0.15, 0.35, 0.75, 1.55, 3.15, 6.35, 11.35, 16.35, 21.35]
@@ -67,7 +67,7 @@ def test_it_gives_up_when_its_time_is_over_and_not_before(timeout: float, last: 
 
     async def main() -> None:
         with pytest.raises(StateUnavailable, match=rf"the store is away \(tried for {timeout:.1f} s\)") as caught:
-            await Patience(timeout, troubles.append).with_(store.work)
+            await StoreRetry(timeout, troubles.append).call_with_retries(store.work)
         assert caught.value.hint == "Wait."
 
     virtually(main)
@@ -80,7 +80,7 @@ def test_what_will_never_do_is_not_tried_again() -> None:
 
     async def main() -> None:
         with pytest.raises(StateError, match="another codec"):
-            await Patience(60).with_(store.work)
+            await StoreRetry(60).call_with_retries(store.work)
 
     virtually(main)
     assert store.tries == [0.0]
@@ -92,7 +92,7 @@ def test_what_turns_out_never_to_do_ends_the_tries() -> None:
     async def main() -> None:
         asyncio.get_running_loop().call_later(5, setattr, store, "error", StateError("another codec"))
         with pytest.raises(StateError, match="another codec"):
-            await Patience(60).with_(store.work)
+            await StoreRetry(60).call_with_retries(store.work)
 
     virtually(main)
     assert store.tries[-1] == 6.35
@@ -104,7 +104,7 @@ def test_who_is_cancelled_leaves_no_trouble_behind() -> None:
     async def main() -> None:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3):
-                await Patience(60, troubles.append).with_(Store().work)
+                await StoreRetry(60, troubles.append).call_with_retries(Store().work)
 
     virtually(main)
     assert troubles == ["the store is away", None]

@@ -35,7 +35,7 @@ async def path(tmp_path: Path) -> AsyncIterator[Path]:
 
 
 class Held:
-    """A call of a thread that begins, and goes on only once the pool of the thread is told to end."""
+    """A call that begins in a thread, and ends only after the thread pool is told to shut down."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.begun, self._may_end = threading.Event(), threading.Event()
@@ -92,7 +92,7 @@ async def test_an_opening_that_is_cancelled_closes_what_its_thread_opens(
 async def test_a_closing_that_is_cancelled_closes_all_the_same(
     path: Path, connections: list[sqlite3.Connection], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a write that goes on in its thread, when what waits for it to close the file is cancelled, then the write ends first."""
+    """Given a write in its thread, when the waiting close is cancelled, then the write ends first."""
     file = SqliteFile(path)
     await file.open()
     held = Held(monkeypatch)

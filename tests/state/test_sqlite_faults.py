@@ -1,4 +1,4 @@
-"""SQLite: what is no file of ours, a full disk, a second process; each in words, and nothing is changed or lost."""
+"""Faults of SQLite: other files, a full disk, a second process. Each has a clear error, and no data is changed."""
 
 import asyncio
 import os
@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from engine.errors import StateError, StateFenced, StateUnavailable
-from engine.state import LayeredState, StatePlace, codec_named, fold_what_counts
+from engine.state import LayeredState, StatePlace, codec_named, fold_committed
 from engine.state.sqlite.file import APPLICATION_ID, SqliteFile, format_in
-from engine.state.sqlite.provider import SqliteLedger, SqliteProvider
+from engine.state.sqlite.provider import SqliteProvider
+from engine.state.sqlite.store import SqliteLedger
 from engine.state.sqlite.tables import FORMAT
 from tests.patience import PATIENCE_SECS
 
@@ -39,7 +40,7 @@ async def opened(path: Path, topology: str = "words") -> SqliteProvider:
 
 
 async def state_in(provider: SqliteProvider, txid: int = -1) -> LayeredState[object, object]:
-    await fold_what_counts(provider, codec_named("msgpack"), PLACE, lambda *_: True, txid)
+    await fold_committed(provider, codec_named("msgpack"), PLACE, lambda *_: True, txid)
     state: LayeredState[object, object] = LayeredState(await provider.store("count", 0, PLACE.slots), codec_named("msgpack"), PLACE)
     await state.load(txid)
     return state
@@ -62,7 +63,7 @@ def database(path: Path, *statements: str) -> None:
             connection.execute(statement)
 
 
-# What is no state of ours
+# Files without state of the engine
 
 
 async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
@@ -73,7 +74,7 @@ async def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 async def test_a_path_that_is_a_folder(tmp_path: Path) -> None:
     (tmp_path / "state.db").mkdir()
-    assert "is no file" in (await refusal(tmp_path / "state.db")).message
+    assert "is not a file" in (await refusal(tmp_path / "state.db")).message
 
 
 async def test_a_folder_that_is_a_file(tmp_path: Path) -> None:
@@ -103,7 +104,7 @@ async def test_a_database_of_somebody_else(tmp_path: Path) -> None:
         path = tmp_path / f"{number}.db"
         database(path, *statements)
         before = path.read_bytes()
-        assert "of somebody else" in (await refusal(path)).message
+        assert "of another program" in (await refusal(path)).message
         assert path.read_bytes() == before
 
 
@@ -236,7 +237,7 @@ async def test_another_process_that_writes_long_is_waited_for_then_told(tmp_path
     state.freeze(0)
     with closing(sqlite3.connect(tmp_path / "state.db", isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
-        with pytest.raises(StateUnavailable, match="cannot be reached just now"):
+        with pytest.raises(StateUnavailable, match="cannot be reached now"):
             await state.write_frozen()
         other.execute("ROLLBACK")
     await state.write_frozen()
@@ -345,14 +346,14 @@ async def test_a_ledger_that_another_has_claimed_is_fenced(tmp_path: Path) -> No
 
 
 async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a write that goes on in its thread though its task was cancelled, when the provider is closed, then the write ends first."""
+    """Given a write whose task was cancelled, when the provider is closed, then the write ends first."""
     provider = await opened(tmp_path / "state.db")
     state = await state_in(provider)
     for number in range(20_000):
         state.put(number, number)
     state.freeze(0)
     begun, may_end = threading.Event(), threading.Event()
-    told = SqliteFile._told
+    told = SqliteFile._translate
 
     def held(file: SqliteFile, work: Any) -> Any:
         result = told(file, work)
@@ -361,7 +362,7 @@ async def test_closing_waits_for_what_is_being_written(tmp_path: Path, monkeypat
             may_end.wait(PATIENCE_SECS)
         return result
 
-    monkeypatch.setattr(SqliteFile, "_told", held)
+    monkeypatch.setattr(SqliteFile, "_translate", held)
     writing = asyncio.create_task(state.write_frozen())
     assert await asyncio.to_thread(begun.wait, PATIENCE_SECS)
     writing.cancel()

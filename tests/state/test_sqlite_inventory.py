@@ -1,4 +1,4 @@
-"""Looking into a SQLite file that others write, or that the reader may not: nothing is written, nothing is read that is of two moments."""
+"""Inventory of a SQLite file that others write, or that the reader may not write. It changes nothing."""
 
 import asyncio
 import os
@@ -51,7 +51,7 @@ async def looked(path: Path) -> bytes | None:
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    """What stands in the files; the index of a log is remade by whoever reads it."""
+    """Content of the files without the index of a log, which every reader recreates."""
     return {path.name: path.read_bytes() for path in folder.iterdir() if not path.name.endswith("-shm")}
 
 
@@ -116,7 +116,7 @@ def test_a_log_in_a_folder_that_cannot_be_written(killed: Path, tmp_path: Path) 
 
 
 async def test_an_index_that_cannot_be_made_is_said_to_be_the_logs(killed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As in such a folder, also for root."""
+    """Fail like in a read-only folder, also for root."""
     error = sqlite3.OperationalError("unable to open database file")
     error.sqlite_errorname = "SQLITE_CANTOPEN"
 
@@ -124,7 +124,7 @@ async def test_an_index_that_cannot_be_made_is_said_to_be_the_logs(killed: Path,
         raise error
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    with pytest.raises(StateError, match="log beside it") as told:
+    with pytest.raises(StateError, match="its log state.db-wal can be read only if") as told:
         await looked(killed)
     assert "Copy both files" in str(told.value)
 

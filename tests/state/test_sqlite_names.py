@@ -29,7 +29,7 @@ except StateError as error:
 
 
 def test_a_file_without_the_right_to_write_is_left_alone() -> None:
-    """In a process that no right of root's helps; the file has been opened once, so that it is in WAL mode."""
+    """Run in a process without root's permissions. The file was opened before, so it is in WAL mode."""
     folder = Path(tempfile.mkdtemp(dir="/tmp"))  # pytest's own is closed to others
     try:
         path = folder / "state.db"

@@ -1,4 +1,7 @@
-"""No step of a checkpoint of 100,000 changed keys holds the loop for 10 ms (CP-7): time of the loop's own thread between two turns."""
+"""No step of a checkpoint of 100,000 changed keys blocks the loop for 10 ms (CP-7).
+
+The tests measure the CPU time of the loop's thread.
+"""
 
 import asyncio
 import gc
@@ -19,7 +22,7 @@ pytestmark = pytest.mark.alone
 
 @pytest.fixture(autouse=True)
 def _no_collector() -> Iterator[None]:
-    """Without pauses of the garbage collector: they come from the size of a process's heap, not from a step of the state."""
+    """Disable the garbage collector, since its pauses depend on the heap of the process, not on a step."""
     gc.collect()
     gc.disable()
     yield
@@ -27,7 +30,7 @@ def _no_collector() -> Iterator[None]:
 
 
 class Stalls:
-    """The longest turn of the loop, in the thread's own CPU time, so that neighbours on the machine do not count."""
+    """Measure the longest turn of the loop, in the thread's CPU time, so that other processes do not count."""
 
     def __init__(self) -> None:
         self.longest = 0.0

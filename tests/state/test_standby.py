@@ -8,8 +8,8 @@ import pytest
 
 from engine import Config, Run, TopologyBuilder, TopologyError, bolt, spout, stateful_bolt
 from engine.errors import StateError
-from engine.state import StateProvider, provider_of, take
-from engine.state.sqlite.file_lock import FileLock, lock_of
+from engine.state import StateProvider, open_provider, provider_of
+from engine.state.sqlite.file import FileLock, lock_of
 from examples.lmdb_state import LmdbProvider
 
 pytestmark = pytest.mark.guarantee("CP-8")
@@ -50,7 +50,7 @@ async def opened(url: str) -> StateProvider:
 
 async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: pytest.LogCaptureFixture) -> None:
     first, second = await opened(url), provider_of(url)
-    waiting = asyncio.create_task(take(second, "one", standby=True))
+    waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     while "Waiting until" not in caplog.text:  # noqa: ASYNC110 - a log rings no bell
         await asyncio.sleep(0)
     assert not waiting.done()
@@ -66,14 +66,14 @@ async def test_who_stands_by_opens_when_the_first_has_closed(url: str, caplog: p
 async def test_nobody_is_waited_for_where_nobody_runs_it(url: str, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO)
     provider = provider_of(url)
-    await take(provider, "one", standby=True)
+    await open_provider(provider, "one", standby=True)
     await provider.close()
     assert not caplog.records
 
 
 async def test_who_gives_up_waiting_holds_nothing(url: str) -> None:
     first, second = await opened(url), provider_of(url)
-    waiting = asyncio.create_task(take(second, "one", standby=True))
+    waiting = asyncio.create_task(open_provider(second, "one", standby=True))
     await asyncio.sleep(0)
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -102,7 +102,7 @@ async def test_a_topology_without_state_has_nothing_to_wait_for() -> None:
 @pytest.mark.parametrize("provider", [lambda: provider_of("memory://"), lambda: LmdbProvider("nowhere")])
 async def test_a_store_that_cannot_be_waited_for_says_so(provider: object) -> None:
     with pytest.raises(StateError) as told:
-        await take(provider(), "one", standby=True)  # type: ignore[operator]
+        await open_provider(provider(), "one", standby=True)  # type: ignore[operator]
     assert told.value.hint
 
 

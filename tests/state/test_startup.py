@@ -1,4 +1,4 @@
-"""What a start makes of what an interrupted run left: committed deltas count, in the layout that wrote them; others never were."""
+"""A start after an interrupted run: committed deltas count, in the layout that wrote them. Others are dropped."""
 
 import copy
 from contextlib import suppress
@@ -9,7 +9,7 @@ from zlib import crc32
 import pytest
 
 from engine.errors import StateError
-from engine.state import Codec, LayeredState, StatePlace, StateProvider, codec_named, fold_what_counts, provider_of
+from engine.state import Codec, LayeredState, StatePlace, StateProvider, codec_named, fold_committed, provider_of
 from engine.state.codec import CodecName
 from tests.state.slow_store import SlowLookupStore, SlowProvider
 
@@ -34,7 +34,7 @@ async def staged(store: SlowLookupStore, txid: int, round_: int, codec: Codec, *
 
 
 async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack") -> dict[Any, Any]:
-    """What a start finds: one that folds first, and one whose task takes up what it staged itself."""
+    """Both starts: one folds first, and in the other the task takes up its own deltas."""
     taken_up = await taken_up_by_its_task(copy.deepcopy(store), committed_txid, counted, codec)
     assert await folded(store, committed_txid, counted, codec) == taken_up
     return taken_up
@@ -43,9 +43,9 @@ async def found(store: SlowLookupStore, committed_txid: int, counted: set[tuple[
 async def folded(
     store: SlowLookupStore, committed_txid: int, counted: set[tuple[int, int]], codec: CodecName = "msgpack"
 ) -> dict[Any, Any]:
-    """What a start finds that folds first, done twice as after a crash."""
+    """State of a start that folds first. The fold runs twice, as after a crash."""
     for _ in range(2):
-        await fold_what_counts(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
+        await fold_committed(SlowProvider(store), codec_named(codec), place(0, 1), lambda *name: name in counted, committed_txid)
     assert not store.staged
     state: LayeredState[Any, Any] = LayeredState(store, codec_named(codec), place(0, 1))
     await state.load(committed_txid)
@@ -130,7 +130,7 @@ async def test_a_start_that_breaks_off_is_done_again() -> None:
 async def test_a_delta_that_cannot_be_read_is_named(blob: bytes) -> None:
     store = SlowLookupStore()
     store.staged[1, 5] = (blob,)
-    with pytest.raises(StateError, match=r"what 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
+    with pytest.raises(StateError, match=r"the delta that 'count' \(task index 0\) stored for txid 1, round 5, cannot be read"):
         await found(store, 1, {(1, 5)})
     assert store.staged, "nothing was dropped"
 
@@ -139,7 +139,7 @@ async def started(provider: StateProvider, before: int, tasks: int, committed_tx
     """The states of all tasks, as a start makes them: first what counts, in the layout that wrote it."""
     codec = codec_named("msgpack")
     for index in range(before):
-        await fold_what_counts(provider, codec, place(index, before), lambda *_: True, committed_txid)
+        await fold_committed(provider, codec, place(index, before), lambda *_: True, committed_txid)
     states: list[LayeredState[Any, Any]] = []
     for index in range(tasks):
         own = place(index, tasks)

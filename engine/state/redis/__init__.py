@@ -1,1 +1,1 @@
-"""State in Redis: `redis://`, `rediss://` (CP-8). Imports the client of the extra `redis`, as nothing else of the engine does."""
+"""State and maps of values in Redis: `redis://`, `rediss://` (CP-8, TX-8). Only this package imports the client, from the extra `redis`."""

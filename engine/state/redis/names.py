@@ -1,4 +1,4 @@
-"""The names of our keys in Redis. All keys of a topology share a hash tag, so a cluster keeps them together and a script may use them."""
+"""Names of keys in Redis. All keys of a topology share a hash tag, so that a script may use them together on a cluster."""
 
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
@@ -8,7 +8,7 @@ _LISTS: Final = frozenset({"delta", "journal", "undo"})
 
 
 class KeyParts(NamedTuple):
-    """What the name of a key says: what it holds, and behind it, where the key has that, whose it is and which number it has there."""
+    """Parts of a key: its role, and for some roles the component or ledger, and a number."""
 
     role: str
     owner: str = ""
@@ -16,7 +16,7 @@ class KeyParts(NamedTuple):
 
 
 class KeyNames:
-    """Names for one topology. What a user chose is %-encoded, so that no two of them give one key.
+    """Keys of one topology. Names of users are %-encoded, so that different names give different keys.
 
     >>> names = KeyNames("team:a", "word count")
     >>> names.slot("count{x}", 7), names.delta("count", 0, 12, 3)
@@ -26,7 +26,7 @@ class KeyNames:
     def __init__(self, prefix: str, topology_name: str) -> None:
         self._root: Final = f"{{{_encoded_prefix(prefix)}:{_encoded(topology_name)}}}"
         self.every: Final = f"{self._root}:*"
-        """A pattern of all of them."""
+        """Pattern of all keys of the topology."""
         self.format: Final = f"{self._root}:format"
         self.owner: Final = f"{self._root}:owner"
         self.lease: Final = f"{self._root}:lease"
@@ -34,23 +34,26 @@ class KeyNames:
         self.epochs: Final = f"{self._root}:epochs"
 
     def ledger(self, name: str) -> str:
-        """A hash: entry to value."""
+        """Hash from entry to value."""
         return f"{self._root}:ledger:{_encoded(name)}"
 
     def slot(self, component_id: str, slot: int) -> str:
-        """A hash: key to value, encoded."""
+        """Hash from key to value, both encoded."""
         return f"{self._root}:rows:{_encoded(component_id)}:{slot}"
 
     def deltas(self, component_id: str, task_index: int) -> str:
-        """A hash, the index of what a task has staged: `txid:round` to the number of pieces, or to `open`; `folded` to a txid."""
+        """Index of the staged deltas of a task, a hash.
+
+        `txid:round` is the number of pieces or `open`. `folded` is the last folded txid.
+        """
         return f"{self._root}:deltas:{_encoded(component_id)}:{task_index}"
 
     def delta(self, component_id: str, task_index: int, txid: int, round_: int) -> str:
-        """A list of pieces."""
+        """List of the pieces of a delta."""
         return f"{self._root}:delta:{_encoded(component_id)}:{task_index}:{txid}:{round_}"
 
     def parts(self, key: str) -> KeyParts:
-        """Return what a key of ours is.
+        """Return the parts of a key of this topology.
 
         >>> names = KeyNames("team", "words")
         >>> names.parts(names.slot("count{x}", 7))
@@ -61,12 +64,12 @@ class KeyNames:
 
 
 def formats_of_all(prefix: str) -> str:
-    """Return a pattern of the `format` keys of all topologies of a prefix."""
+    """Return the pattern of the `format` keys of all topologies of a prefix."""
     return f"{{{_encoded_prefix(prefix)}:*}}:format"
 
 
 def topology_of(prefix: str, key: str) -> str | None:
-    """Return whose `format` key this is; None where it belongs to a longer prefix.
+    """Return the topology of a `format` key, None if the key belongs to a longer prefix.
 
     >>> topology_of("team", KeyNames("team", "word count").format), topology_of("team", KeyNames("team:a", "words").format)
     ('word count', None)
@@ -76,13 +79,13 @@ def topology_of(prefix: str, key: str) -> str | None:
 
 
 def kind_of(key: str) -> str:
-    """Return which of Redis's types a key of ours has."""
+    """Return the Redis type of a key."""
     role = key[key.index("}:") + 2 :].partition(":")[0]
     return "string" if role in _STRINGS else "list" if role in _LISTS else "hash"
 
 
 def values_root(prefix: str, map_name: str) -> str:
-    """Return what the keys of a map of values begin with: a hash tag that no topology's can be.
+    """Return the first part of the keys of a map of values: a hash tag that no topology can have.
 
     >>> values_root("team:a", "words")
     '{team:a/words}'

@@ -1,256 +1,35 @@
-"""`redis://host:port/db`: state in Redis (CP-8). A task loads its rows once and keeps them; deltas and folds go there in small steps.
+"""The provider of `redis://host:port/db`: state in Redis (CP-8), and its inventory for tools.
 
-A topology belongs to whoever claimed its ledger last. There is no lock, so a process that died is in nobody's way; a second one that is
-started while the first lives takes the topology from it, and the first gets StateFenced at its next write. Opening alone takes nothing.
-One that stands by waits instead until the lease of the first has ended.
+A topology belongs to the process that claimed its ledger last. There is no lock, so a dead process blocks nobody. A second process that
+starts takes the topology over, and the first process gets StateFenced at its next write. Opening alone takes nothing. A standby process
+waits until the lease of the first one has ended.
 
-What Redis acknowledges survives its own death only with `appendonly yes`, for certain only with `appendfsync always`.
+Redis keeps acknowledged writes through a crash only with `appendonly yes`, and all of them only with `appendfsync always`.
 """
 
-import hashlib
-import re
-from collections.abc import AsyncIterable, AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
-import msgpack  # type: ignore[import-untyped]
-
-from engine.errors import StateDamaged, StateError, StateFenced
-from engine.state.api import Ledger, ResidentStore, Row, StagedDelta, StateProvider
-from engine.state.checksum import opened, sealed, sum_of
-from engine.state.codec import MessagePack, Unencodable
-from engine.state.inventory import StateInventory
+from engine.errors import StateError, StateUnavailable
+from engine.state.api import Ledger, Row, StateInventory, StateProvider, StoredTopology, TaskDelta
 from engine.state.redis.link import TIMEOUT_SECS, RedisAddress, RedisLink, address_of
-from engine.state.redis.names import KeyNames
-from engine.state.redis.scripts import DROP, FOLD, SCAN, STAGE, WRITE_LEDGER, Arg
+from engine.state.redis.names import KeyNames, formats_of_all, topology_of
+from engine.state.redis.scripts import REMOVE, SIZES
+from engine.state.redis.store import RedisLedger, RedisStore, epoch_of
 from engine.state.redis.topology import RedisTopology
 
-ROWS_PER_STEP: Final = 500
-BYTES_PER_STEP: Final = 256 * 1024
-"""No call sends or gets much more than this at once, whatever the values' size, but one value."""
-SLOTS_PER_CALL: Final = 250
-DELTAS_PER_STEP: Final = 500
-_WHOLE, _CONTINUED = b".", b"+"
-"""How a piece of a delta begins: its blob ends with it, or goes on in the next."""
-RESTORE: Final = "Restore the server's data from a copy. To begin anew, delete the keys of the topology."
-_NUMBER: Final = re.compile(rb"(-?[0-9]{1,18})(?::([0-9a-f]{8}))?")
-"""A number in the index of deltas, and its checksum."""
-
-
-class RedisStore(ResidentStore):
-    """One task's rows and deltas."""
-
-    def __init__(self, topology: RedisTopology, component_id: str, task_index: int, slots: range) -> None:
-        self._topology = topology
-        self._component_id = component_id
-        self._task = task_index
-        self._slots = slots
-        self._index = topology.names.deltas(component_id, task_index)
-        self._staging = topology.lane(f"stage:{self._index}")
-        self._folding = topology.lane(f"fold:{self._index}")
-
-    def _slot_key(self, slot: int) -> str:
-        return self._topology.names.slot(self._component_id, slot)
-
-    def _delta_key(self, txid: int, round_: int) -> str:
-        return self._topology.names.delta(self._component_id, self._task, txid, round_)
-
-    async def load(self) -> AsyncIterator[list[Row]]:
-        scanned = ROWS_PER_STEP // 4
-        for first in range(self._slots.start, self._slots.stop, SLOTS_PER_CALL):
-            slots = range(first, min(first + SLOTS_PER_CALL, self._slots.stop))
-            lengths = await self._topology.link.lengths([self._slot_key(slot) for slot in slots])
-            for slot, length in zip(slots, lengths, strict=True):
-                cursor, seen = b"0", set[bytes]()
-                while length:
-                    cursor, packed = await self._topology.link.run(SCAN, [self._slot_key(slot)], [cursor, scanned])
-                    found = msgpack.unpackb(packed, raw=True)
-                    rows = [Row(slot, key, value) for key, value in zip(found[::2], found[1::2], strict=True) if key not in seen]
-                    if rows:
-                        yield rows
-                        scanned = _fields_per_scan(rows)
-                    if cursor == b"0":
-                        break
-                    seen.update([row.key for row in rows])  # a scan may give a field twice
-
-    async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        first, pieces, size, count = "first", list[bytes](), 0, 0
-        async for blob in blobs:
-            for piece in _pieces(blob):
-                if pieces and (size + len(piece) > BYTES_PER_STEP or len(pieces) == ROWS_PER_STEP):
-                    await self._stage(txid, round_, first, "", pieces)
-                    first, pieces, size = "", [], 0
-                pieces.append(piece)
-                size += len(piece)
-                count += 1
-        await self._stage(txid, round_, first, self._with_sum(f"{txid}:{round_}", count), pieces)
-
-    async def _stage(self, txid: int, round_: int, first: str, last: str, pieces: list[bytes]) -> None:
-        args: list[Arg] = [f"{txid}:{round_}", txid, first, last, *pieces]
-        await self._topology.step(self._staging, STAGE, [self._index, self._delta_key(txid, round_)], args)
-
-    async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
-        waiting = _Waiting()
-        async for chunk in rows:
-            for row in chunk:
-                if waiting.is_full_for(row):
-                    await self._write(waiting)
-                    waiting = _Waiting()
-                waiting.add(row)
-        if waiting.rows:
-            await self._write(waiting)
-        await self._drop([each for each in (await self._indexed())[0] if each[0] <= upto_txid], self._with_sum("folded", upto_txid))
-
-    async def _write(self, waiting: "_Waiting") -> None:
-        by_slot = waiting.by_slot()
-        packed = msgpack.packb([_parted(rows) for rows in by_slot.values()], use_bin_type=False)
-        await self._topology.step(self._folding, FOLD, [self._slot_key(slot) for slot in by_slot], [packed])
-
-    async def deltas(self) -> list[StagedDelta]:
-        while True:
-            index = await self._indexed()
-            try:
-                return await self._deltas_in(*index)
-            except StateDamaged:
-                if await self._indexed() == index:
-                    raise
-                # A drop was done meanwhile: one that had been given up, or of a process that has taken the topology over.
-
-    async def _deltas_in(self, indexed: dict[tuple[int, int], int | None], folded: int) -> list[StagedDelta]:
-        found = []
-        for (txid, round_), count in indexed.items():
-            if count is not None and txid > folded:
-                found.append(StagedDelta(txid, round_, tuple([blob async for blob in self._blobs(txid, round_, count)])))
-        return found
-
-    async def _blobs(self, txid: int, round_: int, count: int) -> AsyncIterator[bytes]:
-        key = self._delta_key(txid, round_)
-        blob, known, per_call = list[bytes](), 0, 1
-        while known < count:
-            pieces: list[bytes] = await self._topology.link.command("LRANGE", key, known, min(known + per_call, count) - 1)
-            if not pieces:
-                raise StateDamaged(f"{self._topology.link}: {key} has {known} of the {count} pieces that were written", hint=RESTORE)
-            for piece in pieces:
-                blob.append(piece[1:])
-                if piece[:1] == _WHOLE:
-                    yield b"".join(blob)
-                    blob = []
-            known += len(pieces)
-            per_call = _per_call(sum(map(len, pieces)), len(pieces))
-        if blob:
-            raise StateDamaged(f"{self._topology.link}: {key} is damaged: its last piece says that it is not the last", hint=RESTORE)
-
-    async def drop(self, after_txid: int) -> None:
-        await self._drop([each for each in (await self._indexed())[0] if each[0] > after_txid], "")
-
-    async def _drop(self, deltas: list[tuple[int, int]], folded: str) -> None:
-        for first in range(0, len(deltas) or 1, DELTAS_PER_STEP):
-            some = deltas[first : first + DELTAS_PER_STEP]
-            keys = [self._index, *(self._delta_key(*each) for each in some)]
-            await self._topology.step(self._folding, DROP, keys, [folded, *(f"{txid}:{round_}" for txid, round_ in some)])
-
-    async def _indexed(self) -> tuple[dict[tuple[int, int], int | None], int]:
-        """What is staged, in order, with the number of pieces, None where it never was complete; and the txid up to which all is folded."""
-        found, folded = dict[tuple[int, int], int | None](), -1
-        for name, count in (await self._topology.hash(self._index)).items():
-            if name == b"folded":
-                folded = self._number(name, count)
-            elif not re.fullmatch(rb"[0-9]{1,18}:[0-9]{1,18}", name):
-                raise self._damaged(name, count)
-            else:
-                txid, _, round_ = name.partition(b":")
-                found[int(txid), int(round_)] = None if count == b"open" else self._number(name, count)
-        return dict(sorted(found.items())), folded
-
-    def _with_sum(self, name: str, number: int) -> str:
-        return f"{number}:{sum_of(self._index, name, number):08x}"
-
-    def _number(self, name: bytes, stored: bytes) -> int:
-        """Return a number of the index; raise StateDamaged."""
-        found = _NUMBER.fullmatch(stored)
-        if found is None or (found[2] is None and not self._topology.has_bare_blocks):
-            raise self._damaged(name, stored)
-        number = int(found[1])
-        if found[2] is not None and stored.decode() != self._with_sum(name.decode(), number):
-            raise self._damaged(name, stored)
-        return number
-
-    def _damaged(self, name: bytes, stored: bytes) -> StateDamaged:
-        return StateDamaged(
-            f"{self._topology.link}: {self._index}, the index of what {self._component_id!r}, task {self._task}, has staged, is damaged: "
-            f"{name[:40]!r}: {stored[:40]!r}",
-            hint=RESTORE,
-        )
-
-
-class _Waiting:
-    """Rows for one step of a fold, the newest of each key."""
-
-    def __init__(self) -> None:
-        self.rows: dict[tuple[int, bytes], bytes | None] = {}
-        self._bytes = 0
-
-    def is_full_for(self, row: Row) -> bool:
-        return bool(self.rows) and (len(self.rows) >= ROWS_PER_STEP or self._bytes + _size(row) > BYTES_PER_STEP)
-
-    def add(self, row: Row) -> None:
-        self.rows[row.slot, row.key] = row.value
-        self._bytes += _size(row)
-
-    def by_slot(self) -> dict[int, dict[bytes, bytes | None]]:
-        found: dict[int, dict[bytes, bytes | None]] = {}
-        for (slot, key), value in self.rows.items():
-            found.setdefault(slot, {})[key] = value
-        return found
-
-
-class RedisLedger(Ledger):
-    """One ledger: a hash, and an epoch."""
-
-    def __init__(self, topology: RedisTopology, name: str) -> None:
-        self._topology = topology
-        self._name = name
-        self._key = topology.names.ledger(name)
-        self._lane = topology.lane(f"ledger:{name}")
-        self._codec = MessagePack()
-        self._claimed: str | None = None
-        """The epoch, as it is stored."""
-
-    async def claim(self) -> int:
-        self._claimed = await self._topology.claim(self._lane, self._name)
-        return int(self._claimed.partition(":")[0])
-
-    async def read(self) -> dict[str, object]:
-        found = await self._topology.hash(self._key)
-        bare = self._topology.has_bare_blocks
-        entries: dict[str, object] = {}
-        for name, value in found.items():
-            try:
-                entries[name.decode("utf-8", "surrogatepass")] = self._codec.decode(opened(value, self._place(name), bare=bare))
-            except ValueError as error:
-                raise StateDamaged(f"{self._topology.link}: {self._key}, entry {name!r}, is damaged: {error}", hint=RESTORE) from None
-        return entries
-
-    def _place(self, name: bytes) -> int:
-        return sum_of(self._key, name)
-
-    async def write(self, changes: Mapping[str, object]) -> None:
-        if self._claimed is None:
-            raise StateFenced(f"{self._topology.link}: the ledger {self._name!r} was not claimed", hint="Call claim() first.")
-        try:
-            encoded = {_field(name): self._codec.encode(value) for name, value in changes.items() if value is not None}
-        except Unencodable as error:
-            raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
-        kept = [part for name, value in encoded.items() for part in (name, sealed(value, self._place(name)))]
-        gone = [_field(name) for name, value in changes.items() if value is None]
-        args: list[Arg] = [self._name, self._claimed, len(kept) // 2, *kept, *gone]
-        await self._topology.step(self._lane, WRITE_LEDGER, [self._topology.names.epochs, self._key], args)
+KEYS_PER_STEP: Final = 500
+FIELDS_PER_STEP: Final = 1000
+READS_OF_DELTAS: Final = 5
+"""Largest number of reads of a task's deltas while it folds them."""
 
 
 class RedisProvider(StateProvider):
-    """What `redis://host:port/db` means."""
+    """State in Redis."""
 
     def __init__(self, address: RedisAddress, *, timeout_secs: float = TIMEOUT_SECS) -> None:
-        """Take where the server is, and how long one call may take."""
+        """timeout_secs: limit of one call."""
         self._address = address
         self._timeout_secs = timeout_secs
         self._topology: RedisTopology | None = None
@@ -266,7 +45,7 @@ class RedisProvider(StateProvider):
             raise
 
     async def open(self, topology_name: str) -> None:
-        """Reach the server and look at what it keeps; raise StateUnavailable at once where it cannot be reached."""
+        """Connect, and check the stored format. Raises StateUnavailable at once if the server cannot be reached."""
         try:
             await self._topology_of(topology_name).open()
         except BaseException:
@@ -294,56 +73,144 @@ class RedisProvider(StateProvider):
         return RedisStore(self._opened, component_id, task_index, slots)
 
     def inventory(self) -> StateInventory:
-        from engine.state.redis.inventory import RedisInventory  # which no run needs
-
         return RedisInventory(self._address, self._timeout_secs, self._topology)
 
     @property
     def _opened(self) -> RedisTopology:
         if self._topology is None:
-            raise StateError(f"Redis at {self._address}: it is not open", hint="Call open() first.")
+            raise StateError(f"Redis at {self._address} is not open", hint="Call open() first.")
         return self._topology
 
 
 def redis_provider(url: str) -> RedisProvider:
-    """Return the provider of a URL, not opened yet; raise StateError where the URL is not clear."""
+    """Return the provider of a URL, not yet opened. Raises StateError for an invalid URL."""
     return RedisProvider(address_of(url))
 
 
-def epoch_of(topology: RedisTopology, ledger: str, stored: bytes) -> int:
-    """Return a stored epoch; raise StateDamaged. Redis itself makes its checksum, so it is another one than elsewhere."""
-    number, _, total = stored.partition(b":")
-    expected = hashlib.sha1(b"%s:%s" % (_field(ledger), number), usedforsecurity=False).hexdigest()[:8].encode()
-    if not number.isdigit() or (total != expected and (total or not topology.has_bare_blocks)):
-        raise StateDamaged(f"{topology.link}: {topology.names.epochs}, entry {ledger!r}, is damaged: {stored[:40]!r}", hint=RESTORE)
-    return int(number)
+class RedisStoredTopology(StoredTopology):
+    """One topology in Redis, which has no snapshots. `version` has the step numbers of folds, because every write of rows raises them."""
+
+    def __init__(self, topology: RedisTopology) -> None:
+        self._topology = topology
+        self._numbers: dict[tuple[str, str], list[int]] | None = None
+
+    async def _numbers_of(self, role: str) -> dict[str, list[int]]:
+        """Return the slots (`rows`) or tasks (`deltas`) of each component, ascending.
+
+        Read once, on first use. A caller that has read the record before finds all deltas that the record commits.
+        """
+        if self._numbers is None:
+            self._numbers = {}
+            names = self._topology.names
+            for parts in sorted(map(names.parts, await self._topology.link.keys(names.every))):
+                self._numbers.setdefault((parts.role, parts.owner), []).append(parts.number)
+        return {owner: numbers for (each, owner), numbers in self._numbers.items() if each == role}
+
+    async def entries(self, ledger: str) -> dict[str, object]:
+        return await RedisLedger(self._topology, ledger).read()
+
+    async def epoch(self, ledger: str) -> int:
+        stored = await self._topology.link.command("HGET", self._topology.names.epochs, ledger)
+        return 0 if stored is None else epoch_of(self._topology, ledger, stored)
+
+    async def holder(self) -> str | None:
+        return await self._topology.lease.holder() or ""
+
+    async def components(self) -> list[str]:
+        return sorted({*await self._numbers_of("rows"), *await self._numbers_of("deltas")})
+
+    async def row_sizes(self, component_id: str) -> tuple[int, int]:
+        slots = (await self._numbers_of("rows")).get(component_id, [])
+        keys, size = [self._topology.names.slot(component_id, slot) for slot in slots], 0
+        for key in keys:
+            cursor = b""
+            while cursor != b"0":
+                cursor, found = await self._topology.link.run(SIZES, [key], [cursor or b"0", FIELDS_PER_STEP])
+                size += found
+        return sum(await self._topology.link.hash_lengths(keys)) if keys else 0, size
+
+    async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
+        slots = (await self._numbers_of("rows")).get(component_id)
+        if slots:
+            async for rows in RedisStore(self._topology, component_id, 0, range(slots[0], slots[-1] + 1)).load():
+                yield rows
+
+    async def present(self, component_id: str, places: Sequence[tuple[int, bytes]]) -> int:
+        names, found = self._topology.names, 0
+        for first in range(0, len(places), FIELDS_PER_STEP):
+            some = [(names.slot(component_id, slot), key) for slot, key in places[first : first + FIELDS_PER_STEP]]
+            found += sum(await self._topology.link.fields_exist(some))
+        return found
+
+    async def deltas(self, component_id: str) -> list[TaskDelta]:
+        found = []
+        for index in (await self._numbers_of("deltas")).get(component_id, ()):
+            found += await self._deltas_of_task(component_id, index)
+        return found
+
+    async def _deltas_of_task(self, component_id: str, index: int) -> list[TaskDelta]:
+        store = RedisStore(self._topology, component_id, index, range(0))
+        for _ in range(READS_OF_DELTAS):
+            before = await self.version()
+            try:
+                return [TaskDelta(index, delta) for delta in await store.deltas()]
+            except StateUnavailable:
+                raise
+            except StateError:
+                if await self.version() == before:
+                    raise
+        raise StateUnavailable(f"{self._topology.link}: {component_id!r} folds its deltas faster than they can be read", hint="Try again.")
+
+    async def version(self) -> object:
+        lanes = await self._topology.read_hash(self._topology.names.lanes)
+        return await self._topology.seen_owner(), sorted((name, step) for name, step in lanes.items() if b":fold:" in name)
 
 
-def _pieces(blob: bytes) -> Iterator[bytes]:
-    """A blob in pieces of bounded size, at least one."""
-    for first in range(0, len(blob) or 1, BYTES_PER_STEP):
-        after = first + BYTES_PER_STEP
-        yield (_WHOLE if after >= len(blob) else _CONTINUED) + blob[first:after]
+class RedisInventory(StateInventory):
+    """Stored topologies of one prefix."""
 
+    removes_by = "A process that runs the topology now loses its state. It cannot write any more, and its run ends with an error."
 
-def _parted(rows: dict[bytes, bytes | None]) -> tuple[list[bytes], list[bytes]]:
-    """Key and value of each row that is set, one after the other; and the keys of those that are deleted."""
-    sets = [part for key, value in rows.items() if value is not None for part in (key, value)]
-    return sets, [key for key, value in rows.items() if value is None]
+    def __init__(self, address: RedisAddress, timeout_secs: float, opened: RedisTopology | None) -> None:
+        """opened: the open topology of the provider, for removals."""
+        self._address = address
+        self._timeout_secs = timeout_secs
+        self._opened = opened
 
+    @asynccontextmanager
+    async def _linked(self) -> AsyncIterator[RedisLink]:
+        link = RedisLink(self._address, self._timeout_secs)
+        try:
+            yield link
+        finally:
+            await link.close()
 
-def _size(row: Row) -> int:
-    return len(row.key) + len(row.value or b"")
+    async def topologies(self) -> list[str]:
+        prefix = self._address.prefix
+        async with self._linked() as link:
+            names = [topology_of(prefix, key) for key in await link.keys(formats_of_all(prefix))]
+        return sorted(name for name in names if name is not None)
 
+    @asynccontextmanager
+    async def look(self, topology_name: str) -> AsyncIterator[StoredTopology]:
+        async with self._linked() as link:
+            topology = RedisTopology(link, KeyNames(self._address.prefix, topology_name))
+            await topology.check_format()
+            yield RedisStoredTopology(topology)
 
-def _fields_per_scan(rows: list[Row]) -> int:
-    """How many fields the next scan asks for, by the size of those of the last."""
-    return _per_call(sum(map(_size, rows)), len(rows))
-
-
-def _per_call(size: int, count: int) -> int:
-    return max(1, min(ROWS_PER_STEP, BYTES_PER_STEP * count // max(1, size)))
-
-
-def _field(name: str) -> bytes:
-    return name.encode("utf-8", "surrogatepass")
+    async def remove(self, component_id: str | None) -> AsyncIterator[int]:
+        topology = self._opened
+        if topology is None:
+            raise StateError(f"Redis at {self._address} is not open", hint="Call open() of its provider first.")
+        lane, names = topology.lane("remove"), topology.names
+        keys = await topology.link.keys(names.every)
+        gone = [key for key in keys if names.parts(key).role in ("rows", "deltas", "delta")]
+        gone = [key for key in gone if component_id in (None, names.parts(key).owner)]
+        for first in range(0, len(gone), KEYS_PER_STEP):
+            some = gone[first : first + KEYS_PER_STEP]
+            rows = sum(await topology.link.hash_lengths([key for key in some if names.parts(key).role == "rows"]))
+            await topology.run_step(lane, REMOVE, some, [])
+            yield rows
+        if component_id is None:
+            rest = [key for key in keys if names.parts(key).role in ("ledger", "epochs", "lanes", "owner", "lease", "format")]
+            await topology.run_step(lane, REMOVE, rest, [])

@@ -1,19 +1,19 @@
-"""What changes anything in Redis: Lua, each script one atomic step, refused where another process has taken the topology over.
+"""Lua scripts for all writes to Redis. Each one is an atomic step, refused if another process has taken the topology over.
 
-Every step is numbered within its *lane* (what one task stages, what it folds, one ledger), and a lane has one step under way at a time. A
-step that was given up, since its connection was cut or it took too long, may still reach the server, whenever the network likes; a step
-with a later number having been done, it is refused as LATE. So a repeated step counts once, and an old one never undoes a newer.
+Steps are numbered within a *lane*: the staging of one task, its folds, or one ledger. A lane runs one step at a time. An abandoned step,
+after a timeout or a lost connection, may still reach the server much later. After a step with a greater number it is refused as LATE. So
+a repeated step counts once, and an old step never undoes a newer one.
 """
 
 import hashlib
 from typing import Final, TypeAlias
 
 Arg: TypeAlias = bytes | str | int
-"""What a command is made of."""
+"""One part of a command."""
 
 
 class Script:
-    """A Lua script and the name under which a server that has run it knows it."""
+    """A Lua script, and the hash by which a server caches it."""
 
     def __init__(self, text: str) -> None:
         self.text: Final = text
@@ -30,7 +30,7 @@ local step = tonumber(redis.call('HGET', KEYS[2], ARGV[2]) or 0)
 if step >= tonumber(ARGV[3]) then return redis.error_reply('LATE a newer one was done') end
 redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 """
-"""KEYS: owner, lanes. ARGV: who must own the topology, the lane, the number of the step. All writes but the claim begin so."""
+"""KEYS: owner, lanes. ARGV: the expected owner, the lane, the number of the step. All writes except the claim begin with this."""
 
 CLAIM: Final = Script("""
 local owner = redis.call('GET', KEYS[1]) or ''
@@ -57,9 +57,9 @@ redis.call('HSET', KEYS[2], ARGV[2], ARGV[3])
 redis.call('HSET', KEYS[3], ARGV[5], claimed)
 return claimed
 """)
-"""KEYS: owner, lanes, epochs. ARGV: the new owner, the lane, the step, the owner that it was seen to have, the ledger, and `bare` where
-epochs may have no checksum. Gives the epoch as it is stored: the number, and the beginning of a SHA-1 over ledger and number.
-What is no hash, or no list, is not ours: HLEN and LLEN fail where DEL would not."""
+"""KEYS: owner, lanes, epochs. ARGV: the new owner, the lane, the step, the owner that was read before, the ledger, and `bare` if epochs may
+lack a checksum. Returns the stored epoch: its number, and the beginning of a SHA-1 over ledger and number. HLEN fails for a key of another
+type, which DEL would remove."""
 
 WRITE_LEDGER: Final = Script(
     _GUARD
@@ -70,7 +70,7 @@ for at = 7, 6 + 2 * values, 2 do redis.call('HSET', KEYS[4], ARGV[at], ARGV[at +
 for at = 7 + 2 * values, #ARGV do redis.call('HDEL', KEYS[4], ARGV[at]) end
 """
 )
-"""KEYS: …, epochs, the ledger. ARGV: …, its name, its epoch as it is stored, how many entries are set, name and value of each, names to
+"""KEYS: …, epochs, the ledger. ARGV: …, its name, its stored epoch, the number of set entries, name and value of each, names to
 remove."""
 
 STAGE: Final = Script(
@@ -93,8 +93,8 @@ elseif count ~= '' then
 end
 """
 )
-"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", how many pieces it has in all
-with the checksum of that ("" before the last), pieces. What is folded already is let go of."""
+"""KEYS: …, the task's index of deltas, the delta. ARGV: …, its name in the index, its txid, `first` or "", pieces. Before the pieces comes
+their total number with its checksum, "" before the last call. Drops a delta whose txid is folded."""
 
 FOLD: Final = Script(
     _GUARD
@@ -107,14 +107,14 @@ for number = 3, #KEYS do
 end
 """
 )
-"""KEYS: …, the slots. ARGV: …, as MessagePack, since a thousand arguments cost the client ten times as much: for each slot, key and
-value of each row that is set, and the keys of those that are deleted."""
+"""KEYS: …, the slots. ARGV: …, one MessagePack, because a thousand arguments are ten times as slow. It has for each slot: key and
+value of each row to set, and the keys to delete."""
 
 SCAN: Final = Script("""
 local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
 return {found[1], cmsgpack.pack(found[2])}
 """)
-"""KEYS: a slot. ARGV: the cursor, how many fields. Gives the next cursor, and key and value of each as MessagePack. Reads only."""
+"""KEYS: a slot. ARGV: the cursor, the number of fields. Returns the next cursor, and keys and values as MessagePack. Reads only."""
 
 SIZES: Final = Script("""
 local found = redis.call('HSCAN', KEYS[1], ARGV[1], 'COUNT', ARGV[2])
@@ -122,7 +122,7 @@ local bytes = 0
 for _, each in ipairs(found[2]) do bytes = bytes + #each end
 return {found[1], bytes}
 """)
-"""As SCAN, but gives the bytes of keys and values alone. Reads only."""
+"""Like SCAN, but returns only the bytes of keys and values. Reads only."""
 
 REMOVE: Final = Script(
     _GUARD
@@ -130,7 +130,7 @@ REMOVE: Final = Script(
 for number = 3, #KEYS do redis.call('UNLINK', KEYS[number]) end
 """
 )
-"""KEYS: …, what is removed; in the last step of a topology, its owner and lanes too."""
+"""KEYS: …, keys to remove. The last step for a topology also removes its owner and lanes."""
 
 RENEW: Final = Script("""
 local holder = redis.call('GET', KEYS[1])
@@ -138,12 +138,12 @@ if holder and holder ~= ARGV[1] then return 0 end
 redis.call('SET', KEYS[1], ARGV[1], 'PX', ARGV[2])
 return 1
 """)
-"""KEYS: the lease. ARGV: whose it is to be, for how many ms. Gives 0 where it is another's."""
+"""KEYS: the lease. ARGV: its new holder, its milliseconds. Returns 0 if another process holds it."""
 
 RELEASE: Final = Script("""
 if redis.call('GET', KEYS[1]) == ARGV[1] then redis.call('DEL', KEYS[1]) end
 """)
-"""KEYS: the lease. ARGV: whose it is."""
+"""KEYS: the lease. ARGV: its holder."""
 
 DROP: Final = Script(
     _GUARD
@@ -155,5 +155,5 @@ if #ARGV > 4 then redis.call('HDEL', KEYS[3], unpack(ARGV, 5)) end
 for number = 4, #KEYS do redis.call('UNLINK', KEYS[number]) end
 """
 )
-"""KEYS: …, the task's index of deltas, deltas. ARGV: …, the txid up to which all is folded with its checksum ("": none), the
-deltas' names in the index."""
+"""KEYS: …, the task's index of deltas, deltas. ARGV: …, the last folded txid with its checksum ("": none), the names of the deltas in the
+index."""

@@ -1,1 +1,1 @@
-"""State in one SQLite file: `sqlite:///path` (CP-8)."""
+"""State and maps of values in SQLite files: `sqlite:///path` (CP-8, TX-8)."""

@@ -1,12 +1,14 @@
-"""One SQLite file of the engine's: its two connections, its tables, and what SQLite's errors mean.
+"""One SQLite file: its two connections, its checks and errors, and the lock of a topology.
 
-One connection writes, in a thread of its own; another reads on the loop's thread, which in WAL mode waits for no writer.
+One connection writes in its own thread. The other one reads on the loop's thread, because in WAL mode a reader waits for no writer.
 """
 
 import errno
+import hashlib
 import os
 import sqlite3
 import stat
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from concurrent import futures
 from dataclasses import dataclass
@@ -17,36 +19,48 @@ from engine.errors import StateDamaged, StateError, StateProviderError, StateUna
 from engine.in_thread import in_thread
 from engine.state.sqlite.tables import FORMAT, faults, make_tables, upgrade
 
+if sys.platform == "win32":
+    import msvcrt
+
+    def _try_lock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+else:
+    import fcntl
+
+    def _try_lock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
 APPLICATION_ID: Final = 0x53_74_6F_72
 WRITER_BUSY_SECS: Final = 5.0
 READER_BUSY_SECS: Final = 0.5
-"""How long a connection waits for a lock of another process; the reader is on the loop's thread, and in WAL mode hardly ever waits."""
-RESTORE: Final = "Restore it from a copy, with its -wal. Nothing was changed. To begin anew, remove the file, and its -wal and -shm."
+"""Longest wait for a lock of another process. The reader blocks the event loop, but in WAL mode it rarely waits."""
+RESTORE: Final = "Restore it from a backup, with its -wal. Nothing was changed. To start empty, remove the file, and its -wal and -shm."
 _T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
 class Schema:
-    """What a file is made for: nothing else is ever put into it."""
+    """Purpose and tables of a file. A file never has more than one purpose."""
 
     holds: str
-    """In errors: the state in 'counts.db'."""
+    """Name of the content in errors: the state in 'counts.db'."""
     application_id: int
     format: int
-    """Kept as `user_version`."""
+    """Stored as `user_version`."""
     make: Callable[[sqlite3.Connection], None]
-    """Makes the tables in an empty file, in a transaction."""
+    """Creates the tables in an empty file, in a transaction."""
     upgrade: Callable[[sqlite3.Connection], None] | None = None
-    """Brings tables of an older format to this one, in a transaction."""
+    """Upgrades tables of an older format, in a transaction."""
     faults: Callable[[sqlite3.Connection, int], Iterator[str]] = lambda connection, format_: iter(())
-    """Yields what is damaged in tables of a format."""
+    """Yields descriptions of damage in tables of a format."""
 
 
 STATE: Final = Schema("state", APPLICATION_ID, FORMAT, make_tables, upgrade, faults)
 
 
 class SqliteFile:
-    """The two connections to one file, and what SQLite's errors mean."""
+    """The two connections to one file."""
 
     def __init__(self, path: Path, schema: Schema = STATE) -> None:
         self.path = path
@@ -56,17 +70,17 @@ class SqliteFile:
         self._reader: sqlite3.Connection | None = None
 
     async def open(self) -> None:
-        """Open the file, making it where it is not there; raise StateError where it is none of ours, or made for something else."""
+        """Open or create the file. Raises StateError for a file of another program or purpose."""
         check_place(self.path, self._schema)
         try:
             await self._in_thread(self._open_writer)
-            self._reader = self._told(lambda: self._connect(READER_BUSY_SECS))
+            self._reader = self._translate(lambda: self._connect(READER_BUSY_SECS))
         except BaseException:
             await self.close()
             raise
 
     async def close(self) -> None:
-        """Close both connections, once; what waits to be written is."""
+        """Close both connections, after pending writes."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.close()
@@ -75,7 +89,7 @@ class SqliteFile:
                 await self._in_thread(self._close_writer)
         finally:
             self._thread.shutdown(wait=True)
-            self._close_writer()  # if its opening or closing was cancelled: the thread has come to an end with it
+            self._close_writer()  # if open or close was cancelled: the thread has ended by now
 
     def _close_writer(self) -> None:
         writer, self._writer = self._writer, None
@@ -86,7 +100,7 @@ class SqliteFile:
         connection = sqlite3.connect(self.path, isolation_level=None, check_same_thread=False, timeout=busy_secs)
         try:
             connection.execute("PRAGMA synchronous = FULL")
-        except BaseException:  # a damaged text raises UnicodeDecodeError, which is none of SQLite's
+        except BaseException:  # a damaged text raises UnicodeDecodeError, which is not an sqlite3.Error
             connection.close()
             raise
         return connection
@@ -98,20 +112,20 @@ class SqliteFile:
         [[mode]] = writer.execute("PRAGMA journal_mode = WAL")
         if mode != "wal":
             raise StateError(
-                f"{str(self.path)!r} cannot be written ahead (SQLite's WAL): SQLite keeps its journal_mode at {mode!r}",
-                hint="Choose a sqlite:/// path on a local disk, which the engine's user may write.",
+                f"{str(self.path)!r} cannot use a write-ahead log: SQLite keeps its journal_mode at {mode!r}",
+                hint="Choose a sqlite:/// path on a local disk, writable for the engine's user.",
             )
         if version < self._schema.format:
             self._transaction(self._make_tables)
 
     def _checked(self, connection: sqlite3.Connection) -> int:
-        """Return the format of what is there, 0 for nothing, once all of it was looked at, as of one moment."""
+        """Check the whole file in one transaction. Return its format, 0 for an empty file."""
         connection.execute("BEGIN")
         try:
             version = format_in(connection, self.path, self._schema)
             check_whole(connection, version, self.path, self._schema)
         finally:
-            if connection.in_transaction:  # an error may have ended it, and is to be seen
+            if connection.in_transaction:  # an error may have ended the transaction, and must not be hidden
                 connection.execute("ROLLBACK")
         return version
 
@@ -119,7 +133,7 @@ class SqliteFile:
         schema = self._schema
         version = format_in(writer, self.path, schema)
         if version == schema.format:
-            return  # another topology's process was faster
+            return  # the process of another topology was faster
         if version == 0:
             schema.make(writer)
         elif schema.upgrade is not None:
@@ -128,13 +142,13 @@ class SqliteFile:
         writer.execute(f"PRAGMA user_version = {schema.format}")
 
     async def write(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run work in one transaction of the writing thread; return what it returns, once it is durable."""
+        """Run work in one transaction of the writing thread. Return its result when it is durable."""
         return await self._in_thread(lambda: self._transaction(work))
 
     async def write_once(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
-        """Run work that is one statement, and so a transaction by itself.
+        """Run work that is one statement, and therefore a transaction.
 
-        For what every checkpoint does: beside a busy loop each statement waits for the interpreter, up to 5 ms.
+        For the work of every checkpoint: beside a busy event loop, each statement waits up to 5 ms for the interpreter.
         """
         writer = self._writer
         assert writer is not None
@@ -156,66 +170,66 @@ class SqliteFile:
         """Run one bounded query on the calling thread."""
         assert self._reader is not None
         reader = self._reader
-        return self._told(lambda: reader.execute(statement, values).fetchall())
+        return self._translate(lambda: reader.execute(statement, values).fetchall())
 
     async def _in_thread(self, work: Callable[[], _T]) -> _T:
-        return await in_thread(self._thread, lambda: self._told(work))
+        return await in_thread(self._thread, lambda: self._translate(work))
 
-    def _told(self, work: Callable[[], _T]) -> _T:
-        return told(work, self.path, self._schema)
+    def _translate(self, work: Callable[[], _T]) -> _T:
+        return translate_errors(work, self.path, self._schema)
 
 
-def told(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
-    """Do what is asked of a file, and say in words what SQLite raises."""
+def translate_errors(work: Callable[[], _T], path: Path, schema: Schema = STATE) -> _T:
+    """Run work on a file, and translate its errors."""
     try:
         return work()
-    except UnicodeDecodeError as error:  # a text that SQLite gives, or says in an error
-        raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: it has a text that is no UTF-8", hint=RESTORE) from error
+    except UnicodeDecodeError as error:  # from a stored text, or a text in an error
+        raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: it has a text that is not UTF-8", hint=RESTORE) from error
     except sqlite3.Error as error:
-        raise _meaning(error, path, schema.holds) from error
+        raise _translated_error(error, path, schema.holds) from error
 
 
 def check_place(path: Path, schema: Schema = STATE) -> None:
-    """Raise StateProviderError where a path can be no file of ours: its folder is not there, or what it names is no file."""
+    """Raise StateProviderError if the folder of a path does not exist, or the path is not a file."""
     try:
         mode = path.stat().st_mode
     except (FileNotFoundError, NotADirectoryError):
         if not path.parent.is_dir():
-            text = f"the folder {str(path.parent)!r} of the {schema.holds} is not there"
-            raise StateProviderError(text, hint="Make it, or choose another sqlite:/// path.") from None
+            text = f"the folder {str(path.parent)!r} of the {schema.holds} does not exist"
+            raise StateProviderError(text, hint="Create it, or choose another sqlite:/// path.") from None
     except PermissionError:
-        return  # no fault of the path: whoever opens it says so
+        return  # not a fault of the path: the opening reports it
     except OSError as error:
-        why = "it is a link in a circle" if error.errno == errno.ELOOP else error.strerror
+        why = "its links are circular" if error.errno == errno.ELOOP else error.strerror
         text = f"the {schema.holds} in {str(path)!r} cannot be opened: {why}"
         raise StateProviderError(text, hint="Choose another sqlite:/// path.") from None
     else:
         if not stat.S_ISREG(mode):
-            raise StateProviderError(f"{str(path)!r} is no file", hint="Name the file of the state: sqlite:///counts.db.")
+            raise StateProviderError(f"{str(path)!r} is not a file", hint="Name the file of the state: sqlite:///counts.db.")
 
 
 def check_file(path: Path, schema: Schema = STATE, *, writes: bool = False) -> None:
-    """Raise StateError where SQLite must not open a file that is there: to write what may only be read, or under one of two names."""
+    """Raise StateError if SQLite must not open an existing file, because it is read-only or has several names."""
     try:
         found = path.stat()
     except FileNotFoundError:
         return
     except (OSError, ValueError) as error:
         text = f"the {schema.holds} in {str(path)!r} cannot be opened: {error}"
-        raise StateError(text, hint="Look at the path and its rights.") from None
-    if writes and not os.access(path, os.W_OK):  # SQLite would open it all the same, and leave its -wal and -shm beside it
-        text = f"the {schema.holds} in {str(path)!r} cannot be written: this process has no right to"
-        raise StateError(text, hint="Give the engine's user the right to write the file and its folder.")
+        raise StateError(text, hint="Check the path and its permissions.") from None
+    if writes and not os.access(path, os.W_OK):  # SQLite would open it nevertheless, and leave -wal and -shm files
+        text = f"the {schema.holds} in {str(path)!r} cannot be written: this process lacks the permission"
+        raise StateError(text, hint="Let the engine's user write the file and its folder.")
     if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
         raise StateError(
             f"{str(path)!r} has {found.st_nlink} names (hard links, inode {found.st_ino}): SQLite finds its log by the name, so two "
             "processes could write the file at once",
-            hint="find -samefile lists the names. Remove all but one, or make a real copy of the file while no process has it open.",
+            hint="find -samefile lists the names. Remove all but one, or copy the file while no process has it open.",
         )
 
 
 def check_whole(connection: sqlite3.Connection, version: int, path: Path, schema: Schema = STATE) -> None:
-    """Raise StateDamaged unless a file of a format, 0 for an empty one, is as it was written, but for what it knows nothing of."""
+    """Raise StateDamaged if a file of a format (0: empty) is damaged. Rows and deltas have checksums of their own."""
     fault = next(_faults(connection, version, schema), None) if version else None
     if fault is not None:
         raise StateDamaged(f"the {schema.holds} in {str(path)!r} is damaged: {fault}", hint=RESTORE)
@@ -224,16 +238,16 @@ def check_whole(connection: sqlite3.Connection, version: int, path: Path, schema
 def _faults(connection: sqlite3.Connection, version: int, schema: Schema) -> Iterator[str]:
     [[encoding]] = connection.execute("PRAGMA encoding")
     if encoding != "UTF-8":
-        yield f"its texts are said to be {encoding}"
-    for (told,) in connection.execute("PRAGMA integrity_check(1)"):
-        if told != "ok":
-            yield " ".join(told.split())
+        yield f"it claims that its texts are {encoding}"
+    for (report,) in connection.execute("PRAGMA integrity_check(1)"):
+        if report != "ok":
+            yield " ".join(report.split())
     yield from schema.faults(connection, version)
 
 
 def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE) -> int:
-    """Return the format of the tables, 0 where there are none; raise StateError where they are none of ours, or made for something else."""
-    # In this order: another process may fill it between two of them, and then whose it is must be the last that is read.
+    """Return the format of the tables, 0 without tables. Raises StateError for a file of another program or purpose."""
+    # In this order: another process may create the tables between two reads, and the application id must be read last.
     [[tables]] = connection.execute("SELECT count(*) FROM sqlite_master")
     [[version]] = connection.execute("PRAGMA user_version")
     [[application]] = connection.execute("PRAGMA application_id")
@@ -244,8 +258,8 @@ def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE
             f"{str(path)!r} holds the state of topologies; {schema.holds} need a file of their own", hint="Choose another sqlite:/// path."
         )
     if application != schema.application_id:
-        raise StateError(f"{str(path)!r} is a SQLite database of somebody else", hint="Choose another sqlite:/// path.")
-    if version == 0:  # it has been filled since that was read
+        raise StateError(f"{str(path)!r} is a SQLite database of another program", hint="Choose another sqlite:/// path.")
+    if version == 0:  # the tables were created after the first read
         [[version]] = connection.execute("PRAGMA user_version")
     if version > schema.format:
         raise StateError(
@@ -257,21 +271,66 @@ def format_in(connection: sqlite3.Connection, path: Path, schema: Schema = STATE
     return int(version)
 
 
-def _meaning(error: sqlite3.Error, path: Path, holds: str) -> StateError:
+def _translated_error(error: sqlite3.Error, path: Path, holds: str) -> StateError:
     name = getattr(error, "sqlite_errorname", "") or ""
     where = f"the {holds} in {str(path)!r}"
     if name.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
-        return StateError(f"{where} is damaged, or no SQLite file: {error}", hint="Restore it from a copy; nothing was changed.")
+        return StateError(f"{where} is damaged, or not a SQLite file: {error}", hint="Restore it from a backup. Nothing was changed.")
     if name.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
-        hint = "Look at the rights of the file and its folder, and whether their file system is mounted to be read only."
+        hint = "Check the permissions of the file and its folder, and whether their file system is mounted read-only."
         return StateError(f"{where} cannot be written: {error}", hint=hint)
     if name.startswith("SQLITE_CANTOPEN"):
-        return StateError(f"{where} cannot be opened: {error}", hint="Look at the path and its rights.")
+        return StateError(f"{where} cannot be opened: {error}", hint="Check the path and its permissions.")
     if name.startswith("SQLITE_FULL"):
-        return StateUnavailable(f"{where}: the disk is full", hint="Make room.")
+        return StateUnavailable(f"{where}: the disk is full", hint="Free disk space.")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_IOERR", "SQLITE_NOMEM", "SQLITE_INTERRUPT")):
         return StateUnavailable(
-            f"{where} cannot be reached just now: {error}",
-            hint="Another process may hold it, or its disk may be away. Start again when that is over.",
+            f"{where} cannot be reached now: {error}",
+            hint="Another process may hold it, or its disk may be missing. Then start again.",
         )
     return StateError(f"{where}: {error}")
+
+
+class FileLock:
+    """An exclusive lock on an empty file, which the operating system releases when the process dies. The file stays."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def take(self) -> bool:
+        """Take the lock. Return False if it is taken. Raises OSError if the file cannot be created."""
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        try:
+            _try_lock(descriptor)
+        except OSError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    def is_taken(self) -> bool | None:
+        """Return whether a process has the lock, None if this process may not ask. Takes a free lock for a moment."""
+        if not self.path.exists():
+            return False
+        try:
+            taken = not self.take()
+        except OSError:
+            return None
+        self.release()
+        return taken
+
+    def release(self) -> None:
+        """Give it back; without effect where it was not taken."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            os.close(descriptor)
+
+
+def lock_of(path: Path, topology_name: str) -> FileLock | None:
+    """Return the lock of a topology in a state file, None without a folder. Opening the file then reports it."""
+    if not path.parent.is_dir():
+        return None
+    digest = hashlib.sha256(topology_name.encode()).hexdigest()[:12]
+    real = path.resolve()  # a link to the file has the same lock
+    return FileLock(real.with_name(f"{real.name}.{digest}.lock"))

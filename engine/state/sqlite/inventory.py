@@ -1,8 +1,8 @@
-"""What a SQLite file of state holds, for tools: read without its locks, and without a write to it.
+"""Inventory of a SQLite state file for tools. Reads without locks, and writes nothing.
 
-Where a write-ahead log stands beside the file, somebody has it open or was killed: it is read with its log, by a connection that may not
-write, in one transaction. Where none does, nobody writes: the file is read as one that does not change, which needs no right to write the
-folder and leaves no files there; whether it did change is looked at in the end.
+A write-ahead log beside the file means that a process has the file open, or was killed. Then a read-only connection reads file and log in
+one transaction. Without a log nobody writes. Then the file is opened as immutable, which needs no permission to write the folder and leaves
+no files there. At the end the tool checks that the file has not changed.
 """
 
 import asyncio
@@ -15,12 +15,18 @@ from typing import Any, Final, TypeVar
 
 from engine.errors import StateError, StateUnavailable
 from engine.names import nearest
-from engine.state.api import Row, StagedDelta
-from engine.state.codec import MessagePack
-from engine.state.inventory import StateInventory, StoredTopology, TaskDelta
-from engine.state.sqlite.file import WRITER_BUSY_SECS, SqliteFile, check_file, check_place, check_whole, format_in, told
-from engine.state.sqlite.file_lock import lock_of
-from engine.state.sqlite.provider import entries_in
+from engine.state.api import Row, StateInventory, StoredTopology, TaskDelta
+from engine.state.sqlite.file import (
+    WRITER_BUSY_SECS,
+    SqliteFile,
+    check_file,
+    check_place,
+    check_whole,
+    format_in,
+    lock_of,
+    translate_errors,
+)
+from engine.state.sqlite.store import decode_entries, ledger_epoch, ledger_rows, staged_deltas
 from engine.state.sqlite.tables import FORMAT, note_catalogue
 
 ROWS_PER_CHUNK: Final = 1000
@@ -29,31 +35,26 @@ ROWS_PER_REMOVAL: Final = 10_000
 DELTAS_PER_REMOVAL: Final = 100
 _T = TypeVar("_T")
 
-_STAGED: Final = """
-SELECT delta.task, delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
-    ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
-    WHERE delta.component = ? AND delta.parts = first.parts ORDER BY delta.task, delta.txid, delta.round, delta.part
-"""
 _LAST_OF_STEP: Final = f"SELECT slot, key FROM rows WHERE component = ? ORDER BY slot, key LIMIT 1 OFFSET {ROWS_PER_REMOVAL - 1}"
 _SOME_DELTAS: Final = f"DELETE FROM deltas WHERE rowid IN (SELECT rowid FROM deltas WHERE component = ? LIMIT {DELTAS_PER_REMOVAL})"
 
 
 class ReadOnlyFile:
-    """One connection that only reads, in a thread of its own, in one transaction from `open` to `close`."""
+    """A read-only connection in its own thread, in one transaction from `open` to `close`."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self._thread = futures.ThreadPoolExecutor(1, thread_name_prefix="state-reader")
         self._reader: sqlite3.Connection | None = None
         self._cursors: list[sqlite3.Cursor] = []
-        self._log = path  # its real name is known once it is opened
+        self._log = path  # `open` replaces it by the name of the log
         self._unchanged: tuple[int, int] | None = None
-        """Time and size of a file that nobody had open."""
+        """Time and size of a file without a log."""
         self.format = 0
-        """Of the tables; 0 where there are none."""
+        """Format of the tables, 0 without tables."""
 
     async def open(self) -> None:
-        """Open the file; raise StateError where it is not there, or no state of ours. What was opened by then is closed."""
+        """Open the file. Raises StateError if it does not exist, or is not a state file. Leaves nothing open then."""
         try:
             await self._open()
         except BaseException:
@@ -68,30 +69,30 @@ class ReadOnlyFile:
         except StateError as error:
             if self._lacks_index(error):
                 raise StateError(
-                    f"{error.message}: it has a log beside it, {self._log.name}, which cannot be read where the folder cannot be written",
-                    hint="Copy both files into a folder that you may write, and look there.",
+                    f"{error.message}: its log {self._log.name} can be read only if the folder is writable",
+                    hint="Copy both files to a writable folder, and read them there.",
                 ) from error
             raise
         except OSError as error:
-            raise StateError(f"{str(self.path)!r} cannot be read: {error.strerror}", hint="Look at the path and its rights.") from error
+            raise StateError(f"{str(self.path)!r} cannot be read: {error.strerror}", hint="Check the path and its permissions.") from error
 
     def _check_path(self) -> None:
         path = self.path
-        if path.parent.is_dir():  # else it is told below
+        if path.parent.is_dir():  # otherwise reported below
             check_place(path)
         if path.is_file():
             check_file(path)
             return
         if not path.parent.is_dir():
-            raise StateError(f"there is no state in {str(path)!r}: the folder {str(path.parent)!r} is not there", hint="Check the path.")
+            raise StateError(f"there is no state in {str(path)!r}: the folder {str(path.parent)!r} does not exist", hint="Check the path.")
         near = nearest(path.name, [entry.name for entry in path.parent.iterdir() if not entry.name.endswith((".lock", "-wal", "-shm"))])
         raise StateError(
-            f"there is no state in {str(path)!r}: the file is not there",
-            hint=f"Did you mean {str(path.with_name(near))!r}?" if near else "Check the path: three slashes, then it: sqlite:///counts.db.",
+            f"there is no state in {str(path)!r}: the file does not exist",
+            hint=f"Did you mean {str(path.with_name(near))!r}?" if near else "Check the path after the three slashes: sqlite:///counts.db.",
         )
 
     def _lacks_index(self, error: StateError) -> bool:
-        """Tell whether it is the log that cannot be opened: its index has to be made beside it."""
+        """Return whether the log cannot be opened, because SQLite must create its index in the folder."""
         name = getattr(error.__cause__, "sqlite_errorname", "")
         return self._unchanged is None and name.startswith(("SQLITE_CANTOPEN", "SQLITE_READONLY"))
 
@@ -106,7 +107,7 @@ class ReadOnlyFile:
         self.format = format_in(self._reader, self.path)
 
     async def check(self) -> None:
-        """Raise StateDamaged unless the file is as it was written."""
+        """Raise StateDamaged if the file is damaged."""
         await self.do(lambda reader: check_whole(reader, self.format, self.path))
 
     def _seen(self) -> tuple[int, int]:
@@ -114,28 +115,28 @@ class ReadOnlyFile:
         return (found.st_mtime_ns, found.st_size) if found else (0, -1)
 
     def check_unchanged(self) -> None:
-        """Raise StateUnavailable where somebody has begun to write a file that nobody had open."""
+        """Raise StateUnavailable if a process has begun to write a file without a log."""
         if self._unchanged is not None and (self._log.exists() or self._seen() != self._unchanged):
-            raise StateUnavailable(f"somebody began to write {str(self.path)!r} while it was read", hint="Try again.")
+            raise StateUnavailable(f"another process began to write {str(self.path)!r} while it was read", hint="Try again.")
 
     async def close(self) -> None:
-        """Close the connection, and what was not read to its end."""
+        """Close the connection and its cursors."""
         try:
             if self._reader is not None:
                 await self.do(lambda _: self._close())
         finally:
             self._thread.shutdown(wait=True)
-            self._close()  # if its opening or closing was cancelled: the thread has come to an end with it
+            self._close()  # if open or close was cancelled: the thread has ended by now
 
     def _close(self) -> None:
         reader, self._reader = self._reader, None
         if reader is not None:
-            for cursor in self._cursors:  # SQLite keeps a file open, and its transaction, for the cursor that is left
+            for cursor in self._cursors:  # an open cursor keeps the file and its transaction open
                 cursor.close()
             reader.close()
 
     async def cursor(self, statement: str, values: Sequence[Any]) -> sqlite3.Cursor:
-        """Begin to read what is too much for one call of `do`."""
+        """Begin to read rows that are too many for one call of `do`."""
 
         def begin(reader: sqlite3.Connection) -> sqlite3.Cursor:
             self._cursors.append(cursor := reader.execute(statement, values))
@@ -145,30 +146,26 @@ class ReadOnlyFile:
 
     async def do(self, work: Callable[[sqlite3.Connection], _T]) -> _T:
         """Run work in the thread."""
-        run: Callable[[], _T] = lambda: told(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
+        run: Callable[[], _T] = lambda: translate_errors(lambda: work(self._reader), self.path)  # type: ignore[arg-type]  # noqa: E731
         return await asyncio.get_running_loop().run_in_executor(self._thread, run)
 
 
 class SqliteStoredTopology(StoredTopology):
-    """One topology, as of one moment."""
+    """One topology, in a snapshot."""
 
-    def __init__(self, file: ReadOnlyFile, name: str) -> None:
+    def __init__(self, file: ReadOnlyFile, name: str, topology: int) -> None:
+        """topology: its id in the file, 0 if nothing is stored. No row has this id."""
         self._file = file
         self._name = name
-        self._codec = MessagePack()
+        self._topology = topology
 
     async def entries(self, ledger: str) -> dict[str, object]:
-        found = await self._all(
-            "SELECT topology, ledgers.name, value FROM ledgers JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?",
-            (self._name, ledger),
-        )
-        rows = [(name, value) for _, name, value in found]
-        return entries_in(rows, found[0][0] if found else 0, ledger, self._file.path, self._codec, bare=self._file.format < FORMAT)
+        no_rows: list[tuple[object, object]] = []
+        rows = await self._read(lambda reader: ledger_rows(reader, self._topology, ledger), no_rows)
+        return decode_entries(rows, self._topology, ledger, self._file.path, bare=self._file.format < FORMAT)
 
     async def epoch(self, ledger: str) -> int:
-        statement = "SELECT epoch FROM epochs JOIN topologies ON id = topology WHERE topologies.name = ? AND ledger = ?"
-        found = await self._all(statement, (self._name, ledger))
-        return int(found[0][0]) if found else 0
+        return await self._read(lambda reader: ledger_epoch(reader, self._topology, ledger), 0)
 
     async def holder(self) -> str | None:
         lock = lock_of(self._file.path, self._name)
@@ -176,15 +173,11 @@ class SqliteStoredTopology(StoredTopology):
         return None if taken is None else "a process" if taken else ""
 
     async def components(self) -> list[str]:
-        found = await self._all(
-            "SELECT components.name FROM components JOIN topologies ON topologies.id = topology WHERE topologies.name = ?", (self._name,)
-        )
-        return sorted(name for (name,) in found)
+        return sorted(name for (name,) in await self._all("SELECT name FROM components WHERE topology = ?", (self._topology,)))
 
     async def row_sizes(self, component_id: str) -> tuple[int, int]:
-        component = await self._id(component_id)
         statement = "SELECT count(*), ifnull(sum(length(key) + length(value)), 0) FROM rows WHERE component = ?"
-        found = await self._all(statement, (component,))
+        found = await self._all(statement, (await self._id(component_id),))
         return found[0] if found else (0, 0)
 
     async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
@@ -205,30 +198,30 @@ class SqliteStoredTopology(StoredTopology):
         return await self._file.do(count) if component else 0
 
     async def deltas(self, component_id: str) -> list[TaskDelta]:
-        found: dict[tuple[int, int, int], list[bytes]] = {}
-        for task, txid, round_, blob in await self._all(_STAGED, (await self._id(component_id),)):
-            found.setdefault((task, txid, round_), []).append(blob)
-        return [TaskDelta(task, StagedDelta(txid, round_, tuple(blobs))) for (task, txid, round_), blobs in found.items()]
+        component = await self._id(component_id)
+        return await self._read(lambda reader: staged_deltas(reader, component), [])
 
     async def version(self) -> object:
         return None
 
     async def _id(self, component_id: str) -> int:
-        statement = "SELECT components.id FROM components JOIN topologies ON topologies.id = topology"
-        found = await self._all(f"{statement} WHERE topologies.name = ? AND components.name = ?", (self._name, component_id))
-        return int(found[0][0]) if found else 0  # which no component has
+        found = await self._all("SELECT id FROM components WHERE topology = ? AND name = ?", (self._topology, component_id))
+        return int(found[0][0]) if found else 0  # no row has this id
 
     async def _all(self, statement: str, values: Sequence[Any]) -> list[tuple[Any, ...]]:
-        return [] if not self._file.format else await self._file.do(lambda reader: reader.execute(statement, values).fetchall())
+        return await self._read(lambda reader: reader.execute(statement, values).fetchall(), [])
+
+    async def _read(self, work: Callable[[sqlite3.Connection], _T], without_tables: _T) -> _T:
+        return await self._file.do(work) if self._file.format else without_tables
 
 
 class SqliteInventory(StateInventory):
-    """What `sqlite:///path` keeps."""
+    """Stored topologies of one file."""
 
-    removes_by = "It is refused while a process runs the topology."
+    removes_by = "The deletion is refused while a process runs the topology."
 
     def __init__(self, file: SqliteFile, topology: int) -> None:
-        """Take the provider's file, and the topology that it has open there, to remove; 0 where it has none."""
+        """topology: id of the provider's open topology, for removals; 0 if it is not open."""
         self._file = file
         self._topology = topology
         self._is_checked = False
@@ -242,7 +235,9 @@ class SqliteInventory(StateInventory):
     @asynccontextmanager
     async def look(self, topology_name: str) -> AsyncIterator[StoredTopology]:
         async with self._reading() as file:
-            yield SqliteStoredTopology(file, topology_name)
+            statement = "SELECT id FROM topologies WHERE name = ?"
+            found = await file.do(lambda reader: reader.execute(statement, (topology_name,)).fetchone()) if file.format else None
+            yield SqliteStoredTopology(file, topology_name, found[0] if found else 0)
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[ReadOnlyFile]:
@@ -254,7 +249,7 @@ class SqliteInventory(StateInventory):
                 self._is_checked = True
             yield file
         except StateError:
-            file.check_unchanged()  # else it is what was found that is wrong
+            file.check_unchanged()  # a changed file explains the error
             raise
         else:
             file.check_unchanged()
@@ -286,7 +281,7 @@ def _chunk(cursor: sqlite3.Cursor) -> list[Row]:
     for found in cursor:
         row = Row(*found)
         rows.append(row)
-        size += sum(len(each) for each in found if isinstance(each, bytes))  # a damaged row may hold anything
+        size += sum(len(each) for each in found if isinstance(each, bytes))  # a damaged row may have any types
         if len(rows) == ROWS_PER_CHUNK or size > BYTES_PER_CHUNK:
             break
     return rows

@@ -1,193 +1,30 @@
-"""`sqlite:///path`: state in one SQLite file, the default where durability is asked for (CP-8).
+"""The provider of `sqlite:///path`: state in one SQLite file, the usual durable store (CP-8).
 
-A file may hold the state of several topologies; a lock beside it keeps a second process off the same one.
+A file may hold the state of several topologies. A lock beside it keeps a second process off the same topology.
 """
 
 import asyncio
 import sqlite3
 import threading
-from collections.abc import AsyncIterable, Callable, Iterable, Iterator, Mapping
-from functools import lru_cache
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from engine.errors import StateDamaged, StateError, StateFenced
-from engine.state.api import Ledger, LookupStore, Row, StagedDelta, StateProvider
-from engine.state.checksum import opened, sealed
-from engine.state.codec import MessagePack, Unencodable
-from engine.state.inventory import StateInventory
-from engine.state.sqlite.file import RESTORE, SqliteFile, check_place
-from engine.state.sqlite.file_lock import FileLock, lock_of
-from engine.state.sqlite.tables import entry_sum, note_catalogue
+from engine.errors import StateError
+from engine.state.api import Ledger, StateInventory, StateProvider
+from engine.state.sqlite.file import FileLock, SqliteFile, check_place, lock_of
+from engine.state.sqlite.inventory import SqliteInventory
+from engine.state.sqlite.store import SqliteLedger, SqliteStore
+from engine.state.sqlite.tables import note_catalogue
 
-ROWS_PER_READ: Final = 1000
-ROWS_PER_FOLD: Final = 2000
 STANDBY_SECS: Final = 0.2
 TRIES_OF_LOCK: Final = 3
 TRY_LOCK_SECS: Final = 0.002
-"""A tool that looks whether the lock is taken takes it for a moment."""
-ROWS_PER_STATEMENT: Final = 200
-"""One statement for many rows: the writing thread asks for the interpreter's lock once for each, and the loop has it in between."""
-
-# A delta that was staged again in fewer parts has old ones behind them, of another number.
-_STAGED: Final = """
-SELECT delta.txid, delta.round, delta.blob FROM deltas AS delta JOIN deltas AS first
-    ON (first.component, first.task, first.txid, first.round, first.part) = (delta.component, delta.task, delta.txid, delta.round, 0)
-    WHERE delta.component = ? AND delta.task = ? AND delta.parts = first.parts ORDER BY delta.txid, delta.round, delta.part
-"""
-_ENTRY: Final = """
-INSERT INTO ledgers SELECT ?, ?, ?, ? WHERE (SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?) = ?
-    ON CONFLICT DO UPDATE SET value = excluded.value
-"""
-
-
-class SqliteStore(LookupStore):
-    """One task's rows and deltas."""
-
-    def __init__(self, file: SqliteFile, component: int, task_index: int, slots: range) -> None:
-        self._file = file
-        self._component = component
-        self._task = task_index
-        self._slots = slots
-        self._folded_upto = -1
-
-    def read(self, slot: int, key: bytes) -> bytes | None:
-        found = self._file.read("SELECT value FROM rows WHERE component = ? AND slot = ? AND key = ?", (self._component, slot, key))
-        return found[0][0] if found else None
-
-    def scan(self) -> Iterator[Row]:
-        slot, key = self._slots.start, b""  # no key is empty
-        while True:
-            found = self._file.read(
-                "SELECT slot, key, value FROM rows WHERE component = ? AND (slot, key) > (?, ?) AND slot < ? ORDER BY slot, key LIMIT ?",
-                (self._component, slot, key, self._slots.stop, ROWS_PER_READ),
-            )
-            yield from (Row(*each) for each in found)
-            if len(found) < ROWS_PER_READ:
-                return
-            slot, key, _ = found[-1]
-
-    async def stage(self, txid: int, round_: int, blobs: AsyncIterable[bytes]) -> None:
-        collected = [blob async for blob in blobs]
-        name = (self._component, self._task, txid, round_)
-
-        parts = [(*name, part, len(collected), blob) for part, blob in enumerate(collected)]
-
-        def write(writer: sqlite3.Connection) -> None:
-            if txid <= self._folded_upto:
-                return
-            for first in range(0, len(parts), ROWS_PER_STATEMENT):
-                some = parts[first : first + ROWS_PER_STATEMENT]
-                writer.execute(_staging(len(some)), [each for row in some for each in row])
-            if not parts:
-                writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid = ? AND round = ?", name)
-
-        await (self._file.write_once(write) if len(parts) <= ROWS_PER_STATEMENT else self._file.write(write))
-
-    async def fold(self, rows: AsyncIterable[list[Row]], upto_txid: int) -> None:
-        waiting: list[Row] = []
-        async for chunk in rows:
-            waiting.extend(chunk)
-            if len(waiting) >= ROWS_PER_FOLD:
-                await self._write_rows(waiting)
-                waiting = []
-        await self._write_rows(waiting)
-        where = (self._component, self._task, upto_txid)
-
-        def forget(writer: sqlite3.Connection) -> None:
-            self._folded_upto = max(self._folded_upto, upto_txid)  # on the writer's thread, where `stage` looks at it
-            writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid <= ?", where)
-
-        await self._file.write(forget)
-
-    async def _write_rows(self, rows: list[Row]) -> None:
-        if not rows:
-            return
-        component = self._component
-        rows.sort(key=lambda row: row[:2])
-        kept = [(component, *row) for row in rows if row.value is not None]
-        gone = [(component, row.slot, row.key) for row in rows if row.value is None]
-
-        def write(writer: sqlite3.Connection) -> None:
-            for first in range(0, len(kept), ROWS_PER_STATEMENT):
-                part = kept[first : first + ROWS_PER_STATEMENT]
-                writer.execute(_insertion(len(part)), [each for row in part for each in row])
-            writer.executemany("DELETE FROM rows WHERE component = ? AND slot = ? AND key = ?", gone)
-
-        await self._file.write(write)
-
-    async def deltas(self) -> list[StagedDelta]:
-        where = (self._component, self._task)
-        found: dict[tuple[int, int], list[bytes]] = {}
-
-        def read(reader: sqlite3.Connection) -> None:
-            for txid, round_, blob in reader.execute(_STAGED, where):
-                found.setdefault((txid, round_), []).append(blob)
-
-        await self._file.write(read)
-        return [StagedDelta(txid, round_, tuple(blobs)) for (txid, round_), blobs in found.items()]
-
-    async def drop(self, after_txid: int) -> None:
-        where = (self._component, self._task, after_txid)
-        await self._file.write(lambda writer: writer.execute("DELETE FROM deltas WHERE component = ? AND task = ? AND txid > ?", where))
-
-
-class SqliteLedger(Ledger):
-    """One ledger: rows of a table, and an epoch."""
-
-    def __init__(self, file: SqliteFile, topology: int, name: str) -> None:
-        self._file = file
-        self._place = (topology, name)
-        self._codec = MessagePack()
-        self._claimed: int | None = None
-
-    async def claim(self) -> int:
-        def raise_epoch(writer: sqlite3.Connection) -> int:
-            writer.execute("INSERT INTO epochs VALUES (?, ?, 1) ON CONFLICT DO UPDATE SET epoch = epoch + 1", self._place)
-            note_catalogue(writer)
-            return self._epoch(writer)
-
-        self._claimed = await self._file.write(raise_epoch)
-        return self._claimed
-
-    def _epoch(self, connection: sqlite3.Connection) -> int:
-        found = connection.execute("SELECT epoch FROM epochs WHERE topology = ? AND ledger = ?", self._place).fetchone()
-        return int(found[0]) if found else 0
-
-    async def read(self) -> dict[str, object]:
-        def rows(reader: sqlite3.Connection) -> list[tuple[str, bytes]]:
-            return reader.execute("SELECT name, value FROM ledgers WHERE topology = ? AND ledger = ?", self._place).fetchall()
-
-        return entries_in(await self._file.write(rows), *self._place, self._file.path, self._codec)
-
-    async def write(self, changes: Mapping[str, object]) -> None:
-        try:
-            encoded = {name: self._codec.encode(value) for name, value in changes.items() if value is not None}
-        except Unencodable as error:
-            raise StateError(f"the ledger {self._place[1]!r} cannot keep this: {error}") from None
-        kept = [(*self._place, name, sealed(value, entry_sum(*self._place, name))) for name, value in encoded.items()]
-        gone = [(*self._place, name) for name, value in changes.items() if value is None]
-
-        def write(writer: sqlite3.Connection) -> None:
-            self._check(writer, self._epoch(writer) == self._claimed)
-            writer.executemany("INSERT INTO ledgers VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET value = excluded.value", kept)
-            writer.executemany("DELETE FROM ledgers WHERE topology = ? AND ledger = ? AND name = ?", gone)
-
-        def write_one(writer: sqlite3.Connection) -> None:
-            self._check(writer, writer.execute(_ENTRY, (*kept[0], *self._place, self._claimed)).rowcount == 1)
-
-        if len(kept) == 1 and not gone:
-            await self._file.write_once(write_one)
-        else:
-            await self._file.write(write)
-
-    def _check(self, writer: sqlite3.Connection, is_ours: bool) -> None:
-        if self._claimed is None or not is_ours:
-            raise StateFenced(f"the ledger {self._place[1]!r} was not claimed, or another process has claimed it since")
+"""Retries, because a tool that checks the lock takes it for a moment."""
 
 
 class SqliteProvider(StateProvider):
-    """What `sqlite:///path` means."""
+    """State in a SQLite file."""
 
     def __init__(self, path: Path) -> None:
         self._file = SqliteFile(path)
@@ -213,7 +50,7 @@ class SqliteProvider(StateProvider):
             return
         if not _taken(lock):
             on_waiting("")
-            while not _taken(lock):  # noqa: ASYNC110 - a lock of another process rings no bell
+            while not _taken(lock):  # noqa: ASYNC110 - nothing reports the release of another process's lock
                 await asyncio.sleep(STANDBY_SECS)
         self._lock = lock
 
@@ -228,7 +65,7 @@ class SqliteProvider(StateProvider):
             threading.Event().wait(TRY_LOCK_SECS)
         raise StateError(
             f"topology {topology_name!r} runs already, in this or another process, on the state in {str(self._file.path)!r}",
-            hint="Stop that one first, give this one another state_provider, or have it wait: -c standby=true.",
+            hint="Stop that process, use another state_provider, or let this process wait: -c standby=true.",
         )
 
     async def close(self) -> None:
@@ -247,20 +84,7 @@ class SqliteProvider(StateProvider):
         return SqliteStore(self._file, component, task_index, slots)
 
     def inventory(self) -> StateInventory:
-        from engine.state.sqlite.inventory import SqliteInventory  # which no run needs
-
         return SqliteInventory(self._file, self._topology)
-
-
-@lru_cache
-def _staging(parts: int) -> str:
-    values = ", ".join(["(?, ?, ?, ?, ?, ?, ?)"] * parts)
-    return f"INSERT INTO deltas VALUES {values} ON CONFLICT DO UPDATE SET parts = excluded.parts, blob = excluded.blob"
-
-
-@lru_cache
-def _insertion(rows: int) -> str:
-    return f"INSERT INTO rows VALUES {', '.join(['(?, ?, ?, ?)'] * rows)} ON CONFLICT DO UPDATE SET value = excluded.value"
 
 
 def _taken(lock: FileLock) -> bool:
@@ -268,24 +92,9 @@ def _taken(lock: FileLock) -> bool:
         return lock.take()
     except OSError as error:
         raise StateError(
-            f"the lock {str(lock.path)!r} beside the state cannot be made: {error.strerror}",
-            hint="Give the engine's user the right to write the folder, or choose another sqlite:/// path.",
+            f"the lock {str(lock.path)!r} beside the state cannot be created: {error.strerror}",
+            hint="Let the engine's user write the folder, or choose another sqlite:/// path.",
         ) from error
-
-
-def entries_in(
-    rows: Iterable[tuple[str, object]], topology: int, ledger: str, path: Path, codec: MessagePack, *, bare: bool = False
-) -> dict[str, object]:
-    """Return the entries of a ledger from its rows; raise StateDamaged. `bare`: of a format without checksums."""
-    entries: dict[str, object] = {}
-    for name, stored in rows:
-        try:
-            if type(name) is not str:
-                raise ValueError("its name is no text")
-            entries[name] = codec.decode(opened(stored, entry_sum(topology, ledger, name), bare=bare))
-        except ValueError as error:
-            raise StateDamaged(f"the entry {name!r} of the ledger {ledger!r} in {str(path)!r} is damaged: {error}", hint=RESTORE) from None
-    return entries
 
 
 def _topology_id(writer: sqlite3.Connection, name: str) -> int:

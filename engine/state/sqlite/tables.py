@@ -1,7 +1,7 @@
-"""The tables of a file of state, and what tells that they are as they were written (decision 2, "Checksums").
+"""Tables of a state file, and the detection of damage (docs/decisions/0002, "Checksums").
 
-Rows and deltas bring checksums of their own, which are not known here. So that none of them goes missing, triggers count them, by
-component and by slot or task. Entries of ledgers have checksums; `sums` has one over the small tables that name all others.
+Rows and deltas arrive with checksums. Triggers count them by component and by slot or task, so that a missing one is detected. Entries of
+ledgers have checksums. The table `sums` has a checksum over topologies, components and epochs.
 """
 
 import sqlite3
@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from typing import Final
 from zlib import crc32
 
-from engine.state.checksum import DamagedBlock, opened, sealed, sum_of
+from engine.state.checksums import DamagedBlock, add_checksum, place_sum, strip_checksum
 
 FORMAT: Final = 2
-"""Of the tables; kept as `user_version`. 1 had no checksums and no counts."""
+"""Format of the tables, stored as `user_version`. Format 1 had no checksums and no counts."""
 
 FIRST_TABLES: Final = """
 CREATE TABLE topologies (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -29,7 +29,7 @@ CREATE TABLE rows (component INTEGER NOT NULL, slot INTEGER NOT NULL, key BLOB N
 
 
 def _counting(table: str, place: str) -> str:
-    """Triggers that count the rows of a table. An upsert that changes a row fires none of them."""
+    """Return triggers that count the rows of a table. An upsert of an existing row fires none of them."""
     return f"""
 CREATE TRIGGER {table}_come AFTER INSERT ON {table} BEGIN INSERT INTO counts VALUES ('{table}', new.component, new.{place}, 1)
     ON CONFLICT DO UPDATE SET number = number + 1; END;;
@@ -49,7 +49,7 @@ STATEMENTS: Final = {
     1: tuple(text.strip() for text in FIRST_TABLES.split(";\n")),
     2: tuple(text.strip() for text in (*FIRST_TABLES.split(";\n"), *_SECOND_TABLES.split(";;\n"))),
 }
-"""By format."""
+"""Statements that create the tables, by format."""
 _COUNTED: Final = """
 SELECT 'rows', component, slot, count(*) FROM rows GROUP BY 2, 3
     UNION ALL SELECT 'deltas', component, task, count(*) FROM deltas GROUP BY 2, 3
@@ -62,30 +62,30 @@ _CATALOGUE: Final = (
 
 
 def make_tables(writer: sqlite3.Connection) -> None:
-    """Make the tables in an empty file."""
+    """Create the tables in an empty file."""
     for statement in STATEMENTS[FORMAT]:
         writer.execute(statement)
     note_catalogue(writer)
 
 
 def upgrade(writer: sqlite3.Connection) -> None:
-    """Bring tables of format 1 to this one; rows and deltas stay without checksums until they are written again."""
+    """Upgrade tables of format 1. Rows and deltas get checksums only when they are written again."""
     for statement in STATEMENTS[FORMAT][len(STATEMENTS[1]) :]:
         writer.execute(statement)
     writer.execute(f"INSERT INTO counts {_COUNTED}")
     entries = writer.execute("SELECT topology, ledger, name, value FROM ledgers").fetchall()
-    sums = [(sealed(value, entry_sum(*place)), *place) for *place, value in entries]
+    sums = [(add_checksum(value, entry_sum(*place)), *place) for *place, value in entries]
     writer.executemany("UPDATE ledgers SET value = ? WHERE (topology, ledger, name) = (?, ?, ?)", sums)
     note_catalogue(writer)
 
 
 def entry_sum(topology: int, ledger: str, name: str) -> int:
-    """Return the sum of the place of one entry of a ledger."""
-    return sum_of("entry", topology, ledger, name)
+    """Return the sum of the place of a ledger entry."""
+    return place_sum("entry", topology, ledger, name)
 
 
 def note_catalogue(writer: sqlite3.Connection) -> None:
-    """Renew the checksum over topologies, components and epochs: in the transaction that changes them."""
+    """Update the checksum over topologies, components and epochs. Call it in the transaction that changes them."""
     writer.execute("INSERT INTO sums VALUES ('catalogue', ?) ON CONFLICT DO UPDATE SET sum = excluded.sum", (_catalogue_sum(writer),))
 
 
@@ -97,20 +97,20 @@ def _catalogue_sum(connection: sqlite3.Connection) -> int:
 
 
 def faults(connection: sqlite3.Connection, format_: int) -> Iterator[str]:
-    """Yield what is not as it was written, beside what rows and deltas say themselves; within a transaction of the caller's."""
+    """Yield descriptions of damage outside rows and deltas. The caller has begun a transaction."""
     found = dict(connection.execute("SELECT name, sql FROM sqlite_master").fetchall())
     for statement in STATEMENTS[format_]:
         name = statement.split(maxsplit=3)[2]
         if found.get(name) != statement:
-            yield f"the definition of {name!r} is not as it was written"
-            return  # what follows would ask it
+            yield f"the definition of {name!r} has changed"
+            return  # the following checks would query it
     if format_ < FORMAT:
         return
     if connection.execute("SELECT sum FROM sums WHERE name = 'catalogue'").fetchall() != [(_catalogue_sum(connection),)]:
         yield "the checksum over its topologies, components and epochs does not match"
     for topology, ledger, name, value in connection.execute("SELECT topology, ledger, name, value FROM ledgers"):
         try:
-            opened(value, entry_sum(topology, ledger, name))
+            strip_checksum(value, entry_sum(topology, ledger, name))
         except DamagedBlock as error:
             yield f"the entry {name!r} of the ledger {ledger!r} of topology {_name_of(connection, topology)}: {error}"
     counted = set(connection.execute(_COUNTED))

@@ -1,1 +1,1 @@
-"""Ledgers in ZooKeeper: `zookeeper://` (CP-8). Imports the client of the extra `zookeeper`, as nothing else of the engine does."""
+"""Ledgers in ZooKeeper: `zookeeper://` (CP-8). Only this package imports the client, from the extra `zookeeper`."""

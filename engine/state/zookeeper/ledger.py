@@ -1,10 +1,9 @@
-"""A ledger in ZooKeeper: a node that says who owns it, and below it a node with the entries, made by that owner.
+"""A ledger in ZooKeeper: a node with the name of its child, and the child, which has the entries.
 
-`…/ledger:name` holds the name of its one child, `epoch-token`, which nobody else has had or will have. A claim makes a new child with the
-entries of the old one and removes that one, in one transaction. So whoever claimed before has nothing left to write to.
+`…/ledger:name` holds the name of its only child, `epoch-token`, which is unique. A claim creates a new child with the entries of the old
+one, and removes the old one, in one transaction. So an earlier claimer has no node to write to.
 
-A write names the version of the child that it changes. One that was given up, and is done after all, later, has the version of its time:
-it counts once, or not at all.
+A write names the version of the child that it replaces. So an abandoned write that arrives late counts once or not at all.
 """
 
 import asyncio
@@ -17,27 +16,27 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from engine.errors import StateDamaged, StateError, StateFenced, StateUnavailable
 from engine.randomness import RunRandom
 from engine.state.api import Ledger
-from engine.state.checksum import opened, sealed, sum_of
+from engine.state.checksums import add_checksum, place_sum, strip_checksum
 from engine.state.codec import MessagePack, Unencodable
 from engine.state.zookeeper.topology import ZooKeeperTopology
 
 MOST_BYTES: Final = 1_000_000
-"""A server takes 1 MB in a request, unless its jute.maxbuffer says otherwise; what is more cuts the connection."""
+"""Largest ledger. A server accepts requests of 1 MB, unless its jute.maxbuffer differs, and closes the connection after larger ones."""
 TRIES: Final = 20
 
 
 class _Stored(NamedTuple):
-    """A ledger as it is found."""
+    """A stored ledger."""
 
     owner: str
-    """The name of the child; "" where there is none."""
+    """Name of the child, "" without one."""
     owner_version: int
     value: bytes
     version: int
 
     @property
     def epoch(self) -> int:
-        """Which claim it was that made the child."""
+        """Number of the claim that created the child."""
         return int(self.owner.partition("-")[0] or 0)
 
 
@@ -50,12 +49,12 @@ class ZooKeeperLedger(Ledger):
         self._path = topology.paths.ledger(name)
         self._name = name
         self._codec = MessagePack()
-        self._place = sum_of(self._path)
+        self._place = place_sum(self._path)
         self._lock = asyncio.Lock()
         self._own: str | None = None
-        """The path of the child that a claim of ours made."""
+        """Path of the child that this object's claim created."""
         self._known: tuple[bytes, int] | None = None
-        """Its value and version; None where a write may or may not have been done."""
+        """Value and version of the child, None after a write with an unknown result."""
 
     # Claiming
 
@@ -68,7 +67,7 @@ class ZooKeeperLedger(Ledger):
                 try:
                     await self._link.transaction(lambda steps: self._take(steps, stored, child))  # noqa: B023 - in this turn
                 except (NoNodeError, NodeExistsError, BadVersionError):
-                    continue  # somebody has claimed, or the owner has written, since
+                    continue  # another process has claimed, or the owner has written, meanwhile
                 self._own = f"{self._path}/{child}"
                 await self._topology.begin()
                 return stored.epoch + 1
@@ -85,7 +84,7 @@ class ZooKeeperLedger(Ledger):
         steps.create(f"{self._path}/{child}", stored.value)
 
     async def _stored(self) -> _Stored:
-        """Owner and entries, of one moment or, where they change meanwhile, of two: then a claim by them comes to nothing."""
+        """Read owner and entries. If they change between the two reads, a claim with them fails."""
         for _ in range(TRIES):
             try:
                 owner, owner_version = await self._link.get(self._path)
@@ -94,16 +93,16 @@ class ZooKeeperLedger(Ledger):
             name = owner.decode("utf-8", "replace")
             if not name.partition("-")[0].isdigit():
                 text = f"{self._link}: {self._path} cannot be read: {owner[:40]!r}"
-                raise StateError(text, hint="Somebody else wrote it, or it is damaged.")
+                raise StateError(text, hint="Another program wrote it, or it is damaged.")
             try:
                 value, version = await self._link.get(f"{self._path}/{name}")
             except NoNodeError:
-                continue  # somebody has claimed since
+                continue  # another process has claimed meanwhile
             return _Stored(name, owner_version, value, version)
         raise StateUnavailable(f"{self._link}: {self._path} changes faster than it can be read", hint="Try again.")
 
     async def epoch(self) -> int:
-        """Return the newest epoch; 0 where nobody has claimed it."""
+        """Return the newest epoch, 0 before the first claim."""
         return (await self._stored()).epoch
 
     # Entries
@@ -119,13 +118,13 @@ class ZooKeeperLedger(Ledger):
         raise StateUnavailable(f"{self._link}: {self._path} changes again and again", hint="Run each topology in one process.")
 
     async def _is_written(self, changes: Mapping[str, object]) -> bool:
-        """Write, once; False where an earlier try has come through since its version was known."""
+        """Write once. Return False if the version has changed, because an earlier attempt succeeded after all."""
         was_known = self._known is not None
         value, version = self._known or await self._look_at_own()
         entries = {**self._decode(value), **changes}
         wanted = self._encode({name: each for name, each in entries.items() if each is not None})
         if wanted == value and not was_known:
-            self._known = value, version  # the earlier try was this one
+            self._known = value, version  # the earlier attempt wrote the same
             return True
         own, self._known = self._own_path, None
         try:
@@ -154,23 +153,23 @@ class ZooKeeperLedger(Ledger):
 
     def _encode(self, entries: Mapping[str, object]) -> bytes:
         try:
-            encoded = sealed(self._codec.encode(entries), self._place)
+            encoded = add_checksum(self._codec.encode(entries), self._place)
         except Unencodable as error:
-            raise StateError(f"the ledger {self._name!r} cannot keep this: {error}") from None
+            raise StateError(f"the ledger {self._name!r} cannot store the entries: {error}") from None
         if len(encoded) > MOST_BYTES:
             raise StateError(
-                f"{self._link}: the ledger {self._name!r} would be {len(encoded):,} bytes, and ZooKeeper takes {MOST_BYTES:,} at most",
-                hint="Keep it in sqlite:///path or redis://host:port/db, or have less to keep.",
+                f"{self._link}: the ledger {self._name!r} would have {len(encoded):,} bytes, and ZooKeeper accepts at most {MOST_BYTES:,}",
+                hint="Use sqlite:///path or redis://host:port/db, or store less.",
             )
         return encoded
 
     def _decode(self, value: bytes) -> dict[str, object]:
         try:
-            block = opened(value, self._place, bare=self._topology.has_bare_blocks)
+            block = strip_checksum(value, self._place, bare=self._topology.has_bare_blocks)
             found: dict[str, object] = {**cast(Any, self._codec.decode(block))}
         except (TypeError, ValueError) as error:
             raise StateDamaged(
                 f"{self._link}: {self._path} is damaged: {error}",
-                hint="Restore it from a copy. To begin anew: python -m engine state delete, or deleteall of the topology's node.",
+                hint="Restore it from a backup. To start empty: python -m engine state delete, or deleteall of the topology's node.",
             ) from None
         return found

@@ -1,7 +1,6 @@
-"""The session with ZooKeeper: kazoo has threads of its own, and what they hear is told to the loop; every call has a time limit.
+"""The session with ZooKeeper. Threads of kazoo pass their results to the event loop, and every call has a time limit.
 
-A call that was given up, since it took too long or its connection was cut, may still be done, whenever the network likes. Who writes
-sees to it that it does no harm then.
+An abandoned call, after a timeout or a lost connection, may still take effect much later. The callers make such late writes harmless.
 """
 
 import asyncio
@@ -11,24 +10,25 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, Final
 
+from kazoo import exceptions
 from kazoo.client import KazooClient, KazooState, TransactionRequest
 from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
 from kazoo.interfaces import IAsyncResult
 from kazoo.security import CREATOR_ALL_ACL
 
-from engine.state.zookeeper.errors import EXPECTED, meaning, unreached
+from engine.errors import StateError, StateUnavailable
 from engine.state.zookeeper.names import ZooKeeperAddress
 
 TIMEOUT_SECS: Final = 5.0
 CLOSE_SECS: Final = 2.0
 RECONNECT: Final = {"max_tries": -1, "delay": 0.05, "max_delay": 2.0}
 _KAZOO: Final = logging.getLogger("engine.state.kazoo")
-"""What kazoo logs of a connection that is cut, those who wait for it say."""
+"""Log of kazoo, silenced because the waiting callers report lost connections."""
 _KAZOO.setLevel(logging.CRITICAL)
 
 
 class ZooKeeperLink:
-    """One session. `on_connected` hears of each connection, also the later ones, which may be of another session."""
+    """One session. Calls `on_connected` after each connect, also for a new session."""
 
     def __init__(self, address: ZooKeeperAddress, timeout_secs: float = TIMEOUT_SECS) -> None:
         self.address: Final = address
@@ -49,27 +49,27 @@ class ZooKeeperLink:
         return f"ZooKeeper at {self.address}"
 
     async def open(self) -> None:
-        """Connect; raise StateUnavailable where it cannot be reached."""
+        """Connect. Raises StateUnavailable if ZooKeeper cannot be reached."""
         self._loop = asyncio.get_running_loop()
-        self.client.add_listener(self._hear)
+        self.client.add_listener(self._note_state)
         self.client.start_async()
         try:
             async with asyncio.timeout(self._timeout_secs):
                 await self._connected.wait()
         except TimeoutError:
-            raise unreached(str(self), self._timeout_secs) from None
+            raise timeout_error(str(self), self._timeout_secs) from None
 
     async def close(self) -> None:
-        """End the session, and with it what it holds; a server that does not answer is not waited for."""
-        self.client.remove_listener(self._hear)
+        """End the session and its ephemeral nodes. Waits at most CLOSE_SECS for the server."""
+        self.client.remove_listener(self._note_state)
         ended = asyncio.Event()
         loop = asyncio.get_running_loop()
 
         def end() -> None:
-            with suppress(Exception):  # whatever the other side says to it, or does not
+            with suppress(Exception):  # the session ends in any case
                 self.client.stop()
                 self.client.close()
-            tell(loop, ended.set)
+            call_in_loop(loop, ended.set)
 
         threading.Thread(target=end, name="zookeeper-close", daemon=True).start()
         with suppress(TimeoutError):
@@ -78,37 +78,37 @@ class ZooKeeperLink:
 
     @property
     def session(self) -> int | None:
-        """The number of the session; None while there is no connection."""
+        """The number of the session, None without a connection."""
         known: tuple[int, bytes] | None = self.client.client_id
         return None if known is None else known[0]
 
-    def _hear(self, state: str) -> None:
-        """In a thread of kazoo's: the connection is there, or gone."""
+    def _note_state(self, state: str) -> None:
+        """Handle a change of the connection, in a thread of kazoo."""
         assert self._loop is not None
         if state == KazooState.CONNECTED:
-            tell(self._loop, self._note_connected)
+            call_in_loop(self._loop, self._note_connected)
 
     def _note_connected(self) -> None:
         self._connected.set()
         self.on_connected()
 
     async def call(self, send: Callable[[], IAsyncResult]) -> Any:
-        """Return what a call gives; raise StateError, StateUnavailable, or one of EXPECTED."""
+        """Return the result of a call. Raises StateError, StateUnavailable, or one of EXPECTED."""
         loop = asyncio.get_running_loop()
         future: asyncio.Future[Any] = loop.create_future()
-        send().rawlink(lambda result: tell(loop, lambda: _settle(future, result)))
+        send().rawlink(lambda result: call_in_loop(loop, lambda: _settle(future, result)))
         try:
             async with asyncio.timeout(self._timeout_secs):
                 return await future
         except TimeoutError:
-            raise unreached(str(self), self._timeout_secs) from None
+            raise timeout_error(str(self), self._timeout_secs) from None
         except EXPECTED:
             raise
         except KazooException as error:
-            raise meaning(error, str(self)) from error
+            raise translated_error(error, str(self)) from error
 
     async def transaction(self, fill: Callable[[TransactionRequest], object]) -> list[Any]:
-        """Do several things at once, or none; return what each gives. Raises as `call`."""
+        """Run several operations atomically, and return their results. Raises like `call`."""
         request = self.client.transaction()
         fill(request)
         results: list[Any] = await self.call(request.commit_async)
@@ -116,11 +116,11 @@ class ZooKeeperLink:
             if isinstance(error, Exception) and not isinstance(error, (RolledBackError, RuntimeInconsistency)):
                 if isinstance(error, EXPECTED):
                     raise error
-                raise meaning(error, str(self))
+                raise translated_error(error, str(self))
         return results
 
     async def make(self, path: str, value: bytes) -> None:
-        """Make a node, and those above it, where it is not there."""
+        """Create a node and its parents if needed."""
         above = path.rpartition("/")[0]
         try:
             await self.call(lambda: self.client.ensure_path_async(above))
@@ -129,14 +129,14 @@ class ZooKeeperLink:
             return
 
     async def get(self, path: str) -> tuple[bytes, int]:
-        """Return the value of a node and its version, no older than what anybody was told before; raise NoNodeError."""
+        """Return the newest value and version of a node. Raises NoNodeError."""
         await self.call(lambda: self.client.sync_async(path))
         value, stat = await self.call(lambda: self.client.get_async(path))
         return value, stat.version
 
 
-def tell(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
-    with suppress(RuntimeError):  # the loop has ended, and with it who would listen
+def call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], object]) -> None:
+    with suppress(RuntimeError):  # the loop is closed, so nobody waits
         loop.call_soon_threadsafe(what)
 
 
@@ -147,3 +147,44 @@ def _settle(future: "asyncio.Future[Any]", result: IAsyncResult) -> None:
         future.set_result(result.value)
     else:
         future.set_exception(result.exception)
+
+
+EXPECTED: Final = (exceptions.NoNodeError, exceptions.NodeExistsError, exceptions.NotEmptyError, exceptions.BadVersionError)
+"""Errors of a node in an unexpected state, which the caller handles."""
+
+_UNREACHED: Final = (
+    exceptions.ConnectionLoss,
+    exceptions.SessionExpiredError,
+    exceptions.SessionMovedError,
+    exceptions.UnknownSessionError,
+    exceptions.OperationTimeoutError,
+    exceptions.RequestTimeoutError,
+)
+_BUSY: Final = (exceptions.ThrottledOpError, exceptions.NotReadOnlyCallError, exceptions.SystemZookeeperError)
+_FORBIDDEN: Final = (exceptions.NoAuthError, exceptions.AuthFailedError, exceptions.InvalidACLError)
+
+
+def timeout_error(where: str, timeout_secs: float) -> StateUnavailable:
+    """Return the error for a call without an answer in time."""
+    return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint="Check whether it runs, and host and port.")
+
+
+def translated_error(error: Exception, where: str) -> StateError:
+    """Return the error to raise instead. where: the server, for messages."""
+    said = _said(error)
+    if isinstance(error, _UNREACHED):
+        return StateUnavailable(f"{where}: the connection was lost: {said}", hint="Check whether it runs and can be reached.")
+    if isinstance(error, exceptions.QuotaExceededError):
+        return StateUnavailable(f"{where}: its quota for these nodes is exhausted", hint="Raise it with setquota.")
+    if isinstance(error, _BUSY):
+        return StateUnavailable(f"{where} cannot write now: {said}", hint="It is overloaded, or a majority of its servers is missing.")
+    if isinstance(error, _FORBIDDEN):
+        return StateError(
+            f"{where}: its user may not do this: {said}",
+            hint="Use the user that created the nodes: zookeeper://user:password@host:port/path. getAcl shows the permissions.",
+        )
+    return StateError(f"{where}: {said}")
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ").removesuffix(": ()")

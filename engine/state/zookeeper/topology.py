@@ -1,6 +1,6 @@
-"""One topology's part of a ZooKeeper: its format, and the node that is there while a process runs it.
+"""One topology in ZooKeeper: its format, and the node of the process that runs it.
 
-That node is ephemeral: ZooKeeper removes it `lease_secs` after it last heard of its process, or at once where that one ends cleanly.
+The node is ephemeral. ZooKeeper removes it when the process ends, or `lease_secs` after the last message of a process that died.
 """
 
 import asyncio
@@ -11,20 +11,20 @@ from typing import Final
 from kazoo.exceptions import NodeExistsError, NoNodeError, NotEmptyError
 
 from engine.errors import StateError, StateUnavailable
-from engine.state.lease import this_process
-from engine.state.zookeeper.link import ZooKeeperLink, tell
+from engine.state.standby import process_name
+from engine.state.zookeeper.link import ZooKeeperLink, call_in_loop
 from engine.state.zookeeper.names import NodePaths
 
 BARE, MIXED, FORMAT = 1, 2, 3
-"""Of the nodes; kept in the topology's own. BARE: without checksums; MIXED: what was written since has them; FORMAT: all has them."""
+"""Formats of the nodes, stored in the topology's own. BARE: no checksums. MIXED: only newer data has them. FORMAT: all data has them."""
 TRIES: Final = 20
 PAUSE_SECS: Final = 0.5
-"""Between two tries of who stands by, while ZooKeeper cannot be reached."""
+"""Pause between two attempts of a standby process, while ZooKeeper cannot be reached."""
 LOGGER: Final = logging.getLogger("engine.state")
 
 
 class ZooKeeperTopology:
-    """What the ledgers of one provider share."""
+    """Shared by the ledgers of one provider."""
 
     def __init__(self, link: ZooKeeperLink, paths: NodePaths) -> None:
         self.link: Final = link
@@ -34,14 +34,15 @@ class ZooKeeperTopology:
         link.on_connected = self._be_there_again
 
     async def check_format(self) -> bool:
-        """Tell whether anything is stored; raise StateError where it is of a newer format."""
+        """Return whether anything is stored. Raises StateError for a newer format."""
         try:
             stored, _ = await self.link.get(self.paths.topology)
         except NoNodeError:
             return False
         if not stored.isdigit():
             raise StateError(
-                f"{self.link}: {self.paths.topology} is none of ours: {stored[:40]!r}", hint="Choose another path in the zookeeper:// URL."
+                f"{self.link}: {self.paths.topology} was not written by the engine: {stored[:40]!r}",
+                hint="Choose another path in the zookeeper:// URL.",
             )
         self._format = int(stored)
         if self._format > FORMAT:
@@ -53,16 +54,16 @@ class ZooKeeperTopology:
 
     @property
     def has_bare_blocks(self) -> bool:
-        """True where some of what is stored may have no checksum: a version that wrote none has run the topology."""
+        """True if stored data may lack checksums, because an older version has run the topology."""
         return self._format < FORMAT
 
     async def make(self) -> None:
-        """Have a node for the topology."""
+        """Create the node of the topology if needed."""
         if not await self.check_format():
             await self.link.make(self.paths.topology, str(FORMAT).encode())
 
     async def remove(self) -> None:
-        """Remove all that is stored of the topology, in one step. Raise StateUnavailable where somebody makes more of it meanwhile."""
+        """Remove all nodes of the topology, in one step. Raises StateUnavailable if another process keeps creating nodes."""
         client, root = self.link.client, self.paths.topology
         for _ in range(TRIES):
             try:
@@ -73,23 +74,25 @@ class ZooKeeperTopology:
                 if await self.link.call(lambda: client.exists_async(root)) is not None:
                     continue
             return
-        raise StateUnavailable(f"{self.link}: another process writes what is removed", hint="End that one, and try again.")
+        raise StateUnavailable(
+            f"{self.link}: another process writes to this topology during the removal", hint="Stop that process, and try again."
+        )
 
     async def _children(self, path: str) -> list[str]:
         found: list[str] = await self.link.call(lambda: self.link.client.get_children_async(path))
         return found
 
-    # Who runs it
+    # The process that runs it
 
     async def holder(self) -> str | None:
-        """Return which process runs the topology; None where none does."""
+        """Return the process that runs the topology, None if none does."""
         try:
             return (await self.link.get(self.paths.owner))[0].decode("utf-8", "replace")
         except NoNodeError:
             return None
 
     async def begin(self) -> None:
-        """Say that this process runs the topology, whoever has said so before, and writes checksums, which older versions cannot read."""
+        """Take the owner's node from any process. From now on this one writes checksums, which older versions cannot read."""
         if self._format == BARE:
             await self.link.call(lambda: self.link.client.set_async(self.paths.topology, str(MIXED).encode()))
             self._format = MIXED
@@ -106,7 +109,7 @@ class ZooKeeperTopology:
         raise StateUnavailable(f"{self.link}: other processes take this topology again and again", hint="Run each topology in one process.")
 
     async def wait(self, on_waiting: Callable[[str], None]) -> None:
-        """Wait until no process runs the topology, then say that this one does; `on_waiting` is told once which one does."""
+        """Wait until no process runs the topology, then take it. Calls `on_waiting` once with the name of the owner."""
         asked = False
         while not self._runs:
             try:
@@ -116,11 +119,11 @@ class ZooKeeperTopology:
                 gone = asyncio.Event()
                 loop = asyncio.get_running_loop()
                 seen = await self.link.call(
-                    lambda: self.link.client.exists_async(self.paths.owner, lambda event: tell(loop, gone.set))  # noqa: B023 - in this turn
+                    lambda: self.link.client.exists_async(self.paths.owner, lambda event: call_in_loop(loop, gone.set))  # noqa: B023 - in this turn
                 )
                 if seen is None:
                     continue
-                if seen.ephemeralOwner == self.link.session:  # a try that was given up came through
+                if seen.ephemeralOwner == self.link.session:  # an abandoned attempt succeeded after all
                     self._runs = True
                     return
                 if not asked:
@@ -128,7 +131,7 @@ class ZooKeeperTopology:
                     on_waiting(await self.holder() or "")
                 await gone.wait()
             except StateUnavailable as error:
-                LOGGER.info("%s. Waiting on.", error.message)
+                LOGGER.info("%s. Still waiting.", error.message)
                 await asyncio.sleep(PAUSE_SECS)
 
     async def _is_first(self) -> bool:
@@ -139,9 +142,9 @@ class ZooKeeperTopology:
         return True
 
     def _create(self, create: Callable[..., object]) -> object:
-        return create(self.paths.owner, this_process().encode(), ephemeral=True)
+        return create(self.paths.owner, process_name().encode(), ephemeral=True)
 
     def _be_there_again(self) -> None:
-        """The connection is there again, maybe in another session: without our node. Where another has taken over, its node stays."""
+        """Recreate the owner's node after a reconnect in a new session. If another process has taken over, its node stays."""
         if self._runs:
             self._create(self.link.client.create_async)

@@ -1,51 +1,14 @@
-"""The fence of a map: the newest attempt that wrote. It decides who may write (docs/decisions/0004, "Fencing")."""
+"""The rules of a map's fence: which attempt may write (docs/decisions/0004, "Fencing"). Decides only, without I/O."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, Final
+from typing import Any
 
 from engine.api.fields import short_repr
 from engine.errors import StateDamaged, UsageError
+from engine.state.values import RESTORE, Fence, ValuesMismatch, Writer
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.stored_value import ValueKind, ValuesMismatch, older_transaction, overtaken
-
-RESTORE: Final = "Restore the database from a copy, or give the map a new name and begin anew."
-
-
-@dataclass(frozen=True, slots=True)
-class Fence:
-    """Owner and newest attempt of a map, stored beside its values."""
-
-    kind: ValueKind
-    topology: str
-    component: str = ""
-    """The component that wrote in the newest attempt."""
-    attempt: TransactionAttempt = field(default_factory=lambda: TransactionAttempt(0, 0))
-    """The newest attempt that wrote. (0, 0): none yet."""
-    is_undoing: bool = False
-    """True while values of an older attempt of the same txid are being restored."""
-
-
-def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: Any) -> Fence:
-    """Return the fence of a row with these columns. Raises StateDamaged if they cannot be a fence."""
-    numbers_fit = type(txid) is type(attempt_id) is int and min(txid, attempt_id) >= 0
-    if not numbers_fit or not all(type(text) is str for text in (kind, topology, component)):
-        written = f"kind {kind!r}, topology {topology!r}, component {component!r}, txid {txid!r}, attempt {attempt_id!r}"
-        raise StateDamaged(f"the fence of a map of values is damaged: {written}"[:400], hint=RESTORE)
-    return Fence(kind, topology, component, TransactionAttempt(txid, attempt_id))
-
-
-@dataclass(frozen=True, slots=True)
-class Writer:
-    """A task that wants to write."""
-
-    where: str
-    """Names the map in errors."""
-    kind: ValueKind
-    topology: str
-    component: str
-    task_index: int
+from engine.transactional.values.stored_value import older_transaction, overtaken
 
 
 class WriteStep(Enum):
@@ -66,7 +29,7 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
     if fence is None:
         return WriteStep.CREATE
     _check_owner(writer, fence)
-    stored = fence.attempt
+    stored = TransactionAttempt(*fence.attempt)
     if attempt.txid < stored.txid:
         raise older_transaction(writer.where, attempt, stored)
     if attempt.attempt_id < stored.attempt_id:
@@ -84,11 +47,6 @@ def next_step(writer: Writer, attempt: TransactionAttempt, fence: Fence | None) 
     if fence.is_undoing or (fence.kind == "opaque" and attempt.txid == stored.txid and attempt != stored):
         return WriteStep.UNDO
     return WriteStep.WRITE
-
-
-def may_write(fence: Fence | None, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:
-    """Return whether the fence is unchanged, or raised to this attempt by another task of the component."""
-    return fence is not None and (fence == seen or (fence.attempt == attempt and fence.component == writer.component))
 
 
 def _check_owner(writer: Writer, fence: Fence) -> None:

@@ -7,11 +7,10 @@ from typing import Any, Final, Generic, TypeVar
 
 from engine.api import TaskContext
 from engine.errors import StateUnavailable
-from engine.state import Patience
+from engine.state import StoreRetry
+from engine.state.values import Changes, Found, Raw, ValueKind, ValueStore, Writer
 from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Writer, WriteStep, damaged_rows, next_step, updated_twice, vanished
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore
-from engine.transactional.values.stored_value import ValueKind
+from engine.transactional.values.fence import WriteStep, damaged_rows, next_step, updated_twice, vanished
 
 LOGGER: Final = logging.getLogger("engine.values")
 KEYS_PER_TURN: Final = 2000
@@ -56,7 +55,7 @@ class ValuesReader(Generic[K, V]):
     async def txid(self) -> int:
         """Return the txid of the newest transaction that has written here, 0 before the first."""
         fence = await self._store.fence()
-        return 0 if fence is None else fence.attempt.txid
+        return 0 if fence is None else fence.txid
 
 
 class OpenValues(ValuesReader[K, V]):
@@ -66,7 +65,7 @@ class OpenValues(ValuesReader[K, V]):
         super().__init__(store)
         self._context = context
         self._where = where
-        self._patience = Patience(context.config.state_timeout_secs)
+        self._retry = StoreRetry(context.config.state_timeout_secs)
         self._done = TransactionAttempt(0, 0)
         """The last attempt that was updated."""
 
@@ -92,13 +91,13 @@ class OpenValues(ValuesReader[K, V]):
         update = _Update(self._store, attempt, writer, changes, combine)
         await update.encode_keys()
         is_known = self._done.txid > 0
-        values = await self._patience.with_(lambda: update.once(is_known))
+        values = await self._retry.call_with_retries(lambda: update.once(is_known))
         self._done = attempt
         return values
 
     async def get_many(self, keys: Iterable[K]) -> dict[K, V]:
         wanted = list(keys)
-        return await self._patience.with_(lambda: super(OpenValues, self).get_many(wanted))
+        return await self._retry.call_with_retries(lambda: super(OpenValues, self).get_many(wanted))
 
     async def close(self) -> None:
         """Close the connection to the database. The engine calls it."""
@@ -144,7 +143,7 @@ class _Update(Generic[K, V, P]):
                 await store.undo(fence, self._attempt, self._writer)
             elif (damage := damaged_rows(self._writer.where, self._attempt, found.txids, self._keys)) is not None:
                 now = await store.fence()
-                if now is None or now.attempt.txid <= self._attempt.txid:  # else a later transaction wrote meanwhile
+                if now is None or now.txid <= self._attempt.txid:  # else a later transaction wrote meanwhile
                     raise damage
             else:
                 values, changes = await self._combined(found)

@@ -9,9 +9,9 @@ from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 from engine.api import TaskContext, Tuple, Values, takes
 from engine.api.fields import OutputFields
 from engine.errors import FatalError, UsageError
+from engine.state.values import ValueKind
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.open_values import OpenValues
-from engine.transactional.values.stored_value import ValueKind
 from engine.transactional.values.value_maps import ValueMap
 
 K = TypeVar("K")

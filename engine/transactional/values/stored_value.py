@@ -12,19 +12,13 @@ None as a value is the same as no value.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Generic, Literal, TypeAlias, TypeVar
+from typing import Generic, TypeVar
 
 from engine.errors import FatalError, StateError, StateFenced
+from engine.state.values import ValuesMismatch
 from engine.transactional.attempt import TransactionAttempt
 
 V = TypeVar("V")
-
-ValueKind: TypeAlias = Literal["transactional", "opaque"]
-"""The rule for the values of a map."""
-
-
-class ValuesMismatch(StateError, FatalError):
-    """The map cannot take the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
 
 
 class ValuesTakenOver(StateFenced, FatalError):

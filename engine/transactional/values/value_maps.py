@@ -12,11 +12,10 @@ from engine.api import TaskContext
 from engine.api.fields import short_repr
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
+from engine.state.memory import MemoryTable, MemoryValueStore
 from engine.state.providers import sqlite_path
-from engine.transactional.values.memory import MemoryStore, MemoryTable
+from engine.state.values import ValuesMismatch, ValueStore
 from engine.transactional.values.open_values import OpenValues, ValuesReader
-from engine.transactional.values.store import ValueStore
-from engine.transactional.values.stored_value import ValuesMismatch
 
 EXAMPLES: Final = "memory://, sqlite:///counts.db, redis://host:6379/0 or postgresql://user:password@host:5432/database"
 LONGEST_NAME: Final = 48
@@ -68,7 +67,7 @@ class MemoryValues(ValueMap):
         check_name(self.name)
 
     async def store(self, *, make: bool) -> ValueStore:
-        return MemoryStore(self._table)
+        return MemoryValueStore(self._table)
 
     def __str__(self) -> str:
         return f"the map {self.name!r} in memory"
@@ -87,7 +86,7 @@ class SqliteValues(ValueMap):
             raise UsageError(f"{str(self.path)!r} is no path of a file", hint="Take a path without zeros.")
 
     async def store(self, *, make: bool) -> ValueStore:
-        from engine.transactional.values.sqlite import check_there, sqlite_store  # imports the database client on first use
+        from engine.state.sqlite.values import check_there, sqlite_store  # imports the database client on first use
 
         path = Path(self.path)
         if not make:
@@ -110,7 +109,7 @@ class RedisValues(ValueMap):
 
     async def store(self, *, make: bool) -> ValueStore:
         try:
-            from engine.transactional.values.redis import redis_store
+            from engine.state.redis.values import redis_store
         except ModuleNotFoundError as error:
             raise _missing("redis", "RedisValues needs the client of Redis, which is not installed", error) from error
         return await redis_store(self.url, self.name)
@@ -134,7 +133,7 @@ class PostgresValues(ValueMap):
 
     async def store(self, *, make: bool) -> ValueStore:
         try:
-            from engine.transactional.values.postgres import postgres_store
+            from engine.state.postgres.values import postgres_store
         except ModuleNotFoundError as error:
             raise _missing("asyncpg", "PostgresValues needs asyncpg, which is not installed", error, extra="postgres") from error
         return await postgres_store(self.url, self.name, make=make)

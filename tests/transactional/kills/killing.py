@@ -27,7 +27,7 @@ async def main() -> None:
     """Run."""
     places, death, _ = lives.heard(Places, Death)
     if "redis://" in places.words + places.others:
-        from engine.transactional.values import redis
+        from engine.state.redis import values as redis
 
         redis.KEYS_PER_PART = KEYS_PER_PART  # type: ignore[misc]
     topology = counting_topology(places, spout_of(places, batch=death.batch), pending=death.pending)

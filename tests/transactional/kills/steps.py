@@ -46,16 +46,16 @@ def runs(name: str) -> Callable[..., bool]:
     """Where a link to Redis runs this script of the values."""
 
     def is_meant(link: Any, script: Any, *rest: Any) -> bool:
-        from engine.transactional.values import redis_scripts  # whose client other processes do not load
+        from engine.state.redis import values as redis_values  # whose client other processes do not load
 
-        return script is getattr(redis_scripts, name)
+        return script is getattr(redis_values, name)
 
     return is_meant
 
 
 def writes_values(file: Any, work: Any) -> bool:
     """The transaction in a SQLite file that writes the values of a batch."""
-    return "SqliteStore.write" in work.__qualname__
+    return "SqliteValueStore.write" in work.__qualname__
 
 
 def has_rows(emitter: Any, rows: Any, *rest: Any) -> bool:
@@ -122,8 +122,8 @@ _GROUP: Final = "engine.kafka.transactional.group_commits:GroupCommits"
 _BOLTS: Final = "tests.transactional.kills.counting"
 _UPDATE: Final = "engine.transactional.values.open_values:OpenValues.update"
 _STORES: Final = {
-    store: f"engine.transactional.values.{store}:{name}"
-    for store, name in {"sqlite": "SqliteStore", "redis": "RedisStore", "postgres": "PostgresStore"}.items()
+    store: f"engine.state.{store}.values:{name}"
+    for store, name in {"sqlite": "SqliteValueStore", "redis": "RedisValueStore", "postgres": "PostgresValueStore"}.items()
 }
 _REDIS: Final = "engine.state.redis.link:RedisLink.run"
 _UPDATED: Final = "words: updated, not reported"
@@ -196,7 +196,7 @@ def _store_steps() -> Iterator[TransactionStep]:
             yield TransactionStep(f"{store}: {name}", f"{target}.undo", moment, where=undone, prepared_by=_UPDATED)
     transaction = "engine.state.sqlite.file:SqliteFile._transaction"
     yield TransactionStep("sqlite: written, not committed", transaction, in_transaction, writes_values, values_in("sqlite"))
-    yield TransactionStep("redis: between two parts", "engine.transactional.values.redis:_parts", between, where=values_in("redis"))
+    yield TransactionStep("redis: between two parts", "engine.state.redis.values:_parts", between, where=values_in("redis"))
     yield TransactionStep("redis: a part undone", _REDIS, after, runs("UNDO_PART"), opaque_values_in("redis"), _UPDATED)
 
 

@@ -1,13 +1,12 @@
-"""A store that fails where it is told: before a call, behind it (the answer is lost), or in that the call is done much later."""
+"""A store that fails on demand: before a call, after it (the answer is lost), or by a late arrival of the call."""
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from random import Random
 from typing import Literal, TypeVar
 
 from engine.errors import StateUnavailable
+from engine.state.values import Changes, Fence, Found, Raw, ValueStore, Writer
 from engine.transactional import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore
 
 Fault = Literal["none", "refused", "lost", "dies", "dies behind it", "late"]
 Late = Callable[[], Awaitable[object]]
@@ -25,7 +24,7 @@ class FaultyStore(ValueStore):
         self._below = below
         self._fault_of = fault_of
         self._late = late
-        """What was sent by tasks that died, and has not arrived."""
+        """Calls of dead tasks that have not arrived yet."""
         self.row_codec = below.row_codec
 
     async def _do(self, name: str, call: Callable[[], Awaitable[T]]) -> T:

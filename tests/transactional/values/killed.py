@@ -1,4 +1,4 @@
-"""The victim of `test_kills`: a process that puts batches into a map by two tasks, and kills itself at a named step."""
+"""The victim of `test_kills`: two tasks write batches into a map, and the process kills itself at a step."""
 
 import asyncio
 import json
@@ -9,16 +9,16 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any, Final
 
+from engine.state.values import ValueStore
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, values_at
-from engine.transactional.values.store import ValueStore
 from tests.transactional.values.faults import Fault, FaultyStore
 from tests.transactional.values.tasks import add, context
 
 TASKS: Final = 2
 KEYS: Final = 30
 TXIDS: Final = 3
-"""What one victim does before it dies."""
+"""Work of a victim until its death."""
 
 
 def batch_of(txid: int, epoch: int, kind: str) -> dict[str, int]:
@@ -64,9 +64,9 @@ class Dying(FaultyStore):
 
 
 def die_inside(place: str, death: Death) -> None:
-    """Die inside a step of the database: in the midst of a transaction, between two scripts, with a statement under way."""
+    """Die inside a step of the database: in a transaction, between two scripts, or during a statement."""
     if place == "sqlite":
-        from engine.transactional.values import sqlite
+        from engine.state.sqlite import values as sqlite
 
         sqlite.ROWS_PER_STATEMENT = 3  # type: ignore[misc]
         insertion = sqlite._insertion
@@ -78,7 +78,7 @@ def die_inside(place: str, death: Death) -> None:
 
         sqlite._insertion = dying_insertion  # type: ignore[assignment]
     elif place == "redis":
-        from engine.transactional.values import redis
+        from engine.state.redis import values as redis
 
         redis.KEYS_PER_PART = 3  # type: ignore[misc]
         run = redis.RedisLink.run
@@ -90,7 +90,7 @@ def die_inside(place: str, death: Death) -> None:
 
         redis.RedisLink.run = dying_run  # type: ignore[method-assign]
     else:
-        from engine.transactional.values import postgres
+        from engine.state.postgres import values as postgres
 
         fetch = postgres.PostgresLink.fetch
 

@@ -1,4 +1,4 @@
-"""What the tests of values share: tasks without an engine, and shorthand for attempts."""
+"""Shared parts of the tests of values: tasks without an engine, and short forms of attempts."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,7 +13,7 @@ from engine.transactional.values import OpenValues, ValueMap
 
 @dataclass
 class Task:
-    """As much of a TaskContext as a map asks for."""
+    """The part of a TaskContext that a map uses."""
 
     component_id: str = "count"
     task_index: int = 0

@@ -1,4 +1,4 @@
-"""What a map of values does the second time: a store that was away, and a state that is older than the values (TX-8)."""
+"""Second attempts of a map of values: an unavailable store, and a map that is older than its topology."""
 
 import asyncio
 import shutil
@@ -8,8 +8,12 @@ from typing import Any
 import pytest
 
 from engine import FatalError, Tuple
+from engine.backoff import Backoff
 from engine.errors import ComponentError, StateFenced, StateUnavailable
 from engine.state import retry
+from engine.state.memory import MemoryValueStore
+from engine.state.redis import values as redis
+from engine.state.redis.values import WRITE
 from engine.transactional import Committer, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.attempt import first_attempt_id
 from engine.transactional.values import (
@@ -20,10 +24,7 @@ from engine.transactional.values import (
     ReduceInto,
     ReducingCommitter,
     SqliteValues,
-    redis,
 )
-from engine.transactional.values.memory import MemoryStore
-from engine.transactional.values.redis_scripts import WRITE
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 from tests.transactional.play import Batches, run_batches
@@ -34,7 +35,7 @@ from tests.transactional.values.tasks import add, attempt, context, opened, stor
 pytestmark = pytest.mark.guarantee("TX-8")
 
 
-class AwayStore(MemoryStore):
+class AwayStore(MemoryValueStore):
     """Cannot be reached when it is to write, every second time; `takes_effect`: it has written all the same."""
 
     takes_effect = False
@@ -50,7 +51,7 @@ class AwayStore(MemoryStore):
 
 
 class AwayValues(MemoryValues):
-    async def store(self, *, make: bool) -> MemoryStore:
+    async def store(self, *, make: bool) -> MemoryValueStore:
         return AwayStore(self._table)
 
 
@@ -130,8 +131,8 @@ def test_only_a_later_run_is_the_end_of_this_one() -> None:
 async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_write_is_tried_again(
     new_map: NewMap, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One of two tasks had written its share; the replay is one task's, which has both, and its first write does not come through."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    """One of two tasks has written, then one task replays both shares, and its first write fails."""
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     values, keys = new_map("words"), ["a", "b", "c", "d"]
     async with opened(values) as before:
         await before.update(attempt(1, 1), dict.fromkeys(keys, 10), add)
@@ -149,7 +150,7 @@ async def test_what_is_left_of_a_batch_is_written_as_it_was_combined_when_the_wr
 async def test_a_combine_that_changes_its_arguments_counts_once_though_a_part_was_written(
     redis_server: RedisServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
     values, keys = RedisValues(f"redis://{HOST}:{redis_server.port}/0?prefix=parts", "words"), ["a", "b", "c", "d", "e"]
 

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
+from engine.state.values import Fence, Writer, may_write
 from engine.transactional import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer, may_write
 
 WRITER = Writer("the map", "transactional", "counts", "count", 0)
 BEFORE = Fence("transactional", "counts", "count", TransactionAttempt(1, 1))

@@ -1,4 +1,4 @@
-"""Two tasks of a component that replay a batch at the same time, their calls to the database in many orders (TX-8)."""
+"""Two tasks replay a batch at the same time, with their database calls in many orders (TX-8)."""
 
 from contextlib import AsyncExitStack, suppress
 from random import Random
@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.errors import StateFenced
 from engine.state import retry
+from engine.state.redis import values as redis
 from engine.transactional import TransactionAttempt
-from engine.transactional.values import OpenValues, redis
+from engine.transactional.values import OpenValues
 from tests.tiers import cases
 from tests.transactional.values.conftest import NewMap
 from tests.transactional.values.tasks import add, attempt, opened, stored
@@ -49,7 +51,7 @@ async def test_in_whatever_order_two_tasks_replay_a_batch_none_undoes_what_the_o
 
 
 def shares(batch: Batch) -> tuple[Batch, Batch]:
-    """What each task has of a batch."""
+    """Batch of each task."""
     return {key: batch[key] for key in FIRST if key in batch}, {key: batch[key] for key in SECOND if key in batch}
 
 
@@ -64,9 +66,9 @@ async def fenced(values: OpenValues[Any, Any], attempt: TransactionAttempt, shar
 async def test_neither_zombies_nor_calls_that_arrive_late_change_what_the_newest_attempt_writes(
     new_map: NewMap, place: str, kind: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two attempts of a batch at two tasks each, and the next batch behind it, while any call may be lost, or arrive at any later time."""
+    """Two attempts of a batch at two tasks, and the next batch, while any call may be lost or late."""
     monkeypatch.setattr(redis, "KEYS_PER_PART", 2)
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     keys, delivered = FIRST + SECOND, 0
     for seed in range(ORDERS_WITH_ZOMBIES[place]):
         draws, values = Random(seed), new_map(f"map{seed}")

@@ -1,4 +1,4 @@
-"""The opaque case of the seed: a partition that is gone when its batch is tried again, and comes back; values stay exact (TX-7, TX-8)."""
+"""The opaque case of the seed: a partition is missing in a replay of its batch, and returns later (TX-7, TX-8)."""
 
 import asyncio
 from collections import Counter

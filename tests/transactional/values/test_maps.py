@@ -1,4 +1,4 @@
-"""What every map of values does, whatever the database."""
+"""Behaviour of all maps of values, on every database."""
 
 from datetime import UTC, datetime
 from decimal import Decimal

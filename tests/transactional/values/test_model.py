@@ -1,17 +1,17 @@
-"""Random batches, attempts and faults on every database: what is stored in the end is what a sequential interpreter comes to."""
+"""Random batches, attempts and faults on every database give the values of a sequential model."""
 
 from random import Random
 from typing import Any
 
 import pytest
 
+from engine.backoff import Backoff
 from engine.errors import StateFenced, StateUnavailable
 from engine.state import retry
+from engine.state.redis import values as redis_values
+from engine.state.values import ValueKind, ValueStore
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, RedisValues, ValueMap
-from engine.transactional.values import redis as redis_values
-from engine.transactional.values.store import ValueStore
-from engine.transactional.values.stored_value import ValueKind
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
 from tests.tiers import cases
@@ -79,7 +79,7 @@ class History:
         return is_done
 
     async def _deliver(self) -> None:
-        """What tasks sent that died arrives, in any order."""
+        """Deliver the calls of dead tasks in any order."""
         late, self.late[:] = self.late[:], []
         for call in self.random.sample(late, len(late)):
             self.delivered += 1
@@ -89,7 +89,7 @@ class History:
 @pytest.fixture
 def quickly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tries again at once; and Redis gets many parts."""
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.0001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.0001, 5.0))
     monkeypatch.setattr(redis_values, "KEYS_PER_PART", 2)
 
 

@@ -1,4 +1,4 @@
-"""What a map says where it cannot be: a wrong URL, password or name, somebody else's table or file, a database that is away."""
+"""Errors of a map: a wrong URL, password or name, another program's table or file, an unavailable database."""
 
 import os
 import sqlite3
@@ -66,20 +66,20 @@ async def test_a_file_of_state_holds_no_values_and_the_other_way_round(tmp_path:
     async with opened(SqliteValues(tmp_path / "values.db", "words")) as task:
         await task.update(attempt(1, 1), {"a": 1}, add)
     provider = provider_of(f"sqlite:///{tmp_path}/values.db")
-    with pytest.raises(StateError, match="somebody else"):
+    with pytest.raises(StateError, match="another program"):
         await provider.open("words")
 
 
 async def test_a_sqlite_file_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE words (word)")
-    assert "somebody else" in (await refusal(SqliteValues(tmp_path / "other.db", "words"))).message
+    assert "another program" in (await refusal(SqliteValues(tmp_path / "other.db", "words"))).message
     (tmp_path / "text.db").write_text("no database\n" * 1000)
     assert "no SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
-    assert "is not there" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
+    assert "does not exist" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
     (tmp_path / "loop.db").symlink_to("loop.db")
-    assert "it is a link in a circle" in (await refusal(SqliteValues(tmp_path / "loop.db", "words"))).message
-    assert "is no file" in (await refusal(SqliteValues(tmp_path, "words"))).message
+    assert "its links are circular" in (await refusal(SqliteValues(tmp_path / "loop.db", "words"))).message
+    assert "is not a file" in (await refusal(SqliteValues(tmp_path, "words"))).message
 
 
 async def test_a_reader_makes_nothing(tmp_path: Path, new_database: str) -> None:
@@ -124,7 +124,7 @@ async def test_a_table_of_somebody_else_is_left_alone(new_database: str) -> None
     connection = await asyncpg.connect(new_database)
     await connection.execute("CREATE TABLE words (word text)")
     error = await refusal(PostgresValues(new_database, "words"))
-    assert "a table of this name is there, and none of ours" in error.message
+    assert "another program has a table of this name" in error.message
     async with opened(PostgresValues(new_database, "lines")) as task:
         await task.update(attempt(1, 1), {"a": 1}, add)
         await connection.execute("DROP TABLE lines")
@@ -165,7 +165,7 @@ async def test_redis_refuses_in_words(redis_server: RedisServer) -> None:
         client.set("{other/words}:values", "somebody else's")
         assert "which the engine did not write" in (await refusal(RedisValues(f"redis://{base}?prefix=other", "words"))).message
         client.hset("{mine/words}:values", "a", "1")
-        assert "is there without its fence" in (await refusal(RedisValues(f"redis://{base}?prefix=mine", "words"))).message
+        assert "exists without its fence" in (await refusal(RedisValues(f"redis://{base}?prefix=mine", "words"))).message
 
 
 async def test_a_map_that_vanishes_in_a_run_is_an_error(redis_server: RedisServer) -> None:

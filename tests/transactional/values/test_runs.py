@@ -149,7 +149,7 @@ def test_tasks_that_are_killed_in_virtual_time_leave_exact_values() -> None:
 
 @pytest.mark.guarantee("TX-8")
 async def test_a_factory_that_makes_another_map_for_each_batch_ends_the_run() -> None:
-    """Given a map in memory that is made in the factory, where every batch would be counted into one of its own, the run says so."""
+    """Given a map in memory that the factory makes for every batch, then the run reports it."""
     builder = TransactionalTopologyBuilder("words", "lines", MemoryTransactionalSpout({"a": LINES}, "line", take=10))
     builder.set_bolt("split", split).shuffle_grouping("lines")
     builder.set_bolt("counts", lambda: ReduceInto(MemoryValues("words"), key="word").create()).fields_grouping("split", "word")

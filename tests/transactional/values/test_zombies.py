@@ -10,13 +10,14 @@ from urllib.parse import urlsplit
 import asyncpg
 import pytest
 
+from engine.backoff import Backoff
 from engine.errors import StateError
 from engine.state import retry
+from engine.state.postgres import link as postgres_link
+from engine.state.postgres.values import PostgresValueStore, postgres_store
+from engine.state.values import Changes, Fence, Writer
 from engine.transactional import TransactionAttempt
-from engine.transactional.values import OpenValues, PostgresValues, RedisValues, postgres_link
-from engine.transactional.values.fence import Fence, Writer
-from engine.transactional.values.postgres import PostgresStore, postgres_store
-from engine.transactional.values.store import Changes
+from engine.transactional.values import OpenValues, PostgresValues, RedisValues
 from tests.integration.tcp_proxy import TcpProxy, Way
 from tests.servers.process import HOST
 from tests.servers.redis_server import RedisServer
@@ -37,7 +38,7 @@ async def stopped_in_its_statement(url: str, fence: Fence, changes: Changes) -> 
     yield connection
     await transaction.commit()
     await connection.close()
-    await PostgresStore.close(store)
+    await PostgresValueStore.close(store)
 
 
 async def until_somebody_waits(url: str) -> None:
@@ -93,7 +94,7 @@ async def test_a_process_that_is_stopped_while_it_puts_back_holds_nobody_for_lon
 async def test_connections_that_break_anywhere_change_nothing(
     server: str, kind: Any, request: pytest.FixtureRequest, redis_server: RedisServer, new_database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "FIRST_PAUSE_SECS", 0.001)
+    monkeypatch.setattr(retry, "BACKOFF", Backoff(0.001, 5.0))
     port = redis_server.port if server == "redis" else urlsplit(new_database).port
     assert port is not None
     random, expected = Random(3), dict[str, int]()

@@ -1,4 +1,4 @@
-"""Tasks that call their databases one after the other, in an order that is drawn: each interleaving of their calls can be had."""
+"""Tasks that call their databases in a drawn order, to test each interleaving."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -6,8 +6,8 @@ from random import Random
 from typing import Any, Final
 
 from engine.errors import StateUnavailable
+from engine.state.redis.values import RedisValueStore
 from engine.transactional.values import OpenValues
-from engine.transactional.values.redis import RedisStore
 
 FAULTY: Final = 0.4
 """The share of calls that go wrong, as long as some may."""
@@ -31,9 +31,9 @@ class Turns:
         self._changed = asyncio.Event()
 
     def hold(self, values: OpenValues[Any, Any]) -> None:
-        """Hold the calls of this map: in Redis each script, since an undo and a write are several there; else each call of the store."""
+        """Hold the calls of this map, in Redis each script, because an undo and a write have several."""
         store: Any = values._store
-        if isinstance(store, RedisStore):
+        if isinstance(store, RedisValueStore):
             link: Any = store._link
             link.run = self._held(link.run)
             return

@@ -1,7 +1,10 @@
-"""Stores whose rows and deltas have checksums: around the stores of any provider, which see bytes alone (decision 2, "Checksums").
+"""Checksums of stored blocks, and of the rows and deltas of any provider's stores (docs/decisions/0002, "Checksums").
 
-A row's checksum covers topology, component, slot, key and value; that of a delta's blob covers topology, component, task, txid, round and
-its place in the delta, and the last blob says that it is the last.
+A checksum is a CRC-32 over the place of a block and its bytes, so that a block in another place is damage, too. The place of a row is its
+topology, component, slot and key. The place of a blob is its topology, component, task, txid, round, number, and whether it is the last.
+
+A block with a checksum begins with a byte that begins neither a MessagePack nor a pickle. Blocks without one are read only in a store that
+an older version has written.
 """
 
 import asyncio
@@ -12,23 +15,61 @@ from zlib import crc32
 
 from engine.errors import StateDamaged
 from engine.state.api import LookupStore, ResidentStore, Row, StagedDelta, TaskStore
-from engine.state.checksum import RESIDUE, DamagedBlock, opened, sealed, sum_of
+
+MARK: Final = b"\xc1"
+"""MessagePack never uses this byte, and a pickle begins with 0x80."""
+RESIDUE: Final = 0x2144DF1C
+"""CRC-32 of any bytes that end with their own CRC-32, from any start value."""
+_SUM_BYTES: Final = 4
+
+
+class DamagedBlock(ValueError):
+    """A stored block differs from the written one. The text has the reason."""
+
+
+def place_sum(*place: object) -> int:
+    """Return the checksum of the place of a block: the start value of the checksum over its bytes."""
+    return crc32(repr(place).encode())
+
+
+def add_checksum(block: bytes, start: int) -> bytes:
+    """Return a block between its mark and its checksum. start: the sum of its place.
+
+    >>> strip_checksum(add_checksum(b"abc", place_sum("count", 7)), place_sum("count", 7))
+    b'abc'
+    """
+    marked = MARK + block
+    return marked + crc32(marked, start).to_bytes(_SUM_BYTES, "little")
+
+
+def strip_checksum(stored: object, start: int, *, bare: bool = False) -> bytes:
+    """Return a block without its checksum. bare: also accept a block of a version without checksums. Raises DamagedBlock."""
+    if type(stored) is not bytes:
+        raise DamagedBlock(f"it is of type {type(stored).__name__}, not bytes")
+    if stored[:1] != MARK:
+        if bare:
+            return stored
+        raise DamagedBlock("it has no checksum")
+    if crc32(stored, start) != RESIDUE:
+        raise DamagedBlock("its checksum does not match")
+    return stored[1:-_SUM_BYTES]
+
 
 ROWS_PER_TURN: Final = 500
-HINT: Final = "Restore the store from a copy. Or begin this component anew: python -m engine state delete, with --component."
+HINT: Final = "Restore the store from a backup, or delete the state of this component: python -m engine state delete, with --component."
 
 
-class GivesStores(Protocol):
-    """What gives tasks their stores: a provider, or `SealedStores`."""
+class StoreSource(Protocol):
+    """A provider, or `SealedStores`."""
 
     async def store(self, component_id: str, task_index: int, slots: range) -> TaskStore: ...
 
 
 class ComponentSeal:
-    """The checksums of one component's rows and deltas. Raises StateDamaged, which names component, key group or task, and txid."""
+    """Checksums of the rows and deltas of one component. Raises StateDamaged with the component, key group or task, and txid."""
 
     def __init__(self, topology_name: str, component_id: str, *, keyed: bool, txid: Callable[[], int], bare: bool) -> None:
-        """Take the last committed txid, for errors; bare: blocks without a checksum are read, too."""
+        """txid: returns the last committed txid, for errors. bare: also read blocks without a checksum."""
         self._place = (topology_name, component_id)
         self._slot_word = "key group" if keyed else "task"
         self._txid = txid
@@ -36,22 +77,23 @@ class ComponentSeal:
         self._slot_sums = _SlotSums((topology_name, component_id))
 
     def _start(self, slot: int, key: object) -> int:
-        """The sum of a row's place. The key's length is in it: a byte that moves from key to value must not go unseen."""
+        """Return the sum of the place of a row. It includes the length of the key, so that no byte can move from the key to the value."""
         if type(key) is not bytes:
             raise DamagedBlock(f"its key is of type {type(key).__name__}, not bytes")
         return crc32(key, self._slot_sums[slot] + len(key))
 
     def seal_rows(self, rows: list[Row]) -> list[Row]:
-        """Return rows to be stored."""
+        """Return rows with checksums."""
         return [
-            row if row.value is None else Row(row.slot, row.key, sealed(row.value, self._start(row.slot, row.key)))  # deleted: no row
+            # A deleted row has no value to seal.
+            row if row.value is None else Row(row.slot, row.key, add_checksum(row.value, self._start(row.slot, row.key)))
             for row in rows
         ]
 
     def open_value(self, slot: int, key: bytes, stored: object) -> bytes:
-        """Return the value of a stored row."""
+        """Return the value of a stored row without its checksum."""
         try:
-            return opened(stored, self._start(slot, key), bare=self._bare)
+            return strip_checksum(stored, self._start(slot, key), bare=self._bare)
         except DamagedBlock as error:
             topology, component = self._place
             raise StateDamaged(
@@ -61,7 +103,7 @@ class ComponentSeal:
             ) from None
 
     def check_rows(self, rows: Iterable[Row]) -> None:
-        """Look at rows as `open_value` does."""
+        """Check rows like `open_value`, but faster."""
         sums = self._slot_sums
         for slot, key, stored in rows:
             if type(key) is not bytes or type(stored) is not bytes or crc32(stored, crc32(key, sums[slot] + len(key))) != RESIDUE:
@@ -72,19 +114,19 @@ class ComponentSeal:
         return [Row(slot, key, self.open_value(slot, key, stored)) for slot, key, stored in rows]
 
     async def seal_blobs(self, blobs: AsyncIterable[bytes], task_index: int, txid: int, round_: int) -> AsyncIterator[bytes]:
-        """Yield the blobs of a delta to be stored."""
+        """Yield the blobs of a delta with checksums."""
         waiting: bytes | None = None
         number = 0
         async for blob in blobs:
             if waiting is not None:
-                yield sealed(waiting, self._blob_start(task_index, txid, round_, number, is_last=False))
+                yield add_checksum(waiting, self._blob_start(task_index, txid, round_, number, is_last=False))
                 number += 1
             waiting = blob
         if waiting is not None:
-            yield sealed(waiting, self._blob_start(task_index, txid, round_, number, is_last=True))
+            yield add_checksum(waiting, self._blob_start(task_index, txid, round_, number, is_last=True))
 
     def _blob_start(self, task_index: int, txid: int, round_: int, number: int, *, is_last: bool) -> int:
-        return sum_of(*self._place, "delta", task_index, txid, round_, number, is_last)
+        return place_sum(*self._place, "delta", task_index, txid, round_, number, is_last)
 
     def open_delta(self, delta: StagedDelta, task_index: int) -> StagedDelta:
         """Return a stored delta without its checksums."""
@@ -94,7 +136,7 @@ class ComponentSeal:
             if not (blobs or self._bare):
                 raise DamagedBlock("it has no blob")
             opened_blobs = [
-                opened(blob, self._blob_start(task_index, txid, round_, number, is_last=number == last), bare=self._bare)
+                strip_checksum(blob, self._blob_start(task_index, txid, round_, number, is_last=number == last), bare=self._bare)
                 for number, blob in enumerate(blobs)
             ]
         except DamagedBlock as error:
@@ -108,19 +150,19 @@ class ComponentSeal:
 
 
 class _SlotSums(dict[int, int]):
-    """The sum of each slot's place, made when it is asked for."""
+    """Sums of the places of slots, computed on first use."""
 
     def __init__(self, place: tuple[str, str]) -> None:
         super().__init__()
         self._place = place
 
     def __missing__(self, slot: int) -> int:
-        self[slot] = total = sum_of(*self._place, "row", slot)
+        self[slot] = total = place_sum(*self._place, "row", slot)
         return total
 
 
 class _SealsDeltas:
-    """The half that both kinds of stores have in common."""
+    """Common half of both kinds of stores."""
 
     def __init__(self, store: TaskStore, seal: ComponentSeal, task_index: int) -> None:
         self._store = store
@@ -145,7 +187,7 @@ class _SealsDeltas:
 
 
 class SealedLookup(_SealsDeltas, LookupStore):
-    """A store that is read row by row."""
+    """A LookupStore with checksums."""
 
     def __init__(self, store: LookupStore, seal: ComponentSeal, task_index: int) -> None:
         super().__init__(store, seal, task_index)
@@ -160,7 +202,7 @@ class SealedLookup(_SealsDeltas, LookupStore):
         return (Row(slot, key, open_value(slot, key, stored)) for slot, key, stored in self._rows.scan())
 
     async def check(self) -> None:
-        """Read every row once. A row whose key is damaged is found by this alone: nobody would ask for that key."""
+        """Read every row once. Only this finds a row with a damaged key, because no task reads that key."""
         rows = self._rows.scan()
         while some := list(islice(rows, ROWS_PER_TURN)):
             self._seal.check_rows(some)
@@ -168,7 +210,7 @@ class SealedLookup(_SealsDeltas, LookupStore):
 
 
 class SealedResident(_SealsDeltas, ResidentStore):
-    """A store whose rows are loaded once."""
+    """A ResidentStore with checksums."""
 
     def __init__(self, store: ResidentStore, seal: ComponentSeal, task_index: int) -> None:
         super().__init__(store, seal, task_index)
@@ -179,16 +221,16 @@ class SealedResident(_SealsDeltas, ResidentStore):
             yield self._seal.open_rows(rows)
 
     async def check(self) -> None:
-        """Its rows are checked while they are loaded."""
+        """Do nothing, because `load` checks all rows."""
 
 
 class SealedStores:
-    """The stores of a provider for one topology, with checksums."""
+    """Stores of a provider for one topology, with checksums."""
 
     def __init__(
-        self, provider: GivesStores, topology_name: str, keyed: Mapping[str, bool], *, txid: Callable[[], int], bare: bool
+        self, provider: StoreSource, topology_name: str, keyed: Mapping[str, bool], *, txid: Callable[[], int], bare: bool
     ) -> None:
-        """Take whether each component is keyed, and what `ComponentSeal` takes."""
+        """keyed: whether each component is keyed. txid and bare: as in `ComponentSeal`."""
         self._provider = provider
         self._topology_name = topology_name
         self._keyed = keyed

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from engine.api.fields import short_repr
 from engine.errors import StateError
-from engine.state import codec_named
-from engine.state.keys import canonical
-from engine.transactional.values.store import Raw
+from engine.state.codec import MessagePack, canonical
+from engine.state.values import Raw
 
 INT64: Final = range(-(2**63), 2**63)
 MOST_BITS: Final = 2048
@@ -30,7 +29,7 @@ class PackedCodec:
     """Base of the codecs: encodes one by one, and falls back to MessagePack."""
 
     def __init__(self) -> None:
-        self._codec = codec_named("msgpack")
+        self._codec = MessagePack()
 
     def keys(self, keys: Sequence[object]) -> list[Raw]:
         if set(map(type, keys)) == {str} and self._are_plain(keys):  # type: ignore[arg-type]
@@ -176,7 +175,7 @@ class TextCodec(PackedCodec):
 
 
 def are_int64(values: Sequence[Any]) -> bool:
-    """Return whether all values are 64-bit ints, the usual case, since most maps are counts."""
+    """Return whether all values are 64-bit ints, the usual case, because most maps are counts."""
     return set(map(type, values)) == {int} and min(values) in INT64 and max(values) in INT64
 
 

@@ -1,4 +1,4 @@
-"""Where keys are: each key group is of one task, the one that a fields grouping sends its tuples to."""
+"""Keys by slot: a key group belongs to the task that gets its tuples from a fields grouping."""
 
 from collections import namedtuple
 from typing import Any

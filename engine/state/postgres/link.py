@@ -12,9 +12,9 @@ from engine.errors import StateError, StateUnavailable
 
 CONNECT_SECS: Final = 10.0
 CALL_SECS: Final = 60.0
-"""Of one statement, which may write 100,000 rows."""
-EXAMPLE: Final = "It looks like postgresql://user:password@host:5432/database; what is special in a password is %-encoded."
-AGAIN: Final = "It passes: start again when it is over."
+"""Limit of one statement, which may write 100,000 rows."""
+EXAMPLE: Final = "It looks like postgresql://user:password@host:5432/database. Encode special characters of a password with %."
+AGAIN: Final = "This is temporary. Start again later."
 _SESSION: Final = """
 SET default_transaction_isolation = 'read committed';
 SET lock_timeout = '10s';
@@ -26,7 +26,7 @@ _FAILURES: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, Time
 
 
 class PostgresLink:
-    """A connection for one call at a time. A call is sent once, since only the caller knows whether it may be repeated."""
+    """A connection for one call at a time. A call is sent once, because only the caller knows whether it may be repeated."""
 
     def __init__(self, url: str, connect_secs: float = CONNECT_SECS, call_secs: float = CALL_SECS) -> None:
         self._url = url
@@ -36,7 +36,7 @@ class PostgresLink:
         self._connection: Any = None
 
     async def open(self) -> None:
-        """Connect; raise StateError or StateUnavailable."""
+        """Connect. Raises StateError or StateUnavailable."""
         async with self._lock, self._translate_errors(self._connect_secs):
             await self._connected()
 
@@ -46,7 +46,7 @@ class PostgresLink:
             self._drop()
 
     async def fetch(self, statement: str, *args: object) -> list[Any]:
-        """Return the rows that one statement gives."""
+        """Run one statement, and return its rows."""
         async with self._lock, self._translate_errors(self._call_secs):
             found: list[Any] = await (await self._connected()).fetch(statement, *args)
             return found
@@ -64,7 +64,7 @@ class PostgresLink:
             try:
                 made = await asyncpg.connect(self._url, timeout=self._connect_secs, command_timeout=self._call_secs)
             except (ValueError, asyncpg.ClientConfigurationError) as error:
-                raise StateError(f"{self._where}: the URL is not clear: {_without(error, self._url)}", hint=EXAMPLE) from None
+                raise StateError(f"{self._where}: the URL is invalid: {_without(error, self._url)}", hint=EXAMPLE) from None
             try:
                 await made.execute(_SESSION)
             except BaseException:
@@ -100,7 +100,7 @@ def where_of(url: str) -> str:
         parts = urlsplit(url)
         port = parts.port or 5432
     except ValueError:
-        raise StateError("the postgresql:// URL has no clear host and port", hint=EXAMPLE) from None
+        raise StateError("the postgresql:// URL has no valid host and port", hint=EXAMPLE) from None
     if parts.scheme not in ("postgresql", "postgres"):
         raise StateError("the URL of PostgresValues does not begin with postgresql://", hint=EXAMPLE)
     return f"PostgreSQL at {parts.hostname or 'its default host'}:{port}{parts.path}"
@@ -121,33 +121,33 @@ class _Meaning(NamedTuple):
 
 
 _MEANINGS: Final = {
-    "28P01": _Meaning(StateError, "it refuses this password", "Look at the URL: postgresql://user:password@host:port/database, %-encoded."),
-    "28": _Meaning(StateError, "it refuses this user", "Look at the user in the URL, and at the server's pg_hba.conf."),
-    "3D000": _Meaning(StateError, "there is no such database", "Make it: createdb; or name another in the URL."),
-    "3F000": _Meaning(StateError, "there is no schema to make tables in", "Set the user's search_path."),
+    "28P01": _Meaning(StateError, "it refuses this password", "Check the URL: postgresql://user:password@host:port/database, %-encoded."),
+    "28": _Meaning(StateError, "it refuses this user", "Check the user in the URL, and the server's pg_hba.conf."),
+    "3D000": _Meaning(StateError, "there is no such database", "Create it with createdb, or name another one in the URL."),
+    "3F000": _Meaning(StateError, "there is no schema for the tables", "Set the user's search_path."),
     "42501": _Meaning(StateError, "its user may not do this", "GRANT CREATE, USAGE ON SCHEMA to that user, and let it own the tables."),
     "42P01": _Meaning(StateError, "a table of this map is gone", "Was it dropped? Restore it, or give the map a new name."),
-    "42P07": _Meaning(StateError, "a table of this name is there, and none of ours", "Give the map another name, or drop that table."),
-    "42703": _Meaning(StateError, "a table of this map is none of ours", "Give the map another name."),
-    "54000": _Meaning(StateError, "a key is too long for its index", "Keys may be some 2,500 bytes long; take a digest of longer ones."),
-    "26000": _Meaning(StateError, "a pooler between loses prepared statements", "Use a session pool, or connect to the server itself."),
-    "53100": _Meaning(StateUnavailable, "its disk is full", "Make room."),
+    "42P07": _Meaning(StateError, "another program has a table of this name", "Give the map another name, or drop that table."),
+    "42703": _Meaning(StateError, "another program made the table of this map", "Give the map another name."),
+    "54000": _Meaning(StateError, "a key is too long for its index", "Keys may have about 2,500 bytes. Use a digest of longer keys."),
+    "26000": _Meaning(StateError, "a connection pooler loses prepared statements", "Use a session pool, or connect directly."),
+    "53100": _Meaning(StateUnavailable, "its disk is full", "Free disk space."),
     "53300": _Meaning(StateUnavailable, "it has too many clients", "Raise its max_connections."),
-    "55P03": _Meaning(StateUnavailable, "another process holds this map for long", AGAIN),
-    "25006": _Meaning(StateUnavailable, "it can only be read", "The URL must name the primary: ?target_session_attrs=primary."),
-    "25P03": _Meaning(StateUnavailable, "it ended a transaction that did nothing for too long", AGAIN),
+    "55P03": _Meaning(StateUnavailable, "another process locks this map for too long", AGAIN),
+    "25006": _Meaning(StateUnavailable, "it is read-only", "The URL must name the primary: ?target_session_attrs=primary."),
+    "25P03": _Meaning(StateUnavailable, "it ended a transaction that was idle for too long", AGAIN),
     "57014": _Meaning(StateUnavailable, "it cancelled a statement", "Is its statement_timeout too short?"),
     "08": _Meaning(StateUnavailable, "the connection broke", AGAIN),
-    "40": _Meaning(StateUnavailable, "another transaction came between", AGAIN),
-    "53": _Meaning(StateUnavailable, "it lacks resources", "Look at its log."),
-    "57": _Meaning(StateUnavailable, "it is starting, or going down", AGAIN),
-    "58": _Meaning(StateUnavailable, "its disk failed it", "Look at its log and its disk."),
+    "40": _Meaning(StateUnavailable, "another transaction interfered", AGAIN),
+    "53": _Meaning(StateUnavailable, "it lacks resources", "Check its log."),
+    "57": _Meaning(StateUnavailable, "it is starting or shutting down", AGAIN),
+    "58": _Meaning(StateUnavailable, "its disk failed", "Check its log and its disk."),
 }
-"""By SQLSTATE, or the first two characters of it."""
+"""By SQLSTATE or its first two characters."""
 
 
 def translated_error(error: Exception, where: str, timeout_secs: float) -> StateError:
-    """Return what to raise instead of an error; `where` names the server."""
+    """Return the error to raise instead. where: the server, for messages."""
     code = getattr(error, "sqlstate", None) or ""
     found = _MEANINGS.get(code) or _MEANINGS.get(code[:2])
     if found is not None:
@@ -155,9 +155,11 @@ def translated_error(error: Exception, where: str, timeout_secs: float) -> State
     if isinstance(error, asyncpg.PostgresError):
         return StateError(f"{where}: {_text_of(error)}")
     if isinstance(error, TimeoutError):
-        return StateUnavailable(f"{where} did not answer within {timeout_secs:g} s", hint="Does it run, can it be reached, is it busy?")
+        return StateUnavailable(
+            f"{where} did not answer within {timeout_secs:g} s", hint="Check whether it runs, can be reached, and is not overloaded."
+        )
     if isinstance(error, OSError):
-        return StateUnavailable(f"{where} cannot be reached: {_text_of(error)}", hint="Does it run, are host and port right?")
+        return StateUnavailable(f"{where} cannot be reached: {_text_of(error)}", hint="Check whether it runs, and host and port.")
     if isinstance(error, asyncpg.InterfaceError) and "connection" in str(error):
         return StateUnavailable(f"{where}: the connection broke: {_text_of(error)}", hint=AGAIN)
     return StateError(f"{where}: {_text_of(error)}")

@@ -4,7 +4,7 @@ import pytest
 
 from engine.errors import StateFenced
 from engine.state import ValueLedger
-from engine.state.value_ledger import Change
+from engine.state.ledgers import Change
 
 
 class LedgerOf(ValueLedger):

@@ -10,17 +10,13 @@ from dataclasses import replace
 from typing import Any, Final
 
 from engine.errors import StateError
-from engine.state import codec_named
+from engine.state.codec import MessagePack
 from engine.state.redis.link import RedisLink, address_of
 from engine.state.redis.names import values_root
-from engine.state.redis.scripts import SCAN, Arg
+from engine.state.redis.scripts import SCAN, Arg, Script
 from engine.state.redis.topology import check_server
-from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.redis_scripts import CREATE, LOOK, UNDO, UNDO_PART, WRITE
-from engine.transactional.values.row_codecs import TextCodec
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore, nothing
-from engine.transactional.values.stored_value import ValuesMismatch
+from engine.state.row_codecs import TextCodec
+from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValuesMismatch, ValueStore, Writer, fence_of, nothing
 
 KEYS_PER_PART: Final = 5000
 CHARACTERS_PER_PART: Final = 1024 * 1024
@@ -28,7 +24,90 @@ CHARACTERS_PER_PART: Final = 1024 * 1024
 FIELDS_PER_SCAN: Final = 1000
 
 
-class RedisStore(ValueStore):
+# Scripts
+#
+# Each one is atomic. Keys and cells are passed as one MessagePack, because a thousand arguments cost the client ten times as much. Attempt
+# ids are compared as text, because they exceed the exact range of Lua numbers.
+
+CREATE: Final = Script("""
+if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
+if redis.call('HLEN', KEYS[2]) > 0 then return 0 end
+redis.call('HSET', KEYS[1], 'kind', ARGV[1], 'topology', ARGV[2], 'component', '', 'txid', '0', 'attempt', '0')
+return 1
+""")
+"""KEYS: the fence, the values. ARGV: kind, topology. Returns 0 if there are values without a fence."""
+
+LOOK: Final = Script("""
+local fence = redis.call('HMGET', KEYS[1], 'kind', 'topology', 'component', 'txid', 'attempt')
+local keys, found = cmsgpack.unpack(ARGV[1]), {}
+for first = 1, #keys, 4000 do
+    local some = redis.call('HMGET', KEYS[2], unpack(keys, first, math.min(first + 3999, #keys)))
+    for number = 1, #some do found[first + number - 1] = some[number] end
+end
+return {cmsgpack.pack(fence), redis.call('EXISTS', KEYS[3]), cmsgpack.pack(found)}
+""")
+"""KEYS: the fence, the values, keys to undo. ARGV: keys. Returns the fence, 1 if there are keys to undo, and the cells."""
+
+WRITE: Final = Script("""
+local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt', 'component')
+if not now[1] or redis.call('EXISTS', KEYS[4]) == 1 then return 0 end
+if now[1] ~= ARGV[3] or now[2] ~= ARGV[4] or now[3] ~= ARGV[5] then
+    if now[1] ~= ARGV[1] or now[2] ~= ARGV[2] then return 0 end
+    if now[1] ~= ARGV[3] then redis.call('UNLINK', KEYS[3]) end
+    redis.call('HSET', KEYS[1], 'txid', ARGV[3], 'attempt', ARGV[4], 'component', ARGV[5])
+end
+if ARGV[7] ~= '' then redis.call('RPUSH', KEYS[3], ARGV[7]) end
+local cells = cmsgpack.unpack(ARGV[6])
+for first = 1, #cells, 4000 do
+    redis.call('HSET', KEYS[2], unpack(cells, first, math.min(first + 3999, #cells)))
+end
+return 1
+""")
+"""KEYS: the fence, the values, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, txid and attempt of the
+writer, its component, keys and cells, keys for the journal. Returns 0 and writes nothing if the fence has changed."""
+
+UNDO: Final = Script("""
+local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
+if now[1] ~= ARGV[1] or now[2] ~= ARGV[2] then return 0 end
+if ARGV[2] == ARGV[3] then return 1 end
+redis.call('HSET', KEYS[1], 'attempt', ARGV[3], 'component', ARGV[4])
+if redis.call('EXISTS', KEYS[3]) == 1 then
+    while redis.call('RPOPLPUSH', KEYS[2], KEYS[3]) do end
+elseif redis.call('EXISTS', KEYS[2]) == 1 then
+    redis.call('RENAME', KEYS[2], KEYS[3])
+end
+return 1
+""")
+"""KEYS: the fence, the journal, keys to undo. ARGV: txid and attempt of the fence that was read, the new attempt, the component. From now
+on the older attempt cannot write, and the new one cannot write before the undo is complete. If another task of the new attempt ran this
+script before, the journal stays. It has keys of the new attempt, which must not be undone."""
+
+UNDO_PART: Final = Script("""
+local now = redis.call('HMGET', KEYS[1], 'txid', 'attempt')
+if now[1] ~= ARGV[1] or now[2] ~= ARGV[2] then return 0 end
+local part = redis.call('LINDEX', KEYS[3], 0)
+if not part then return 0 end
+local before = string.format('%d', tonumber(ARGV[1]) - 1)
+for _, key in ipairs(cmsgpack.unpack(part)) do
+    local cell = redis.call('HGET', KEYS[2], key)
+    if cell then
+        local txid, previous = string.match(cell, '^(%d+):[^\\n]*\\n([^\\n]*)\\n')
+        if txid == ARGV[1] then
+            if previous == '' then
+                redis.call('HDEL', KEYS[2], key)
+            else
+                redis.call('HSET', KEYS[2], key, before .. ':' .. previous .. '\\n' .. previous .. '\\n0')
+            end
+        end
+    end
+end
+redis.call('LPOP', KEYS[3])
+return redis.call('LLEN', KEYS[3])
+""")
+"""KEYS: the fence, the values, keys to undo. ARGV: the txid, the new attempt. Returns the number of parts that are left."""
+
+
+class RedisValueStore(ValueStore):
     """One map."""
 
     def __init__(self, link: RedisLink, name: str) -> None:
@@ -36,7 +115,7 @@ class RedisStore(ValueStore):
         root = values_root(link.address.prefix, name)
         self._fence, self._values = f"{root}:fence", f"{root}:values"
         self._journal, self._undo = f"{root}:journal", f"{root}:undo"
-        self._codec = codec_named("msgpack")
+        self._codec = MessagePack()
         self.row_codec = TextCodec()
 
     async def fence(self) -> Fence | None:
@@ -44,7 +123,7 @@ class RedisStore(ValueStore):
 
     async def create(self, writer: Writer) -> None:
         if not await self._link.run(CREATE, [self._fence, self._values], [writer.kind, writer.topology]):
-            raise ValuesMismatch(f"{writer.where}: {self._values} is there without its fence", hint="Give the map another name.")
+            raise ValuesMismatch(f"{writer.where}: {self._values} exists without its fence", hint="Give the map another name.")
 
     async def look(self, keys: Sequence[Raw]) -> Found:
         fence: Fence | None = None
@@ -83,21 +162,21 @@ class RedisStore(ValueStore):
             raise self._unreadable(error) from None
 
     def _unreadable(self, error: ValueError) -> StateError:
-        return StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Somebody else wrote it, or it is damaged.")
+        return StateError(f"{self._link}: {self._values} cannot be read: {error}", hint="Another program wrote it, or it is damaged.")
 
-    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
-        args: list[Arg] = [*map(str, seen.attempt), str(attempt.attempt_id), writer.component]
+    async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
+        args: list[Arg] = [*map(str, seen.attempt), str(attempt[1]), writer.component]
         if not await self._link.run(UNDO, [self._fence, self._journal, self._undo], args):
             return
-        mine: list[Arg] = [str(seen.attempt.txid), str(attempt.attempt_id)]
+        mine: list[Arg] = [str(seen.txid), str(attempt[1])]
         while await self._link.run(UNDO_PART, [self._fence, self._values, self._undo], mine):
             pass  # in parts, so that Redis serves other clients between them
 
-    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+    async def write(self, seen: Fence, attempt: AttemptId, changes: Changes, writer: Writer) -> bool:
         names = [self._fence, self._values, self._journal, self._undo]
         fences: list[Arg] = [*map(str, seen.attempt), *map(str, attempt), writer.component]
         is_opaque = writer.kind == "opaque"
-        cells = _opaque_cells(attempt, changes) if is_opaque else [f"{attempt.txid}:{value or 'null'}" for value in changes.values]
+        cells = _opaque_cells(attempt, changes) if is_opaque else [f"{attempt[0]}:{value or 'null'}" for value in changes.values]
         for part in _parts(cells):
             keys = changes.keys[part]
             packed = self._codec.encode([each for row in zip(keys, cells[part], strict=True) for each in row])
@@ -117,14 +196,14 @@ class RedisStore(ValueStore):
             yield some
             if cursor == b"0":
                 return
-            seen.update([key for key, _ in some])  # a scan may give a field twice
+            seen.update([key for key, _ in some])  # a scan may return a field twice
 
     async def close(self) -> None:
         await self._link.close()
 
 
-async def redis_store(url: str, name: str) -> RedisStore:
-    """Return the map of this name in the database of a URL; raise StateError."""
+async def redis_store(url: str, name: str) -> RedisValueStore:
+    """Return the map of this name in the database of a URL. Raises StateError."""
     try:
         address = address_of(url)
     except StateError as error:
@@ -135,7 +214,7 @@ async def redis_store(url: str, name: str) -> RedisStore:
     except BaseException:
         await link.close()
         raise
-    return RedisStore(link, name)
+    return RedisValueStore(link, name)
 
 
 def _columns(cells: Sequence[Any], fence: Fence) -> tuple[list[int], list[Raw], list[Raw]]:
@@ -159,7 +238,7 @@ def _nulls_apart(texts: Sequence[str], null: str) -> list[Raw]:
     return [None if text == null else text for text in texts] if null in texts else list(texts)
 
 
-def _opaque_cells(attempt: TransactionAttempt, changes: Changes) -> list[str]:
+def _opaque_cells(attempt: AttemptId, changes: Changes) -> list[str]:
     txid, attempt_id = attempt
     pairs = zip(changes.values, changes.previous, strict=True)
     return [f"{txid}:{value or 'null'}\n{previous or ''}\n{attempt_id}" for value, previous in pairs]

@@ -7,11 +7,9 @@ Raising the fence waits for running statements. Later statements of older attemp
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
-from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer, fence_of
-from engine.transactional.values.postgres_link import PostgresLink
-from engine.transactional.values.row_codecs import SEPARATOR, TextCodec
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
+from engine.state.postgres.link import PostgresLink
+from engine.state.row_codecs import SEPARATOR, TextCodec
+from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStore, Writer, fence_of, in_order, nothing
 
 ROWS_PER_READ: Final = 5000
 _LOCK: Final = 0x73746F726D
@@ -65,7 +63,7 @@ _BACK: Final = f'UPDATE "{{table}}" AS stored SET value = previous, txid = $2 - 
 _GONE: Final = f'DELETE FROM "{{table}}" AS stored USING {_WRITTEN} AND stored.value IS NULL AND stored.txid = $2 - 1'
 
 
-class PostgresStore(ValueStore):
+class PostgresValueStore(ValueStore):
     """One map."""
 
     def __init__(self, link: PostgresLink, name: str) -> None:
@@ -75,7 +73,7 @@ class PostgresStore(ValueStore):
         self.row_codec = TextCodec()
 
     async def open(self, *, make: bool) -> None:
-        """Connect, and make our own tables where they are not there."""
+        """Connect, and create the engine's tables if needed."""
         await self._link.open()
         if make and not await self._has_tables():
             async with self._link.transaction() as connection:
@@ -109,10 +107,10 @@ class PostgresStore(ValueStore):
         there, txids, values, previous = (column.split(SEPARATOR) for column in found)
         return in_order(fence, keys, [there, list(map(int, txids)), _nulls(values), _nulls(previous)])
 
-    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
-        name, txid = self._name, attempt.txid
+    async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
+        name, (txid, attempt_id) = self._name, attempt
         async with self._link.transaction() as connection:
-            # Each statement sees what was committed before it, and so the second what those wrote that the first has waited for.
+            # Each statement reads what was committed before it. So the second one reads the writes that the lock of the first waited for.
             found = await connection.fetch(f"{_FENCE} FOR UPDATE", name)
             if not found or fence_of(*found[0]) != seen:
                 return
@@ -120,15 +118,15 @@ class PostgresStore(ValueStore):
             await connection.execute(_GONE.format(table=name), name, txid)
             await connection.execute("DELETE FROM stormcell_journal WHERE map = $1", name)
             raised = "UPDATE stormcell_maps SET component = $2, attempt = $3 WHERE map = $1"
-            await connection.execute(raised, name, writer.component, attempt.attempt_id)
+            await connection.execute(raised, name, writer.component, attempt_id)
 
-    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+    async def write(self, seen: Fence, attempt: AttemptId, changes: Changes, writer: Writer) -> bool:
         fence = _SHARE if seen.attempt == attempt else _RAISE
         given: list[Any] = [self._name, *attempt, writer.component, *seen.attempt]
         return bool(await self._link.fetch(self._statement(fence, writer, changes, given), *given))
 
     def _statement(self, fence: str, writer: Writer, changes: Changes, given: list[Any]) -> str:
-        """One statement; what it is given is put behind what is there."""
+        """Return the statement of a write, and append its arguments to `given`."""
         if writer.kind == "opaque":
             given += [_text(changes.keys), _text(changes.values), _text(changes.previous), writer.task_index]
             put = f"put AS ({_PUT_OPAQUE.format(table=self._name)}), note AS ({_NOTE})"
@@ -155,9 +153,9 @@ class PostgresStore(ValueStore):
         await self._link.close()
 
 
-async def postgres_store(url: str, name: str, *, make: bool) -> PostgresStore:
-    """Return the map of this name in the database of a URL; raise StateError."""
-    store = PostgresStore(PostgresLink(url), name)
+async def postgres_store(url: str, name: str, *, make: bool) -> PostgresValueStore:
+    """Return the map of this name in the database of a URL. Raises StateError."""
+    store = PostgresValueStore(PostgresLink(url), name)
     try:
         await store.open(make=make)
     except BaseException:
@@ -167,7 +165,7 @@ async def postgres_store(url: str, name: str, *, make: bool) -> PostgresStore:
 
 
 def _text(items: Sequence[Raw]) -> str:
-    """Many as one text, which begins with a separator where there are any; None as nothing."""
+    """Join items to one text, which begins with a separator unless there are none. None becomes an empty item."""
     listed = ["" if item is None else item for item in items] if None in items else items
     return SEPARATOR + SEPARATOR.join(listed) if items else ""
 

@@ -12,12 +12,10 @@ from typing import ClassVar, Final
 from weakref import WeakKeyDictionary
 
 from engine.errors import StateError
-from engine.state import codec_named
+from engine.state.codec import MessagePack
+from engine.state.row_codecs import SqliteCodec
 from engine.state.sqlite.file import Schema, SqliteFile, check_place
-from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer, fence_of, may_write
-from engine.transactional.values.row_codecs import SqliteCodec
-from engine.transactional.values.store import Changes, Found, Raw, ValueStore, in_order, nothing
+from engine.state.values import AttemptId, Changes, Fence, Found, Raw, ValueStore, Writer, fence_of, in_order, may_write, nothing
 
 ROWS_PER_STATEMENT: Final = 500
 ROWS_PER_READ: Final = 2000
@@ -39,13 +37,13 @@ VALUES: Final = Schema("values", 0x53_74_56_61, 1, _make_tables)
 _FENCE: Final = "SELECT kind, topology, component, txid, attempt FROM stormcell_maps WHERE map = ?"
 
 
-class SqliteStore(ValueStore):
+class SqliteValueStore(ValueStore):
     """One map."""
 
     def __init__(self, file: "SharedFile", name: str) -> None:
         self._file = file
         self._name = name
-        self._codec = codec_named("msgpack")
+        self._codec = MessagePack()
         self.row_codec = SqliteCodec()
 
     async def fence(self) -> Fence | None:
@@ -78,12 +76,12 @@ class SqliteStore(ValueStore):
         fence, rows = await self._file.write_once(read)
         return in_order(fence, keys, list(zip(*rows, strict=True))) if rows else nothing(fence, keys)
 
-    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
+    async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         def put_back(connection: sqlite3.Connection) -> None:
             if self._fence(connection) != seen:
-                return  # another task has put it back: what is there now may be of this attempt
+                return  # another task has restored the rows, and newer rows may be of this attempt
             self._raise(connection, seen, attempt, writer)
-            table, txid = self._name, attempt.txid
+            table, txid = self._name, attempt[0]
             for (packed,) in connection.execute("SELECT keys FROM stormcell_journal WHERE map = ? AND txid = ?", (table, txid)).fetchall():
                 keys = self._codec.decode(packed)
                 for first in range(0, len(keys), ROWS_PER_STATEMENT):
@@ -97,10 +95,10 @@ class SqliteStore(ValueStore):
 
         await self._file.write(put_back)
 
-    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+    async def write(self, seen: Fence, attempt: AttemptId, changes: Changes, writer: Writer) -> bool:
         is_opaque = writer.kind == "opaque"
         packed = self._codec.encode(changes.keys) if is_opaque else b""
-        mark = attempt.attempt_id if is_opaque else None
+        mark = attempt[1] if is_opaque else None
 
         def put(connection: sqlite3.Connection) -> bool:
             if not self._raise(connection, seen, attempt, writer):
@@ -112,16 +110,16 @@ class SqliteStore(ValueStore):
                     given = [x for row in zip(keys, values, previous, strict=True) for x in row]
                 else:
                     given = [x for row in zip(keys, values, strict=True) for x in row]
-                connection.execute(_insertion(self._name, len(keys), is_opaque), [attempt.txid, mark, *given])
+                connection.execute(_insertion(self._name, len(keys), is_opaque), [attempt[0], mark, *given])
             if is_opaque:
                 connection.execute(
-                    "INSERT OR REPLACE INTO stormcell_journal VALUES (?, ?, ?, ?)", (self._name, writer.task_index, attempt.txid, packed)
+                    "INSERT OR REPLACE INTO stormcell_journal VALUES (?, ?, ?, ?)", (self._name, writer.task_index, attempt[0], packed)
                 )
             return True
 
         return await self._file.write(put)
 
-    def _raise(self, connection: sqlite3.Connection, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> bool:
+    def _raise(self, connection: sqlite3.Connection, seen: Fence, attempt: AttemptId, writer: Writer) -> bool:
         """Raise the fence unless it changed. Return whether it is at this attempt now."""
         fence = self._fence(connection)
         if fence is None or not may_write(fence, seen, attempt, writer):
@@ -197,18 +195,20 @@ class SharedFile(SqliteFile):
         await self.close()
 
 
-async def sqlite_store(path: Path, name: str) -> SqliteStore:
-    """Return the map of this name in a file, which is made where it is not there; raise StateError."""
+async def sqlite_store(path: Path, name: str) -> SqliteValueStore:
+    """Return the map of this name in a file, which is created if needed. Raises StateError."""
     check_place(path, VALUES)
     while not await (file := SharedFile.of(path)).take():
         pass  # the next call of `of` returns another file
-    return SqliteStore(file, name)
+    return SqliteValueStore(file, name)
 
 
 def check_there(path: Path) -> None:
-    """Raise StateError where there is no file: a reader makes none."""
+    """Raise StateError if there is no file, because a reader creates none."""
     if not path.is_file():
-        raise StateError(f"there are no values in {str(path)!r}: it is not there", hint="Look at the path; a topology makes the file.")
+        raise StateError(
+            f"there are no values in {str(path)!r}: the file does not exist", hint="Check the path. The topology creates the file."
+        )
 
 
 @lru_cache

@@ -1,14 +1,71 @@
-"""Interface of a database for maps of values: calls on encoded rows. `fence` and `OpenValues` have the rules."""
+"""Interface of a database for maps of values (TX-8): calls on encoded rows, and the fence against old writers.
+
+`engine.transactional.values` has the rules. A store knows nothing about topologies, only the numbers of an attempt.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Sequence
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from dataclasses import dataclass
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeAlias
 
-from engine.transactional.attempt import TransactionAttempt
-from engine.transactional.values.fence import Fence, Writer
+from engine.errors import FatalError, StateDamaged, StateError
 
+ValueKind: TypeAlias = Literal["transactional", "opaque"]
+"""The rule for the values of a map."""
+AttemptId: TypeAlias = tuple[int, int]
+"""Txid and attempt id. A `TransactionAttempt` is one."""
 Raw: TypeAlias = Any
 """A key or value as the database stores it. None: no value."""
+RESTORE: Final = "Restore the database from a copy, or give the map a new name and begin anew."
+
+
+class ValuesMismatch(StateError, FatalError):
+    """The map cannot take the values: its content is newer, or has another kind or owner. A retry cannot succeed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Owner and newest attempt of a map, stored beside its values."""
+
+    kind: ValueKind
+    topology: str
+    component: str = ""
+    """The component that wrote in the newest attempt."""
+    attempt: AttemptId = (0, 0)
+    """The newest attempt that wrote. (0, 0): none yet."""
+    is_undoing: bool = False
+    """True while values of an older attempt of the same txid are being restored."""
+
+    @property
+    def txid(self) -> int:
+        """The txid of the newest attempt that wrote."""
+        return self.attempt[0]
+
+
+def fence_of(kind: Any, topology: Any, component: Any, txid: Any, attempt_id: Any) -> Fence:
+    """Return the fence of a row with these columns. Raises StateDamaged if they cannot be a fence."""
+    numbers_fit = type(txid) is type(attempt_id) is int and min(txid, attempt_id) >= 0
+    if not numbers_fit or not all(type(text) is str for text in (kind, topology, component)):
+        written = f"kind {kind!r}, topology {topology!r}, component {component!r}, txid {txid!r}, attempt {attempt_id!r}"
+        raise StateDamaged(f"the fence of a map of values is damaged: {written}"[:400], hint=RESTORE)
+    return Fence(kind, topology, component, (txid, attempt_id))
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """A task that wants to write."""
+
+    where: str
+    """Names the map in errors."""
+    kind: ValueKind
+    topology: str
+    component: str
+    task_index: int
+
+
+def may_write(fence: Fence | None, seen: Fence, attempt: AttemptId, writer: Writer) -> bool:
+    """Return whether the fence is unchanged, or raised to this attempt by another task of the component."""
+    return fence is not None and (fence == seen or (fence.attempt == attempt and fence.component == writer.component))
 
 
 class RowCodec(Protocol):
@@ -84,14 +141,14 @@ class ValueStore(ABC):
         """Return the fence, and the stored rows of keys, read at the same time or later."""
 
     @abstractmethod
-    async def undo(self, seen: Fence, attempt: TransactionAttempt, writer: Writer) -> None:
+    async def undo(self, seen: Fence, attempt: AttemptId, writer: Writer) -> None:
         """Raise the fence to this attempt, and restore the rows that older attempts of its txid have written.
 
         A restored row has its `previous` as its value, and is deleted if that is None. No effect if the fence is not `seen` any more.
         """
 
     @abstractmethod
-    async def write(self, seen: Fence, attempt: TransactionAttempt, changes: Changes, writer: Writer) -> bool:
+    async def write(self, seen: Fence, attempt: AttemptId, changes: Changes, writer: Writer) -> bool:
         """Raise the fence to this attempt, and write rows under its txid, durably. Without rows only raise the fence.
 
         Return False and write nothing, unless the fence is still `seen`, or at this attempt already.

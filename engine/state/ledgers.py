@@ -1,4 +1,4 @@
-"""A ledger in one stored value, for a store that can change a value in one step: only `change` is left to write."""
+"""Entries of ledgers as bytes, and `ValueLedger`: a ledger in one stored value."""
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping
@@ -6,16 +6,28 @@ from typing import Any, Final, TypeAlias, cast
 
 from engine.errors import StateDamaged, StateError, StateFenced
 from engine.state.api import Ledger
-from engine.state.checksum import opened, sealed, sum_of
-from engine.state.codec import MessagePack, Unencodable
+from engine.state.checksums import add_checksum, place_sum, strip_checksum
+from engine.state.codec import Codec, MessagePack, Unencodable
 
 Change: TypeAlias = Callable[[bytes | None], bytes]
-"""From what is stored, None where nothing is, to what shall be; may be called again, and may raise."""
-_PLACE: Final = sum_of("value ledger")
+"""Returns the new value for the stored one (None: nothing stored). May be called repeatedly, and may raise."""
+_PLACE: Final = place_sum("value ledger")
+
+
+def encode_entries(
+    changes: Mapping[str, object], ledger: str, codec: Codec, place_of: Callable[[str], int]
+) -> tuple[dict[str, bytes], list[str]]:
+    """Return the entries to set, encoded with checksums, and the names to remove. place_of: sum of an entry's place."""
+    try:
+        encoded = {name: codec.encode(value) for name, value in changes.items() if value is not None}
+    except Unencodable as error:
+        raise StateError(f"the ledger {ledger!r} cannot store the entries: {error}") from None
+    removed = [name for name, value in changes.items() if value is None]
+    return {name: add_checksum(value, place_of(name)) for name, value in encoded.items()}, removed
 
 
 class ValueLedger(Ledger):
-    """Epoch and entries as one value."""
+    """Epoch and entries in one value, for stores that can change a value atomically. A subclass implements `change`."""
 
     def __init__(self) -> None:
         self._codec = MessagePack()
@@ -23,9 +35,9 @@ class ValueLedger(Ledger):
 
     @abstractmethod
     async def change(self, change: Change) -> None:
-        """Read the value, and write what change makes of it, in one durable step that nothing comes between.
+        """Replace the stored value by `change(value)`, in one atomic, durable step.
 
-        Raises what change raises, with nothing written.
+        If `change` raises, raises that error and writes nothing.
         """
 
     async def claim(self) -> int:
@@ -58,17 +70,17 @@ class ValueLedger(Ledger):
         try:
             await self.change(enter)
         except Unencodable as error:
-            raise StateError(f"this ledger cannot keep what it was given: {error}") from None
+            raise StateError(f"this ledger cannot store the entries: {error}") from None
 
     def _read(self, stored: bytes | None) -> tuple[int, dict[str, object]]:
         if stored is None:
             return 0, {}
         try:
-            epoch, entries = cast(Any, self._codec.decode(opened(stored, _PLACE, bare=True)))
+            epoch, entries = cast(Any, self._codec.decode(strip_checksum(stored, _PLACE, bare=True)))
             return int(epoch), dict(entries)
         except (TypeError, ValueError) as error:
-            raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a copy.") from None
+            raise StateDamaged(f"this ledger cannot be read: {error}", hint="Restore the store from a backup.") from None
 
 
 def _sealed(codec: MessagePack, epoch: int, entries: Mapping[str, object]) -> bytes:
-    return sealed(codec.encode([epoch, entries]), _PLACE)
+    return add_checksum(codec.encode([epoch, entries]), _PLACE)
