@@ -43,6 +43,8 @@ from engine.topology import (
     bolt,
     spout,
 )
+from engine.topology.features import supply_features
+from engine.topology.spec import TopologyFeature
 from engine.version import __version__
 
 if TYPE_CHECKING:
@@ -158,6 +160,15 @@ _LAZY_NAMES = {
 
 _PACKAGES = ("cli", "flow", "metrics", "runtime", "testing", "transactional")
 """Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
+
+
+def _load_features() -> tuple[TopologyFeature, ...]:
+    from engine.features import FEATURES
+
+    return FEATURES
+
+
+supply_features(_load_features)
 
 
 def __getattr__(name: str) -> object:

@@ -4,7 +4,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain
 
-from engine.flow.spout_window import SpoutWindow
 from engine.kernel import SignalRing
 from engine.names import ACKER_COMPONENT, is_reserved
 from engine.runtime.acker_executor import AckerExecutor
@@ -12,6 +11,7 @@ from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.explain import Explainer, Trace
 from engine.runtime.plan import Plan
 from engine.runtime.spout_executor import SpoutExecutor
+from engine.runtime.spout_window import SpoutWindow
 from engine.runtime.surroundings import RunSurroundings
 from engine.runtime.ticks import Ticker
 from engine.runtime.wiring import wire_task

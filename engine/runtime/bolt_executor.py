@@ -70,12 +70,12 @@ class BoltExecutor(Executor):
         await self.call(bolt.prepare)
 
     async def _attend(self, bolt: Any) -> None:
-        """Give the port to whoever handles control tuples: the attendant that the topology asks for, or the bolt itself."""
+        """Give the port to whoever handles control tuples: the control handler of the topology, or the bolt itself."""
         self._handles_control = None
-        if self.spec.attendant is not None:
-            attendant = self.spec.attendant(bolt, bolt.context, self.port, self.around.task_ids)
-            await attendant.begin(restarted=self._died_before)
-            self._handles_control = attendant.on_control
+        if self.spec.control_handler is not None:
+            handler = self.spec.control_handler(bolt, bolt.context, self.port, self.around.task_ids)
+            await handler.begin(restarted=self._died_before)
+            self._handles_control = handler.on_control
         elif isinstance(bolt, BoltPortUser):
             bolt.port = self.port
             if self._died_before:
@@ -98,8 +98,8 @@ class BoltExecutor(Executor):
             pass
 
     def _settled(self) -> int:
-        """With state, only what a checkpoint has committed is a step ahead: a task that dies at each checkpoint makes none."""
-        return self.core.kept.released if self.spec.keeps_state else super()._settled()
+        """Count the settled inputs. A deferred ack counts once it is released: a task that dies before each release makes no progress."""
+        return self.core.kept.released if self.spec.defers_acks else super()._settled()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -275,9 +275,9 @@ class BoltExecutor(Executor):
         self._controls.clear()
 
     async def _pass_control(self, tup: Tuple, failure: Failure) -> None:
-        """Without an instance: a stateless bolt sends barriers on all the same; anything else that a control tuple asks for fails."""
+        """Handle a control tuple without an instance. A handler that defers no acks needs none; for any other one the tuple fails."""
         handle = self._handles_control
-        if self.spec.attendant is None or self.spec.keeps_state or handle is None:
+        if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
         self._controls.append(tup)

@@ -104,7 +104,7 @@ class Executor(ABC):
 
     def start(self) -> None:
         """Set the coroutine off."""
-        self.has_worked = self.has_worked or not self.spec.keeps_state  # with state: once it is initialised
+        self.has_worked = self.has_worked or not self.spec.defers_acks  # else once its control handler opens the gate
         name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}]"
         self._aio_task = self.around.loop.create_task(self._main(), name=name)
         self._aio_task.add_done_callback(self._ended)
@@ -327,8 +327,7 @@ class Executor(ABC):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
             return self.policy.pause_secs(now) if self.has_worked and self.paces_restarts else 0.0
         config = self.around.config
-        without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
-        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"
+        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {self.spec.progress} in between"
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
             *where,

@@ -25,7 +25,7 @@ from engine.topology.grouping import (
     Shuffle,
 )
 from engine.topology.inlet import Inlet, InletClosed, InletHandle, RunEnded
-from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
+from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Subscription, Topology, TopologyFeature
 from engine.topology.spout import MaxSpoutPending, OnError, Spout, SpoutExhausted
 from engine.topology.stream import OutputFields, Streams, declare_streams, decorated_fields
 from engine.topology.trial import trial_faults
@@ -72,7 +72,6 @@ __all__ = [
     "OutputFields",
     "PartialKey",
     "RunEnded",
-    "RunPreparation",
     "Shuffle",
     "Spout",
     "SpoutCollector",
@@ -85,6 +84,7 @@ __all__ = [
     "TaskContext",
     "Topology",
     "TopologyBuilder",
+    "TopologyFeature",
     "Tuple",
     "UserCounter",
     "UserGauge",

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Iterable
-from typing import ClassVar, TypeAlias
+from typing import TypeAlias
 
 from engine.topology.collector import BasicCollector, BoltCollector, Tuple
 from engine.topology.context import TaskContext
@@ -30,14 +30,6 @@ class BoltBase(ABC):
     tick_tuple_freq_secs: float | None = None
     """`execute` gets a tick (`tup.is_tick`) this often; None: never."""
 
-    keeps_state: ClassVar[bool] = False
-    """True for stateful bolts, which have a state and checkpoints (CP-1)."""
-    is_batched: ClassVar[bool] = False
-    """True for batch bolts, which a transactional topology takes (TX-5)."""
-    is_committer: ClassVar[bool] = False
-    """True for batch bolts that finish in the commit phase (TX-2)."""
-    takes_packs: ClassVar[bool] = False
-    """True for bolts that take the packs of a spout with flow control, and nothing else (FC-1)."""
 
     context: TaskContext
     """Set before `prepare`."""

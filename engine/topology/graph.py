@@ -15,14 +15,9 @@ def edge_labels(topology: Topology) -> dict[Edge, tuple[str, ...]]:
     return labels
 
 
-def subtitle(topology: Topology, spec: ComponentSpec) -> str:
+def subtitle(spec: ComponentSpec) -> str:
     """Return what stands below a component's id: `bolt × 4`, of a transactional topology also when it finishes: `committer × 1`."""
-    if topology.prepares is None or spec.kind == "spout":
-        return f"{spec.kind} × {spec.parallelism}"
-    if spec.is_committer:
-        return f"committer × {spec.parallelism}"
-    phase = "commit" if spec.component_id in topology.late_components() else "processing"
-    return f"bolt × {spec.parallelism}, {phase} phase"
+    return spec.label or f"{spec.kind} × {spec.parallelism}"
 
 
 COMMITTER_COLOUR: Final = "#c0392b"
@@ -34,10 +29,10 @@ def mermaid(topology: Topology) -> str:
     names = {component_id: f"c{number}" for number, component_id in enumerate(topology.components)}
     lines = ["---", f"title: {_mermaid_title(topology.name)}", "---", "flowchart LR"]
     for component_id, spec in topology.components.items():
-        text = f'"{_mermaid_text(component_id)}<br/>{subtitle(topology, spec)}"'
-        outlined = ":::committer" if spec.is_committer else ""
+        text = f'"{_mermaid_text(component_id)}<br/>{subtitle(spec)}"'
+        outlined = ":::committer" if spec.is_outlined else ""
         lines.append(f"    {names[component_id]}" + (f"([{text}])" if spec.kind == "spout" else f"[{text}]{outlined}"))
-    if any(spec.is_committer for spec in topology.bolts):
+    if any(spec.is_outlined for spec in topology.bolts):
         lines.append(f"    classDef committer stroke:{COMMITTER_COLOUR},stroke-width:3px")
     closing = topology.closing_edges()
     for (source, target), labels in edge_labels(topology).items():
@@ -57,8 +52,8 @@ def dot(topology: Topology) -> str:
     ]
     for component_id, spec in topology.components.items():
         shape = ", shape=ellipse" if spec.kind == "spout" else ""
-        outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_committer else ""
-        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, subtitle(topology, spec))}{shape}{outline}];")
+        outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_outlined else ""
+        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, subtitle(spec))}{shape}{outline}];")
     closing = topology.closing_edges()
     for (source, target), labels in edge_labels(topology).items():
         # An edge that closes a cycle must not pull its target behind its source.

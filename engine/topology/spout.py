@@ -37,10 +37,8 @@ class Spout(ABC):
     on_error: OnError | None = None
     """None: as `Config.on_error` says (`fail`)."""
 
-    keeps_position: ClassVar[bool] = False
-    """True for spouts that keep their position in the run's state provider (FC-6)."""
-    feeds_one_bolt: ClassVar[bool] = False
-    """True for spouts that choose a task of the one bolt behind them (FC-1)."""
+    chooses_tasks: ClassVar[bool] = False
+    """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
     context: TaskContext
     """Set before `open`."""

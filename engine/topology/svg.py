@@ -197,9 +197,9 @@ def _box(topology: Topology, component_id: str, box: _Box) -> str:
     corner = BOX_HEIGHT / 2 if spec.kind == "spout" else 6
     return (
         f'<g><rect x="{_number(box.x)}" y="{_number(box.y)}" width="{_number(box.width)}" height="{BOX_HEIGHT}" '
-        f'rx="{_number(corner)}" class="box {spec.kind}{" committer" if spec.is_committer else ""}"/>'
+        f'rx="{_number(corner)}" class="box {spec.kind}{" committer" if spec.is_outlined else ""}"/>'
         f'<text x="{middle}" y="{_number(box.middle - 8)}" class="id">{_text(component_id)}</text>'
-        f'<text x="{middle}" y="{_number(box.middle + 11)}" class="small">{_text(subtitle(topology, spec))}</text></g>'
+        f'<text x="{middle}" y="{_number(box.middle + 11)}" class="small">{_text(subtitle(spec))}</text></g>'
     )
 
 
@@ -215,7 +215,7 @@ def _label(at: Point, lines: tuple[str, ...]) -> str:
 
 
 def _box_width(topology: Topology, component_id: str) -> float:
-    return max(len(component_id) * TITLE_CHARACTER, len(subtitle(topology, topology.components[component_id])) * SMALL_CHARACTER) + 36
+    return max(len(component_id) * TITLE_CHARACTER, len(subtitle(topology.components[component_id])) * SMALL_CHARACTER) + 36
 
 
 def _number(value: float) -> str:

@@ -17,13 +17,13 @@ def trial_faults(topology: Topology) -> list[str]:
     """Return what is wrong with the instances of a topology's components and groupings; nothing is opened or prepared."""
     faults: list[str] = []
     for spec in topology.components.values():
-        if topology.prepares is None or spec.kind == "bolt":
+        if not spec.is_replaced:
             faults.extend(_instance_faults(spec))
         for subscription in spec.subscriptions:
             if isinstance(subscription.grouping, Custom):
                 faults.extend(_grouping_faults(spec, subscription.source, subscription.grouping))
-    if topology.prepares is not None:
-        faults.extend(topology.prepares.trial_faults(topology))
+    for feature in topology.features:
+        faults.extend(feature.trial_faults(topology))
     return faults
 
 

@@ -13,7 +13,7 @@ from engine.transactional import BatchCollector, FailedBatch, PartitionedEmitter
 from engine.transactional.attempt import first_attempt_id
 from engine.transactional.open_batches import EmitRequest, OpenBatches, PartitionOutput, Record
 from engine.transactional.spout_adapters import PartitionedEmitterAdapter
-from engine.transactional.transactional_run import coordinator_id
+from engine.transactional.feature import coordinator_id
 from tests.transactional.play import (
     Batches,
     Partitions,
