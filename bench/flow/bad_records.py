@@ -61,7 +61,7 @@ async def rate(percent: int, work_secs: float, secs: float) -> float:
         before, began = running.snapshot().flow[0].done_records, loop.time()
         await asyncio.sleep(secs)
         after, ended = running.snapshot().flow[0].done_records, loop.time()
-    return (after - before) / (ended - began)
+    return float((after - before) / (ended - began))
 
 
 async def measure(secs: float) -> dict[str, float]:
