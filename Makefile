@@ -17,7 +17,7 @@ NATIVE  := $(wildcard _native/*.pyx _native/*.pxd _native/*.h)
 PINNED  := pyproject.toml constraints/dev.txt
 DAY      = $(if $(LINES),--lines $(LINES)) $(if $(SEED),--seed $(SEED))
 
-.PHONY: help run run-pipeline run-pipeline-cluster test test-all test-matrix check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
+.PHONY: help run run-pipeline run-pipeline-cluster test test-all test-matrix docs check bench kafka zookeeper postgres spark-cluster soak build dev check-wheel guarantees clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-22s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,10 @@ test: dev ## the tests, in minutes (ARGS=... goes to pytest, WORKERS=n)
 test-all: dev ## the same and the deep ones: every kill, every outage, long campaigns
 	@scripts/install-system-packages tests || [ "$${CI:-}" != true ]
 	@scripts/run-tests test-all $(BIN)/python "$(WORKERS)" $(ARGS)
+
+docs: dev ## the site of the guides and the API reference, in build/site
+	@scripts/build-site $(BIN)/python
+	@echo 'Open build/site/index.html'
 
 check: dev ## ruff, mypy --strict, layers, face, guarantees, docs, examples
 	@scripts/check $(BIN)/python

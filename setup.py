@@ -1,11 +1,12 @@
-"""Builds the Cython modules of `_native`; everything else about the project stands in pyproject.toml.
+"""Builds the Cython modules of `_native`. The rest of the project is configured in pyproject.toml.
 
 `STORMCELL_BUILD` takes a comma-separated list of:
-    debug     no optimisation, C line numbers, C assertions
-    trace     line tracing, for coverage and profilers (slow)
-    annotate  an HTML page beside each .pyx that shows what calls Python
-    force     compile everything again
-    skip      compile nothing (for an editable install, whose modules `build_ext --inplace` then compiles, and keeps)
+
+- `debug`: no optimisation, C line numbers, C assertions
+- `trace`: line tracing, for coverage and profilers (slow)
+- `annotate`: an HTML page beside each .pyx that shows calls of Python
+- `force`: compile everything again
+- `skip`: compile nothing, for an editable install whose modules `build_ext --inplace` compiles afterwards
 """
 
 import os
@@ -31,16 +32,16 @@ DEBUG_FLAGS = {"unix": ["-O0", "-g3", "-UNDEBUG"], "msvc": ["/Od", "/Z7"]}
 
 
 def switches() -> set[str]:
-    """The switches of `STORMCELL_BUILD`; an unknown one ends the build."""
+    """Return the switches of `STORMCELL_BUILD`. An unknown one ends the build."""
     chosen = {word.strip() for word in os.environ.get("STORMCELL_BUILD", "").split(",") if word.strip()}
     unknown = sorted(chosen - SWITCHES)
     if unknown:
-        raise SystemExit(f"STORMCELL_BUILD: unknown switch {', '.join(unknown)} (there are: {', '.join(sorted(SWITCHES))})")
+        raise SystemExit(f"STORMCELL_BUILD: unknown switch {', '.join(unknown)} (known: {', '.join(sorted(SWITCHES))})")
     return chosen
 
 
 class BuildNative(build_ext):
-    """Compiles in parallel, with those of the wanted flags that the compiler takes."""
+    """Compiles in parallel, with the wanted flags that the compiler accepts."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
@@ -59,7 +60,7 @@ class BuildNative(build_ext):
         super().build_extensions()
 
     def accepted(self, flags: list[str]) -> list[str]:
-        """Those flags with which an empty program compiles."""
+        """Return the flags with which an empty program compiles."""
         strict = ["-Werror"] if self.compiler.compiler_type == "unix" else []
         with tempfile.TemporaryDirectory() as folder:
             source = Path(folder) / "empty.c"
@@ -76,25 +77,25 @@ class BuildNative(build_ext):
 
 
 def require_compiler() -> None:
-    """Stops with the command that helps where there is no C compiler, or no header to compile against."""
+    """Stop without a C compiler or the headers of Python, with the command that installs them."""
     if sys.platform == "win32":
-        return  # setuptools finds MSVC by the registry and says what is missing
+        return  # setuptools finds MSVC in the registry, and reports if it is missing
     command = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")[0]
     if shutil.which(command) is None:
         raise PlatformError(
-            f"stormcell's core is compiled, and there is no C compiler here (looked for {command!r}). "
+            f"The core of stormcell has to be compiled, but no C compiler was found (looked for {command!r}). "
             "Install one (Debian: apt-get install gcc; Fedora: dnf install gcc; macOS: xcode-select --install) or point CC at yours."
         )
     if not (Path(sysconfig.get_path("include")) / "Python.h").is_file():
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
         raise PlatformError(
-            f"{sys.executable} has no Python.h to compile against. "
-            f"Install the headers (Debian: apt-get install python{version}-dev; Fedora: dnf install python3-devel)."
+            f"The headers of {sys.executable} are missing (Python.h). "
+            f"Install them (Debian: apt-get install python{version}-dev; Fedora: dnf install python3-devel)."
         )
 
 
 def extensions() -> list[Extension]:
-    """One extension per .pyx of `_native`, as C."""
+    """Return one extension for each .pyx of `_native`, as C."""
     chosen = switches()
     if "skip" in chosen:
         return []
@@ -107,7 +108,7 @@ def extensions() -> list[Extension]:
         build_dir="build/cython",
         annotate="annotate" in chosen,
         force=bool(chosen & {"force", "trace"}),
-        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # elsewhere children import this file again
+        nthreads=(os.cpu_count() or 1) if sys.platform == "linux" else 0,  # on other systems, child processes would import this file again
     )
 
 

@@ -1,7 +1,7 @@
 """The compiled part of flow control: windows of bolt tasks, the choice among them, packs, and the done prefix (FC-1 to FC-6)."""
 from libc.stdint cimport int32_t
 
-from _native.histogram cimport LatencyHistogram
+from _native.timing cimport LatencyHistogram
 
 
 cdef enum FlowState:

@@ -2,7 +2,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any, Literal, TypeAlias, final
 
-from _native.histogram import LatencyHistogram
+from _native.timing import LatencyHistogram
 
 _Entry: TypeAlias = tuple[Any, Any, float, int]
 

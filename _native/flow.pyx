@@ -9,7 +9,7 @@ from libc.math cimport INFINITY, fabs
 from libc.stdint cimport int32_t
 cimport cython
 
-from _native.histogram cimport LatencyHistogram, record
+from _native.timing cimport LatencyHistogram, record_latency
 
 cdef object deque = _deque
 
@@ -125,7 +125,7 @@ cdef class TaskWindow:
         self.last_ack = max(self.last_ack, now)
         self.acked_packs += 1
         self.acked_records += delivery.record_count
-        record(self.service, service / delivery.record_count)
+        record_latency(self.service, service / delivery.record_count)
         self.failures_since_ack = 0
         self.record_secs += (service / delivery.record_count - self.record_secs) / (1 if first else SMOOTHING * self.concurrency)
         self.pack_service += (service - self.pack_service) / (1 if first else SMOOTHING * self.concurrency)

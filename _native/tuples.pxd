@@ -1,9 +1,9 @@
-"""A delivery: one tuple on its way to one task, its place in its trees, and the list of what its task took up."""
+"""Tuples on their way to one task, their place in trees, and the list of taken tuples."""
 from cpython.object cimport PyObject
 from libc.stdint cimport int32_t, uint8_t, uint32_t, uint64_t
 
 cdef enum TupleState:
-    WAITING = 0            # sent, not yet taken up by its task
+    WAITING = 0            # sent, not yet taken by its task
     TAKEN = 1              # on its task's list: the task owes an ack or a fail
     SETTLED = 2
     FAILED_WITH_TASK = 3   # failed by the death of the instance, fail_taken or a rollback: later settles are ignored
@@ -11,9 +11,9 @@ cdef enum TupleState:
 cdef enum TupleFlag:
     MANY_ROOTS = 1         # `root` points to a Roots block
     IS_TICK = 2
-    IS_CONTROL = 4         # a barrier or a batch report: goes to the executor, never to execute
+    IS_CONTROL = 4         # a barrier or a batch report: for the executor, never for execute
+    REPORTS_SETTLE = 8     # its spout task is told when this task has settled it (flow control)
     SAMPLED = 16           # its process latency is measured
-    REPORTS_SETTLE = 8     # its spout task hears when this task settled it (flow control)
 
 cdef struct RootEdge:
     uint64_t root
@@ -21,7 +21,15 @@ cdef struct RootEdge:
 
 cdef struct Roots:
     Py_ssize_t count
-    RootEdge items[1]      # count of them
+    RootEdge items[1]      # `count` of them
+
+# Unsettled tuples of one bolt task, a doubly linked list through the tuples. Part of a BoltCore, so that taking a tuple follows no pointer.
+cdef struct TakenTuples:
+    PyObject* newest
+    Py_ssize_t count
+    PyObject* core         # the BoltCore, borrowed
+    # Called with `core` when a taken tuple is deallocated without a settle, on any thread that holds the interpreter.
+    int (*on_forgotten)(PyObject* core, uint64_t root, Roots* many) except -1
 
 cdef class Source:
     cdef readonly str component_id
@@ -34,43 +42,37 @@ cdef class Source:
 cdef class Tuple:
     cdef readonly tuple values
     cdef Source origin
-    cdef PyObject* owner        # the TakenList, borrowed: set while TAKEN only; a list that dies lets go of its tuples
+    cdef TakenTuples* owner     # only while TAKEN; a core that dies removes its tuples from the list
     cdef uint64_t root          # 0: belongs to no tree
     cdef uint64_t edge
     cdef uint64_t ack_value     # XOR of the edges that were anchored to this delivery
     cdef PyObject* newer        # neighbours on the owner's list, borrowed
     cdef PyObject* older
-    cdef uint32_t taken_ms      # when it was taken up, in ms of the run's clock, modulo 2**32
+    cdef uint32_t taken_ms      # when it was taken, in ms of the run's clock, modulo 2**32
     cdef uint8_t state
     cdef uint8_t flags
-
-cdef class TakenList:
-    cdef PyObject* newest
-    cdef readonly Py_ssize_t taken
-    cdef uint32_t now_ms        # the task's last reading of the clock
-
-    cdef int forgotten(self, uint64_t root, uint64_t value, Roots* many) except -1
 
 cdef Roots* new_roots(Py_ssize_t count) except NULL
 cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1
 cdef Tuple new_tuple(tuple values, Source origin)
+cdef list list_taken(TakenTuples* taken)
 
 
-cdef inline void take_up(TakenList taken, Tuple tup) noexcept:
+cdef inline void add_taken(TakenTuples* taken, Tuple tup, uint32_t now_ms) noexcept:
     """Put tup at the head of its task's list."""
     tup.state = TAKEN
-    tup.owner = <PyObject*>taken
-    tup.taken_ms = taken.now_ms
+    tup.owner = taken
+    tup.taken_ms = now_ms
     tup.newer = NULL
     tup.older = taken.newest
     if taken.newest != NULL:
         (<Tuple>taken.newest).newer = <PyObject*>tup
     taken.newest = <PyObject*>tup
-    taken.taken += 1
+    taken.count += 1
 
 
-cdef inline void let_go(TakenList taken, Tuple tup, TupleState state) noexcept:
-    """Take tup off its task's list, settled as state says."""
+cdef inline void remove_taken(TakenTuples* taken, Tuple tup, TupleState state) noexcept:
+    """Remove tup from its task's list, and give it its final state."""
     tup.state = state
     tup.owner = NULL
     if tup.newer != NULL:
@@ -79,4 +81,4 @@ cdef inline void let_go(TakenList taken, Tuple tup, TupleState state) noexcept:
         taken.newest = tup.older
     if tup.older != NULL:
         (<Tuple>tup.older).newer = tup.newer
-    taken.taken -= 1
+    taken.count -= 1

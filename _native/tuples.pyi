@@ -3,6 +3,8 @@ from typing import Any, final
 
 @final
 class Source:
+    """Origin of tuples: one stream of one task, with the Fields of the stream."""
+
     def __init__(self, component_id: str, stream: str, task_id: int, fields: Iterable[str]) -> None: ...
     @property
     def component_id(self) -> str: ...
@@ -17,6 +19,11 @@ class Source:
 
 @final
 class Tuple:
+    """One message for one task. The engine makes tuples, users never do.
+
+    Values are read as `tup[0]` or `tup["word"]`. A tuple is equal only to itself.
+    """
+
     @property
     def values(self) -> tuple[Any, ...]: ...
     def __getitem__(self, key: int | str, /) -> Any: ...
@@ -24,28 +31,34 @@ class Tuple:
     def __iter__(self) -> Iterator[Any]: ...
     def __contains__(self, value: object, /) -> bool: ...
     @property
-    def fields(self) -> Any: ...
+    def fields(self) -> Any:
+        """The Fields of the tuple's stream."""
+
     @property
     def stream(self) -> str: ...
     @property
-    def source_component(self) -> str: ...
+    def source_component(self) -> str:
+        """The id of the component that emitted the tuple."""
+
     @property
-    def source_task(self) -> int: ...
+    def source_task(self) -> int:
+        """The id of the task that emitted the tuple."""
+
     @property
-    def is_tick(self) -> bool: ...
+    def is_tick(self) -> bool:
+        """True for a tick (`tick_tuple_freq_secs`). A tick has no values, and settling it has no effect."""
+
     @property
     def is_control(self) -> bool: ...
     @property
-    def is_settled(self) -> bool: ...
-    @property
-    def roots(self) -> tuple[int, ...]: ...
+    def is_settled(self) -> bool:
+        """True once the tuple was acked or failed, by its bolt or by the engine."""
 
-class TakenList:
     @property
-    def taken(self) -> int: ...
-    def taken_tuples(self) -> list[Tuple]: ...
-    def taken_age_ms(self, tup: Tuple, now_secs: float) -> int: ...
+    def roots(self) -> tuple[int, ...]:
+        """Root ids of the trees that the tuple belongs to, for traces and tests."""
 
 NO_ROOTS: tuple[()]
 
-def make_tuple(values: tuple[Any, ...], origin: Source) -> Tuple: ...
+def make_tuple(values: tuple[Any, ...], origin: Source) -> Tuple:
+    """Return a tuple of no tree: a tick, or a tuple for a test."""

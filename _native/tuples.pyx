@@ -1,7 +1,7 @@
-"""Tuples, and the list of those that a task took up.
+"""Tuples on their way to one task, their place in trees, and the list of taken tuples.
 
-A tuple belongs to no tree (root 0), to one (root and edge stand in the tuple) or to several (a Roots block, by several anchors).
-Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
+A tuple belongs to no tree (root 0), to one tree (root and edge are fields of the tuple), or through several anchors to several trees
+(a Roots block). Its ack sends `edge ^ ack_value` for each root (ACK-2, ACK-3).
 """
 from cpython.object cimport PyObject, PyTypeObject, destructor
 from cpython.ref cimport Py_DECREF, Py_INCREF
@@ -11,7 +11,7 @@ cimport cython
 
 cdef extern from *:
     """
-    /* A spare tuple has no objects to let go of and needs no type: what Cython does for a new instance is mostly for nothing. */
+    /* A spare tuple has no objects to release, and its type is set. Cython's code for a new instance would do both in vain. */
     #define revive(raw) (Py_SET_REFCNT(raw, 1), (PyObject*)(raw))
     #define fill_spare(tup, its_values, its_origin) (Py_INCREF(its_values), Py_INCREF(its_origin), (tup)->values = (its_values), (tup)->origin = (its_origin))
     """
@@ -23,9 +23,9 @@ cdef enum:
 
 NO_ROOTS = ()
 
-cdef PyObject* spare[MOST_SPARE]     # memory of tuples that are gone, without their values and origin
+cdef PyObject* spare[MOST_SPARE]     # memory of deallocated tuples, whose values and origin are released
 cdef Py_ssize_t spare_count = 0
-cdef bint making = False             # True while the engine makes a tuple: nobody else may
+cdef bint making = False             # True while the engine makes a tuple: only the engine may
 
 
 cdef Tuple new_tuple(tuple values, Source origin):
@@ -39,7 +39,7 @@ cdef Tuple new_tuple(tuple values, Source origin):
         return tup
     spare_count -= 1
     tup = <Tuple>revive(spare[spare_count])
-    Py_DECREF(tup)       # revive gave it the reference that `tup` has taken again
+    Py_DECREF(tup)       # revive set the count to 1, and the assignment to `tup` added one
     fill_spare(tup, values, origin)
     tup.root = tup.edge = tup.ack_value = 0
     tup.state, tup.flags = WAITING, 0
@@ -47,13 +47,13 @@ cdef Tuple new_tuple(tuple values, Source origin):
 
 
 def make_tuple(tuple values, Source origin):
-    """A tuple of no tree: a tick, or one for a test."""
+    """Return a tuple of no tree: a tick, or a tuple for a test."""
     return new_tuple(values, origin)
 
 
 @cython.final
 cdef class Source:
-    """One stream of one task: component id, stream name, task id and the Fields of the stream."""
+    """Origin of tuples: one stream of one task, with the Fields of the stream."""
 
     def __init__(self, str component_id, str stream, int32_t task_id, fields):
         self.component_id = component_id
@@ -76,7 +76,7 @@ cdef Roots* new_roots(Py_ssize_t count) except NULL:
 
 
 cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
-    """Put tup into the tree of root by edge; a root that it has already gets the XOR of both edges (ACK-2)."""
+    """Put tup into the tree of root by edge. If it is in that tree already, the edges are XORed (ACK-2)."""
     cdef Roots* roots
     cdef Py_ssize_t i
     if tup.root == 0:
@@ -97,7 +97,7 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
         if roots.items[i].root == root:
             roots.items[i].edge ^= edge
             return 0
-    if roots.count >= 2 and roots.count & (roots.count - 1) == 0:     # full at each power of two
+    if roots.count >= 2 and roots.count & (roots.count - 1) == 0:     # a block is full at each power of two
         roots = <Roots*>realloc(roots, sizeof(Roots) + 2 * roots.count * sizeof(RootEdge))
         if roots == NULL:
             raise MemoryError("no memory for the roots of a tuple")
@@ -107,27 +107,26 @@ cdef int add_root(Tuple tup, uint64_t root, uint64_t edge) except -1:
     return 0
 
 
-# no_gc: a million waiting tuples must not be walked at each collection. A cycle that runs through `values` back to the
-# tuple itself is therefore never collected; through anything else it is, because that else is tracked.
+# no_gc: the garbage collector must not walk a million waiting tuples. Only a cycle from `values` straight back to the tuple is
+# never collected. Any other cycle runs through an object that the collector tracks.
 @cython.final
 @cython.no_gc
 cdef class Tuple:
-    """One message, as its receiving task sees it. Made by the engine, never by users.
+    """One message for one task. The engine makes tuples, users never do.
 
-    `tup[0]`, `tup["word"]`, `len(tup)`, iteration over values. Equality is identity.
+    Values are read as `tup[0]` or `tup["word"]`, by `len(tup)` and by iteration. A tuple is equal only to itself.
     """
 
     def __cinit__(self):
         if not making:
-            raise TypeError("tuples are made by the engine; a bolt is given them, and a test feeds values by engine.testing.Feeder")
+            raise TypeError("only the engine makes tuples. A bolt receives them; in a test, feed values with engine.testing.Feeder")
 
     def __dealloc__(self):
-        cdef TakenList taken
+        cdef TakenTuples* taken = self.owner
         cdef uint64_t root = self.root
-        if self.state == TAKEN and self.owner != NULL:
-            taken = <TakenList>self.owner
-            let_go(taken, self, SETTLED)
-            taken.forgotten(root, self.edge ^ self.ack_value, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
+        if self.state == TAKEN and taken != NULL:
+            remove_taken(taken, self, SETTLED)
+            taken.on_forgotten(taken.core, root, <Roots*><size_t>root if self.flags & MANY_ROOTS else NULL)
         if self.flags & MANY_ROOTS:
             free(<void*><size_t>root)
 
@@ -136,7 +135,7 @@ cdef class Tuple:
             try:
                 return self.values[<Py_ssize_t>self.origin.positions[key]]
             except KeyError:
-                return self.values[self.origin.fields.index(key)]      # its error names the nearest field
+                return self.values[self.origin.fields.index(key)]      # raises an error that names the nearest field
         return self.values[key]
 
     def __len__(self):
@@ -169,7 +168,7 @@ cdef class Tuple:
 
     @property
     def is_tick(self):
-        """True for a tick (`tick_tuple_freq_secs`): it has no values, and settling it does nothing."""
+        """True for a tick (`tick_tuple_freq_secs`). A tick has no values, and settling it has no effect."""
         return (self.flags & IS_TICK) != 0
 
     @property
@@ -178,12 +177,12 @@ cdef class Tuple:
 
     @property
     def is_settled(self):
-        """True once the tuple was acked or failed, by its bolt or for it."""
+        """True once the tuple was acked or failed, by its bolt or by the engine."""
         return self.state >= SETTLED
 
     @property
     def roots(self):
-        """The root ids of the trees that the tuple belongs to, for traces and tests."""
+        """Root ids of the trees that the tuple belongs to, for traces and tests."""
         cdef Roots* many
         cdef Py_ssize_t i
         if self.root == 0:
@@ -204,7 +203,7 @@ cdef destructor dealloc_whole = (<PyTypeObject*>Tuple).tp_dealloc
 
 
 cdef void dealloc_tuple(PyObject* raw) noexcept:
-    """The common end of a tuple: settled, of one tree at most. Its memory waits for the next one."""
+    """Deallocate a tuple, and keep its memory for the next one. Only a settled tuple of at most one tree takes this short way."""
     global spare_count
     cdef PyObject* values
     cdef PyObject* origin
@@ -212,7 +211,7 @@ cdef void dealloc_tuple(PyObject* raw) noexcept:
         dealloc_whole(raw)
         return
     values, origin = <PyObject*>(<Tuple>raw).values, <PyObject*>(<Tuple>raw).origin
-    Py_DECREF(<object>values)     # may run anything, which may make and end tuples
+    Py_DECREF(<object>values)     # may run any code, which may make and deallocate tuples
     Py_DECREF(<object>origin)
     if spare_count == MOST_SPARE:
         (<PyTypeObject*>Tuple).tp_free(raw)
@@ -224,27 +223,12 @@ cdef void dealloc_tuple(PyObject* raw) noexcept:
 (<PyTypeObject*>Tuple).tp_dealloc = dealloc_tuple
 
 
-cdef class TakenList:
-    """Base of a task's core: the intrusive list of its taken tuples."""
-
-    def __dealloc__(self):
-        while self.newest != NULL:      # a tuple may outlive the run in a user's hand
-            let_go(self, <Tuple>self.newest, FAILED_WITH_TASK)
-
-    cdef int forgotten(self, uint64_t root, uint64_t edge, Roots* many) except -1:
-        """A taken tuple went without a settle. Called from a deallocation, on any thread that holds the interpreter."""
-        return 0
-
-    def taken_tuples(self):
-        """The tuples that are taken up and not settled, oldest first."""
-        found = []
-        cdef PyObject* at = self.newest
-        while at != NULL:
-            found.append(<Tuple>at)
-            at = (<Tuple>at).older
-        found.reverse()
-        return found
-
-    def taken_age_ms(self, Tuple tup, double now_secs):
-        """For how long the task has had tup, in ms, at this time of the run's clock."""
-        return (<uint32_t><uint64_t>(now_secs * 1000.0) - tup.taken_ms) & 0xFFFFFFFF
+cdef list list_taken(TakenTuples* taken):
+    """Return the tuples of the list, oldest first."""
+    cdef list found = []
+    cdef PyObject* at = taken.newest
+    while at != NULL:
+        found.append(<Tuple>at)
+        at = (<Tuple>at).older
+    found.reverse()
+    return found

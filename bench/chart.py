@@ -1,6 +1,6 @@
 """Chart of measured speed for the README: the engine beside its peers, as SVG.
 
-`python -m bench report` stores its figures in docs/images/speed.json and draws docs/images/speed.svg from that file.
+`python -m bench report` stores its figures in docs/images/speed.json, and draws docs/images/speed.svg from that file.
 `python -m bench.chart` draws the chart again from the stored figures, without measuring.
 """
 
@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
 
-from bench.child import PROJECT
+from bench.environments import PROJECT
 from bench.results import Results
 
 FOLDER = PROJECT / "docs" / "images"
@@ -120,7 +120,7 @@ def draw_stored(folder: Path = FOLDER) -> str:
 
 
 def speed_svg(figures: SpeedFigures) -> str:
-    """Return the chart as a complete SVG document: a group of bars for each work, with the engine's speed as 1.
+    """Return the chart as an SVG document: a group of bars for each work, with the engine's speed as 1.
 
     A bar's length is the ratio within one pairing. Absolute speeds of different pairings would compare a machine
     with itself at another minute.

@@ -1,41 +1,31 @@
-"""What the figures depend on: machine, interpreter, versions, load."""
+"""Facts that figures depend on: machine, load, interpreter, versions."""
 
 import os
 import platform
 from importlib import metadata
 from pathlib import Path
 
-from bench.child import PROJECT
-
-DISTRIBUTIONS = ("cython", "uvloop")
+from engine.version import __version__
 
 
 def describe() -> dict[str, str]:
-    """Return the machine and the versions, by name, for the head of every result."""
-    described = {
+    """Return the facts by name, for the head of every result. A load above 0 means that the machine is not quiet."""
+    return {
         "cpu": _cpu_model(),
-        "cores": str(_usable_cores()),
-        "load": _load(),
+        "cores": str(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1),
+        "load": f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown",
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "stormcell": _own_version(),
+        "stormcell": __version__,
+        **{name: _version(name) for name in ("cython", "uvloop")},
     }
-    return described | {name: version(name) for name in DISTRIBUTIONS}
 
 
-def version(distribution: str) -> str:
-    """Return the version of an installed distribution."""
+def _version(distribution: str) -> str:
     try:
         return metadata.version(distribution)
     except metadata.PackageNotFoundError:
         return "not installed"
-
-
-def _own_version() -> str:
-    """Read it from the tree: a checkout that was never installed has no metadata."""
-    source = (PROJECT / "engine" / "version.py").read_text(encoding="utf-8")
-    words = [line.split("=")[-1].strip().strip("\"'") for line in source.splitlines() if line.startswith("__version__")]
-    return words[0] if words else "unknown"
 
 
 def _cpu_model() -> str:
@@ -44,14 +34,3 @@ def _cpu_model() -> str:
     except OSError:
         return platform.processor() or platform.machine()
     return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _load() -> str:
-    """Return the load of the last minute before the run: above 0 the machine is not quiet."""
-    return f"{os.getloadavg()[0]:.2f}" if hasattr(os, "getloadavg") else "unknown"

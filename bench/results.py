@@ -1,30 +1,44 @@
-"""What was measured, ready for a table, for JSON and for the report."""
+"""Results of an invocation: medians and ranges of repeated runs, ratios of alternating pairs."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from statistics import median
 from typing import Any
 
-from bench.benchmark import Benchmark, Figure
-from bench.child import Reading
-from bench.spread import Ratio, Spread, ratio, spread
+from bench.process import Reading
+from bench.work import Figure, Peer, Work
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median, least and greatest of some runs."""
+
+    median: float
+    low: float
+    high: float
+    runs: int
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """A over B in alternating pairs of runs."""
+
+    of_medians: float
+    pairwise: Spread
 
 
 @dataclass(frozen=True)
 class Measured:
-    """The figures of one benchmark over its runs."""
+    """Figures of one work, or of one contender in it."""
 
     group: str
     name: str
     figures: tuple[tuple[Figure, Spread], ...]
 
-    def median(self, key: str) -> float | None:
-        """Return the median of a figure, or None where it was not measured."""
-        return next((found.median for figure, found in self.figures if figure.key == key), None)
-
 
 @dataclass(frozen=True)
 class Pairing:
-    """The engine beside one peer, doing the same work in turn: nanoseconds per unit, and the ratio of these times."""
+    """Nanoseconds per unit of the engine and of one peer, in the same work and in turn."""
 
     work: str
     unit: str
@@ -43,26 +57,29 @@ class Pairing:
 
 @dataclass(frozen=True)
 class Missing:
-    """What was not measured, and why."""
+    """A work or a peer that was not measured."""
 
     group: str
     name: str
     reason: str
+    absent_peer: bool = False
+    """True if a peer is not installed. This is no failure of the invocation."""
 
 
 @dataclass(frozen=True)
 class Results:
-    """Everything that one invocation measured."""
+    """All results of one invocation."""
 
     measured: tuple[Measured, ...] = ()
     pairings: tuple[Pairing, ...] = ()
     missing: tuple[Missing, ...] = ()
 
     def __add__(self, other: "Results") -> "Results":
-        return Results(self.measured + other.measured, self.pairings + other.pairings, self.missing + other.missing)
+        missing = tuple(dict.fromkeys(self.missing + other.missing))
+        return Results(self.measured + other.measured, self.pairings + other.pairings, missing)
 
     def find(self, name: str) -> Measured | None:
-        """Return what was measured under this name."""
+        """Return the figures with this name."""
         return next((item for item in self.measured if item.name == name), None)
 
     def pairing(self, work: str, peer: str) -> Pairing | None:
@@ -74,14 +91,30 @@ class Results:
         return asdict(self)
 
 
-def measured(benchmark: Benchmark, readings: Sequence[Reading]) -> Measured:
-    """Summarise the runs of one benchmark; a figure that a run could not take is left out."""
-    taken = [figure for figure in benchmark.figures if all(figure.key in reading for reading in readings)]
-    figures = tuple((figure, spread([reading[figure.key] for reading in readings])) for figure in taken)
-    return Measured(benchmark.group, benchmark.name, figures)
+def spread(values: Sequence[float]) -> Spread:
+    """Return median and range.
+
+    >>> spread([3.0, 1.0, 2.0])
+    Spread(median=2.0, low=1.0, high=3.0, runs=3)
+    """
+    return Spread(median(values), min(values), max(values), len(values))
 
 
-def paired(work: tuple[str, str], peer: tuple[str, str], own: Sequence[Reading], other: Sequence[Reading]) -> Pairing:
-    """Summarise alternating runs of the engine and of a peer; `work` is (name, unit), `peer` is (name, note)."""
-    own_ns, peer_ns = [reading["ns"] for reading in own], [reading["ns"] for reading in other]
-    return Pairing(*work, *peer, spread(own_ns), spread(peer_ns), ratio(own_ns, peer_ns))
+def ratio(a: Sequence[float], b: Sequence[float]) -> Ratio:
+    """Return A over B. The i-th runs of both are neighbours in time.
+
+    >>> ratio([2.0, 4.0], [1.0, 2.0]).of_medians
+    2.0
+    """
+    return Ratio(median(a) / median(b), spread([x / y for x, y in zip(a, b, strict=True)]))
+
+
+def measured(group: str, name: str, figures: Sequence[Figure], readings: Sequence[Reading]) -> Measured:
+    """Summarise runs. A figure that some run did not take is left out."""
+    taken = [figure for figure in figures if all(figure.key in reading for reading in readings)]
+    return Measured(group, name, tuple((figure, spread([reading[figure.key] for reading in readings])) for figure in taken))
+
+
+def paired(work: Work, peer: Peer, own_ns: Sequence[float], peer_ns: Sequence[float], suffix: str = "") -> Pairing:
+    """Summarise alternating runs of the engine and of a peer."""
+    return Pairing(work.name + suffix, work.unit, peer.name, peer.note, spread(own_ns), spread(peer_ns), ratio(own_ns, peer_ns))

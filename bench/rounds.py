@@ -1,42 +1,95 @@
-"""Repeats children, alone or in alternating pairs."""
+"""Measure one work: alone, or in turn with each peer.
 
-from collections.abc import Callable
+In turn means engine, peer, engine, peer, … because a shared machine can change its speed within minutes. The ratio of medians is the
+result, and the ratios of neighbouring runs show how far to trust it.
+"""
 
-from bench.benchmark import Benchmark
-from bench.child import Child, Reading, RunFailed, run_child
-from bench.results import Missing, Results, measured
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from bench.needs import missing_need
+from bench.process import Reading, RunFailed, call_in_process, take_reading
+from bench.results import Missing, Results, measured, paired
+from bench.work import Peer, Run, Work
 
 Say = Callable[[str], None]
 """Takes one line of progress."""
 
 
-def repeat(child: Child, rounds: int, say: Say) -> list[Reading]:
-    """Run a child so many times."""
-    readings = []
-    for number in range(1, rounds + 1):
-        readings.append(run_child(child))
-        say(f"  {number}/{rounds}  {_short(readings[-1])}")
-    return readings
+@dataclass
+class Rounds:
+    """How often runs are repeated, and what was prepared or said already."""
+
+    count: int
+    say: Say
+    quick: bool = False
+    _prepared: set[tuple[str, object]] = field(default_factory=set)
+    _said: set[str] = field(default_factory=set)
+
+    def in_turn(self, runs: Mapping[str, Run], count: int | None = None) -> dict[str, list[Reading]]:
+        """Run all once, then all again, `count` times. Return the readings of each name."""
+        for run in runs.values():
+            self._prepare(run)
+        readings: dict[str, list[Reading]] = {name: [] for name in runs}
+        rounds = count or self.count
+        for number in range(1, rounds + 1):
+            for name, run in runs.items():
+                readings[name].append(take_reading(run, quick=self.quick))
+                self.say(f"  {number}/{rounds}  {name}: {_short(readings[name][-1])}")
+        return readings
+
+    def say_once(self, line: str) -> None:
+        """Show a line unless it was shown before."""
+        if line not in self._said:
+            self._said.add(line)
+            self.say(line)
+
+    def _prepare(self, run: Run) -> None:
+        records = run.sized(quick=self.quick).get("records", 0)
+        if run.prepare and (run.prepare, records) not in self._prepared:
+            self.say(f"  preparing {records:,} records")
+            call_in_process(run.prepare, {"records": records})
+            self._prepared.add((run.prepare, records))
 
 
-def run_alone(benchmark: Benchmark, rounds: int, say: Say, *, quick: bool) -> Results:
-    """Run a benchmark that has no peer; a run that fails is told, and ends it."""
-    say(f"{benchmark.group} {benchmark.name}: {benchmark.summary}")
-    try:
-        return Results(measured=(measured(benchmark, repeat(benchmark.child(quick), rounds, say)),))
-    except RunFailed as error:
-        say(f"  failed: {error}")
-        return Results(missing=(Missing(benchmark.group, benchmark.name, str(error)),))
+def measure_alone(work: Work, rounds: Rounds) -> Results:
+    """Run a work without peers. Raises `RunFailed`."""
+    rounds.say(f"{work.group} {work.name}: {work.summary}")
+    readings = rounds.in_turn({work.own_name: work.run}, 1 if work.once else None)
+    return Results(measured=(measured(work.group, work.name, work.figures, readings[work.own_name]),))
 
 
-def alternate(a: Callable[[], Child], b: Callable[[], Child], rounds: int, say: Say) -> tuple[list[Reading], list[Reading]]:
-    """Run A, B, A, B, …, so many of each: a machine that slows down for a while slows both."""
-    of_a, of_b = [], []
-    for number in range(1, rounds + 1):
-        of_a.append(run_child(a()))
-        of_b.append(run_child(b()))
-        say(f"  {number}/{rounds}  {_short(of_a[-1])}  |  {_short(of_b[-1])}")
-    return of_a, of_b
+def measure_beside(work: Work, peers: Sequence[Peer], rounds: Rounds) -> Results:
+    """Run a work in turn with each peer. If the work has figures, show those of all runs of the engine, and of each peer."""
+    results, own = Results(), list[Reading]()
+    for peer in peers:
+        reason = missing_need((*peer.needs, peer.run.package))
+        if reason:
+            rounds.say_once(f"{peer.name}: skipped: {reason}")
+            results += Results(missing=(Missing(work.group, peer.name, reason, absent_peer=True),))
+            continue
+        rounds.say(f"{work.name}: {work.own_name} | {peer.name}")
+        try:
+            results += _measure_pair(work, peer, rounds, own)
+        except RunFailed as error:
+            rounds.say(f"  failed: {error}")
+            results += Results(missing=(Missing(work.group, f"{work.name} on {peer.name}", str(error)),))
+    if own and work.figures:
+        return Results(measured=(measured(work.group, f"{work.name}, {work.own_name}", work.figures, own),)) + results
+    return results
+
+
+def _measure_pair(work: Work, peer: Peer, rounds: Rounds, own: list[Reading]) -> Results:
+    runs = {work.own_name: work.run, **({"without": work.without} if work.without else {}), peer.name: peer.run}
+    readings = rounds.in_turn(runs)
+    own += readings[work.own_name]
+    times = {name: [reading["ns"] for reading in taken] for name, taken in readings.items()}
+    pairings = [paired(work, peer, times[work.own_name], times[peer.name])]
+    if work.without:
+        share = [whole - rest for whole, rest in zip(times[work.own_name], times["without"], strict=True)]
+        pairings.append(paired(work, peer, share, times[peer.name], "-share"))
+    shown = (measured(work.group, f"{work.name}, {peer.name}", work.figures, readings[peer.name]),) if work.figures else ()
+    return Results(measured=shown, pairings=tuple(pairings))
 
 
 def _short(reading: Reading) -> str:

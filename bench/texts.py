@@ -1,10 +1,19 @@
-"""The text of the main job: the sources of the running interpreter's standard library."""
+"""Texts of the word counts. Imports the standard library only."""
 
 import sysconfig
 from pathlib import Path
 
+SENTENCE = "the quick brown fox jumps over the lazy dog"
+"""The line of the word count, the same for the engine and all peers."""
+WORDS_PER_SENTENCE = len(SENTENCE.split())
+
+
+def units_of(work: str, tuples: int) -> int:
+    """Return the units of so many tuples of a spout: words in the word count, else tuples."""
+    return tuples * WORDS_PER_SENTENCE if work == "word-count" else tuples
+
 
 def standard_library_lines() -> list[str]:
-    """Return the lines of the library's single-file modules, in the order of their names: about 130,000."""
+    """Return the lines of the standard library's single-file modules, about 130,000. The main job reads them too."""
     modules = sorted(Path(sysconfig.get_path("stdlib")).glob("*.py"))
     return [line for path in modules for line in path.read_text(encoding="utf-8", errors="replace").splitlines()]

@@ -6,21 +6,7 @@ describes a topology imports quickly.
 
 from typing import TYPE_CHECKING
 
-from engine.config import Config
-from engine.errors import (
-    ComponentError,
-    ConfigError,
-    EngineBug,
-    EngineError,
-    Failure,
-    FatalError,
-    StateError,
-    TopologyError,
-    TopologyFileError,
-    TupleFailed,
-    UsageError,
-)
-from engine.topology import (
+from engine.api import (
     BasicBolt,
     BasicCollector,
     Bolt,
@@ -37,12 +23,25 @@ from engine.topology import (
     SpoutCollector,
     SpoutExhausted,
     TaskContext,
-    Topology,
-    TopologyBuilder,
     Tuple,
     bolt,
     spout,
 )
+from engine.config import Config
+from engine.errors import (
+    ComponentError,
+    ConfigError,
+    EngineBug,
+    EngineError,
+    Failure,
+    FatalError,
+    StateError,
+    TopologyError,
+    TopologyFileError,
+    TupleFailed,
+    UsageError,
+)
+from engine.topology import Topology, TopologyBuilder
 from engine.topology.features import supply_features
 from engine.topology.spec import TopologyFeature
 from engine.version import __version__
@@ -50,7 +49,7 @@ from engine.version import __version__
 if TYPE_CHECKING:
     from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
-    from engine.runtime.local_cluster import Run, run
+    from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
     from engine.transactional import (
@@ -143,7 +142,7 @@ _LAZY_NAMES = {
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
     "OpaqueValue": "engine.transactional.values",
     "PartitionedTransactionalSpout": "engine.transactional",
-    "Run": "engine.runtime.local_cluster",
+    "Run": "engine.runtime.run",
     "Snapshot": "engine.runtime.snapshot",
     "StateProvider": "engine.state",
     "StatefulBasicBolt": "engine.checkpoint",
@@ -153,7 +152,7 @@ _LAZY_NAMES = {
     "TransactionalSpout": "engine.transactional",
     "TransactionalTopologyBuilder": "engine.transactional",
     "TransactionalValue": "engine.transactional.values",
-    "run": "engine.runtime.local_cluster",
+    "run": "engine.runtime.run",
     "stateful_bolt": "engine.checkpoint",
 }
 

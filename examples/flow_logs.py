@@ -1,15 +1,15 @@
-"""Log files of many sizes through twelve unlike bolts: each is sent what it can take, and a kill -9 costs what was on its way.
+"""Adaptive flow control: log files of many sizes go through twelve tasks of different speed.
 
     python examples/flow_logs.py [FOLDER] [--lines N]
     python -m engine run examples/flow_logs.py
 
-Writes the logs into FOLDER/logs where there are none, and counts requests and bytes by status. Some of the tasks are slow, one is ten times
-slower than the others, one stands still for a while, and one dies. FOLDER keeps what is counted, and how far the logs are done: kill it
-(`kill -9`), start it again, and it goes on from there. Without a FOLDER it takes one that is gone when it ends.
+The program counts requests and bytes by status. It writes logs into FOLDER/logs if there are none. Some tasks are slow, one is ten times
+slower than the others, one stands still for a while, and one dies. FOLDER keeps the counts and the position in the logs. Kill the process
+with `kill -9` and start it again: it continues from that position. The default is a temporary folder.
 
-A line may be done twice: what was sent beyond the recorded position comes again after a crash, and what a task held when it died or stood
-still goes to another one. So a line's row has its file and offset as its key; a second time it is put in its own place (INSERT OR REPLACE),
-and the sums stay right. `count += 1` would be too high. The store acks what it has committed, so no position is ever ahead of the rows.
+A line may be processed twice. After a crash, lines beyond the recorded position come again. Lines of a task that died or stood still go to
+another task. The row of a line therefore has file and offset as its key, and INSERT OR REPLACE keeps the sums right. `count += 1` would be
+too high. The store acks only committed rows, so no position is ever ahead of the rows.
 """
 
 import argparse
@@ -29,9 +29,9 @@ from engine.cli import run_in_terminal
 
 LINES, TASKS = 28_000, 12
 SLOWER = {1: 3, 4: 3, 9: 3, 6: 10}
-"""How many times slower than the others a task is."""
+"""By task: how many times slower it is than the others."""
 STANDS_STILL, DIES, AFTER_LINES = 8, 10, 100
-"""The tasks that do so once, and after how many lines."""
+"""The task that stands still once, the task that dies once, and after how many lines."""
 SERVICE_SECS, STANDSTILL_SECS, TIMEOUT_SECS = 0.002, 4.0, 2.0
 
 Position = tuple[str, int]  # the name of a file, the offset behind a line
@@ -39,12 +39,12 @@ Sums = dict[int, tuple[int, int]]  # by status: requests, bytes
 
 
 class Job:
-    """The logs of one folder, and what this process has done of them."""
+    """The logs of one folder, and the work that this process has done."""
 
     def __init__(self, folder: Path, lines: int) -> None:
         self.logs, self.positions, self.requests = folder / "logs", folder / "positions.db", folder / "requests.db"
         self.lines, self.secs = [0] * TASKS, [0.0] * TASKS  # by task
-        self.struck: set[int] = set()  # those that have stood still, or died
+        self.struck: set[int] = set()  # the tasks that have stood still or died
         self.began_behind: Position | None = None
         if not self.logs.exists():
             write_logs(self.logs, lines)
@@ -76,9 +76,9 @@ class LogLines(FlowProducer):
 
 
 class Parse(FlowControlBolt):
-    """Parses a line, which takes each task its own time."""
+    """Parses lines. Each task has its own speed."""
 
-    on_error = "restart"  # a task that raises dies, and a fresh instance takes its place; by default it would go on
+    on_error = "restart"  # an instance that raises is replaced; by default it would continue
     output_fields = ("file", "offset", "status", "bytes")
 
     def __init__(self, job: Job) -> None:
@@ -98,7 +98,7 @@ class Parse(FlowControlBolt):
 
 
 class Store(Bolt):
-    """Puts rows into a table, many at once, and acks them when they are committed."""
+    """Puts many rows into a table in one transaction, and acks them after the commit."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -133,14 +133,14 @@ def parsed(line: str) -> tuple[int, int]:
 
 
 def stored_sums(requests: Path) -> Sums:
-    """Return what is in the table, as any program may read it."""
+    """Return requests and bytes by status from the table, as any program may read them."""
     with closing(sqlite3.connect(requests)) as database:
         rows = database.execute("SELECT status, COUNT(*), SUM(bytes) FROM requests GROUP BY status")
         return {status: (requests, total) for status, requests, total in rows}
 
 
 def plain_sums(logs: Path) -> Sums:
-    """Compute the same by hand."""
+    """Compute the same sums in plain Python."""
     sums: Sums = {}
     for status, size in (parsed(line) for path in logs.iterdir() for line in path.read_text().splitlines()):
         requests, total = sums.get(status, (0, 0))
@@ -161,9 +161,9 @@ def write_logs(logs: Path, lines: int) -> None:
 
 
 def show(job: Job) -> None:
-    """Say what each task did, and what came of it."""
+    """Print the work of each task, and the result."""
     if job.began_behind is not None:
-        print(f"Went on behind {job.began_behind}.")
+        print(f"Continued after {job.began_behind}.")
     for index, (lines, secs) in enumerate(zip(job.lines, job.secs, strict=True)):
         print(f"task {index:>2}  {lines:>7,} lines  {1000 * secs / max(lines, 1):6.1f} ms each")
     for status, (requests, total) in sorted(stored_sums(job.requests).items()):
@@ -171,7 +171,7 @@ def show(job: Job) -> None:
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs; the result is shown when its process ends."""
+    """Return the topology for `python -m engine run`. The process shows the result at its end."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     job = Job(folder, LINES)
@@ -180,9 +180,9 @@ def topology() -> Topology:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Sum up log files by twelve tasks that are not alike.")
-    parser.add_argument("folder", nargs="?", type=Path, help="where the logs are, and what is kept; default: a temporary one")
-    parser.add_argument("--lines", type=int, default=LINES, help="of the logs that are written where there are none")
+    parser = argparse.ArgumentParser(description="Count requests of log files by twelve tasks of different speed.")
+    parser.add_argument("folder", nargs="?", type=Path, help="folder of the logs, the counts and the position; default: a temporary one")
+    parser.add_argument("--lines", type=int, default=LINES, help="number of lines of new logs")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         job = Job(arguments.folder or Path(temporary), arguments.lines)

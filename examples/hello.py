@@ -1,4 +1,4 @@
-"""Hello world: a spout, a bolt, and what connects them.
+"""Hello world: a spout, a bolt, and the stream between them.
 
 Run it: `python examples/hello.py`, or `python -m engine run examples/hello.py`.
 """

@@ -1,14 +1,14 @@
-"""Word count from Kafka to Kafka; killed and started again as often as you like, it ends with the right counts.
+"""Word count from Kafka to Kafka. The counts are right at the end, even if the process is killed and restarted many times.
 
-Start a broker in one terminal (`make kafka`, which makes the topics "lines" and "counts" as well), and in another:
+Start a broker in one terminal with `make kafka`, which also creates the topics "lines" and "counts". In another terminal:
 
-    python examples/kafka_word_count.py fill README.md       # a record for each line, into topic "lines"
-    python -m engine run examples/kafka_word_count.py        # counts them, and goes on until Ctrl-C; kill -9 it as well
-    python examples/kafka_word_count.py show                 # the counts in topic "counts", beside a plain count of "lines"
+    python examples/kafka_word_count.py fill README.md       # writes a record for each line into topic "lines"
+    python -m engine run examples/kafka_word_count.py        # counts them until Ctrl-C; try kill -9 too
+    python examples/kafka_word_count.py show                 # compares topic "counts" with a plain count of "lines"
 
-Fill it again while it runs, and it counts on. Each count in the state is exact. The topic of the counts is at least once: after a kill some
-are written again, always the newest of a word last, so the last record of each key is right. KAFKA_BROKERS, LINES_TOPIC, COUNTS_TOPIC,
-KAFKA_GROUP and STATE say what is elsewhere. To begin anew, change the names, or remove topics, group and state together.
+You can fill the topic again during the run. Each count in the state is exact. The topic of the counts is at least once. After a kill some
+records are written again, but the newest count of a word is always its last record. The environment variables KAFKA_BROKERS, LINES_TOPIC,
+COUNTS_TOPIC, KAFKA_GROUP and STATE change the names. To start from zero, use new names, or delete topics, group and state together.
 """
 
 import argparse
@@ -34,7 +34,7 @@ STATE = os.environ.get("STATE", "sqlite:///kafka-word-count.db")
 
 
 def line_of(record: KafkaRecord) -> tuple[int, int, str]:
-    """The translator: where a line stands, and its text, whatever its bytes are."""
+    """Translate a record to its partition, its offset and the text of the line, with any bytes."""
     return record.partition, record.offset, (record.value or b"").decode(errors="replace")
 
 
@@ -42,7 +42,7 @@ READING = KafkaSpoutConfig(
     brokers=BROKERS,
     topics=LINES,
     group=GROUP,
-    group_instance_id=GROUP,  # killed and started again, it is the same member: the group does not wait for the dead one
+    group_instance_id=GROUP,  # a restarted process is the same member: the group does not wait for the dead one
     translator=line_of,
     fields=("partition", "offset", "line"),
     offset_commit_period_ms=5_000,
@@ -52,7 +52,7 @@ WRITING = KafkaSinkConfig(brokers=BROKERS, topic=COUNTS, key=lambda tup: tup["wo
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs."""
+    """Return the topology for `python -m engine run`."""
     begun: set[int] = set()
     builder = TopologyBuilder("kafka-word-count", Config(state_provider=STATE, on_error="stop"))
     builder.set_spout("lines", lambda: KafkaSpout(READING))
@@ -63,7 +63,7 @@ def topology() -> Topology:
 
 
 class OneLife(StatefulBasicBolt):
-    """A task that dies alone loses changes that the others keep, so its death ends the run: the next start is exact again."""
+    """Base of both stateful bolts. The death of a task ends the run: alone, it would lose changes that the others keep."""
 
     def __init__(self, begun: set[int]) -> None:
         self.begun = begun
@@ -71,21 +71,21 @@ class OneLife(StatefulBasicBolt):
 
     def prepare(self) -> None:
         if self.context.task_id in self.begun:
-            raise FatalError("this task has died in this run", hint="Start it again: it goes on after its last checkpoint.")
+            raise FatalError("this task has died in this run", hint="Start it again: it continues after its last checkpoint.")
         self.begun.add(self.context.task_id)
 
 
 class Split(OneLife):
-    """Splits lines, and knows which it has had: their offsets are in its state, beside the counts that came of them (CP-2).
+    """Splits lines. Its state has the offsets of the lines, and one checkpoint holds them together with their counts (CP-2).
 
-    A line that comes again counts 0 words. They are sent on all the same: perhaps it comes again because their counts were not written.
+    A repeated line counts 0 words. The words are still emitted, because their counts may not be in Kafka yet.
     """
 
     output_fields = Fields("word", "times")
 
     def execute(self, tup: Tuple) -> Iterator[tuple[str, int]]:
         partition, offset, line = tup.values
-        done: tuple[int, ...] = self.state.get(partition, ())  # start, stop, start, stop…; two numbers where nothing is missing
+        done: tuple[int, ...] = self.state.get(partition, ())  # start, stop, start, stop…: two numbers if no offset is missing
         is_new = bisect_right(done, offset) % 2 == 0
         if is_new:
             self.state.put(partition, tuple(sorted({*done} ^ {offset, offset + 1})))
@@ -94,7 +94,7 @@ class Split(OneLife):
 
 
 class Count(OneLife):
-    """Counts the words that come to its task, in the state, and tells each new count."""
+    """Counts the words of its task in the state, and emits each new count."""
 
     output_fields = Fields("word", "count")
 
@@ -106,11 +106,11 @@ class Count(OneLife):
         return word, count
 
 
-# fill and show: topologies too, that end with the file, and with the topics
+# fill and show are topologies too. They end at the end of the file, and of the topics.
 
 
 def filling(path: Path) -> Topology:
-    """A file -> topic LINES."""
+    """Write each line of a file to topic LINES."""
 
     @spout("value", max_retries=None)
     def lines() -> Iterator[tuple[str]]:
@@ -125,7 +125,7 @@ def filling(path: Path) -> Topology:
 
 
 def showing(plain: Counter[str], told: dict[str, int]) -> Topology:
-    """Topics LINES and COUNTS, from their beginnings to their ends -> a plain count, and the last count of each word."""
+    """Read both topics from start to end, into a plain count and the last count of each word."""
 
     @bolt()
     def count_words(tup: Tuple) -> None:
@@ -168,7 +168,7 @@ def show() -> int:
         print("The result equals a plain count of the same text.")
         return 0
     wrong = sum((plain - Counter(told)).values()) + sum((Counter(told) - plain).values())
-    print(f"The result differs from a plain count of the same text, by {wrong:,} words: it is still counted, or not all is.")
+    print(f"The result differs from a plain count of the same text, by {wrong:,} words. Perhaps the count is not finished yet.")
     return 1
 
 
@@ -178,7 +178,7 @@ def main() -> int:
     commands.add_parser("fill", help="write the lines of a file").add_argument("path", type=Path)
     commands.add_parser("show", help="the counts, beside a plain count")
     arguments = parser.parse_args()
-    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # spouts and sinks tell it, and what to do
+    logging.getLogger("aiokafka").setLevel(logging.CRITICAL)  # the spouts and sinks report the same, and say what to do
     if arguments.command == "show":
         return show()
     if not arguments.path.is_file():

@@ -1,8 +1,8 @@
-"""A state provider of one's own, on LMDB: for a state larger than memory, in a folder for each topology; pip install lmdb.
+"""A custom state provider on LMDB, for a state larger than memory, with a folder for each topology. Needs `pip install lmdb`.
 
     python examples/word_count.py --state "lmdb_state:provider?counts"
 
-What a provider does stands in engine/state/api.py; tests/examples/test_lmdb_state.py has the engine's suite say that this one does it.
+engine/state/api.py is the contract of a provider. tests/examples/test_lmdb_state.py runs the engine's suite for providers on this one.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ MOST_BYTES, LAST_TXID = 2**36, 2**63
 
 
 def provider(folder: str) -> "LmdbProvider":
-    """What `state_provider="lmdb_state:provider?folder"` calls."""
+    """Make the provider of `state_provider="lmdb_state:provider?folder"`."""
     return LmdbProvider(Path(folder))
 
 
@@ -54,7 +54,7 @@ class LmdbProvider(StateProvider):
         self.opened.close()  # in the reverse order: the writer, the file, the lock
 
     async def write(self, work: Callable[[Transaction], T]) -> T:
-        """Run work in one transaction, off the loop's thread; return what it returns, once that is durable."""
+        """Run `work` in one transaction, in another thread. Returns its result after the transaction is durable."""
 
         def run() -> T:
             with self.env.begin(write=True) as txn:
@@ -82,7 +82,7 @@ class LmdbLedger(ValueLedger):
 
 
 class LmdbStore(LookupStore):
-    """Rows stand under component, slot and the digest of their key; deltas under component, task, txid and round."""
+    """Rows and deltas of one task. A row has the key (component, slot, digest of its key), a delta (component, task, txid, round)."""
 
     def __init__(self, provider: LmdbProvider, component: bytes, task_index: int, slots: range) -> None:
         self.provider, self.slots, self.folded_upto = provider, slots, -1
@@ -146,10 +146,10 @@ def between(txn: Transaction, first: bytes, end: bytes) -> Iterator[tuple[bytes,
 
 
 def digest(text: bytes) -> bytes:
-    """Stand for a text of any length: a key of LMDB has 511 bytes at most."""
+    """Return a short digest of any text, because a key of LMDB has at most 511 bytes."""
     return blake2b(text, digest_size=24).digest()
 
 
 def number(value: int) -> bytes:
-    """Write a number so that bytes sort as numbers do."""
+    """Encode a number so that the bytes sort like the numbers."""
     return value.to_bytes(8, "big")

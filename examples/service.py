@@ -1,9 +1,9 @@
-"""A web service that answers an order when all that follows from it is done: `python examples/service.py [PORT]`.
+"""A web service that answers an order after all of its tuples are processed: `python examples/service.py [PORT]`.
 
     curl -d '{"item": "tea", "quantity": 2}' http://127.0.0.1:8000/orders
 
 The topology runs inside the service, on the same event loop. Needs the extra `service`: `pip install '.[service]'` in a checkout,
-`pip install 'stormcell[service]'` where it is installed by its name.
+`pip install 'stormcell[service]'` elsewhere.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PRICES = {"tea": 3.50, "coffee": 4.20, "cake": 5.00}
 
 
 async def price_of(item: str) -> float:
-    """Ask for a price; in a real service this waits for a database or another service."""
+    """Return the price of an item. A real service would wait for a database or another service here."""
     if item not in PRICES:
         raise FailTuple(f"there is no {item!r} to order")
     return PRICES[item]
@@ -39,7 +39,7 @@ async def price(tup: Tuple) -> tuple[str, float]:
 
 
 class Book(BasicBolt):
-    """Adds each order to the takings of its item; an item always comes to the same task."""
+    """Adds each order to the takings of its item. All orders of an item come to the same task."""
 
     def __init__(self, takings: defaultdict[str, float]) -> None:
         self.takings = takings
@@ -57,14 +57,14 @@ def topology(takings: defaultdict[str, float]) -> Topology:
 
 
 def refusal(failure: Failure) -> Response:
-    """Return the answer to an order that failed: a bolt said no, or it took too long, or something is broken."""
+    """Return the answer to a failed order: 422 if a bolt refused it, 504 after a timeout, else 500."""
     if failure.reason == "failed":
         return JSONResponse({"error": failure.error}, 422)
     return JSONResponse({"error": failure.describe()}, 504 if failure.reason == "timeout" else 500)
 
 
 def create_app(config: Config) -> Starlette:
-    """Return the service; the run lives as long as its lifespan, and drains at the end of it."""
+    """Return the service. The run starts and drains with the lifespan of the service."""
     takings: defaultdict[str, float] = defaultdict(float)
 
     @contextlib.asynccontextmanager

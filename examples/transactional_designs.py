@@ -1,9 +1,9 @@
-"""From design 1 to design 3: the same exact count, one tuple at a time, one batch at a time, and with batches in a pipeline.
+"""The same exact count in three designs: single tuples, single batches, and batches in a pipeline.
 
     python examples/transactional_designs.py [WORDS]
 
-Each word of a batch is looked up in a dictionary that takes 5 ms for a batch, and the count is kept in SQLite, durably. Every design counts
-every word once, whatever dies; they differ in what they wait for. docs/TRANSACTIONS.md tells the story.
+A dictionary service answers for all words of a batch in 5 ms. SQLite keeps the count. Every design counts every word once, even after a
+crash. The designs differ in the waiting time. docs/TRANSACTIONS.md explains them.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from engine.transactional.values import ReduceInto, SqliteValues, ValueMap
 
 LOOK_UP_SECS = 0.005
 DESIGNS = (("1: one tuple at a time", 1, 1), ("2: one batch at a time", 500, 1), ("3: batches in a pipeline", 500, 8))
-"""What it is called, tuples in a batch, batches at once."""
+"""For each design: name, tuples in a batch, batches at once."""
 
 
 class LookUp(BatchBolt):
-    """Asks a service about the words of a batch, all at once, and counts those that it knows."""
+    """Asks a service about all words of a batch, and counts the words that the service knows."""
 
     output_fields = "count"
 
@@ -47,7 +47,7 @@ def design(words: list[tuple[str]], values: ValueMap, batch: int, at_once: int) 
 
 
 async def measure(folder: Path, words: list[tuple[str]], batch: int, at_once: int) -> tuple[float, Any]:
-    """Return how many words a second it does, and what it has counted."""
+    """Return the words per second, and the count."""
     values = SqliteValues(folder / f"{batch}-{at_once}.db", "counts")
     config = Config(state_provider=f"sqlite:///{folder / f'{batch}-{at_once}-state.db'}")
     now = asyncio.get_running_loop().time
@@ -63,12 +63,12 @@ async def main(words: int) -> int:
     rates, exact = [], True
     with tempfile.TemporaryDirectory() as folder:
         for name, batch, at_once in DESIGNS:
-            some = words if batch > 1 else max(1, words // 200)  # so that it ends today
+            some = words if batch > 1 else max(1, words // 200)  # one word at a time takes 5 ms for each
             rate, counted = await measure(Path(folder), [("word",)] * some, batch, at_once)
             rates.append(rate)
             exact = exact and counted == some
             print(f"design {name:<26} {rate:>10,.0f} words/s   {counted:,} of {some:,} words counted")
-    print(f"A batch is worth {rates[1] / rates[0]:,.0f} ×, the pipeline {rates[2] / rates[1]:.1f} × more.")
+    print(f"Batches are {rates[1] / rates[0]:,.0f} × faster than single tuples, the pipeline another {rates[2] / rates[1]:.1f} ×.")
     print("Every word is counted once." if exact else "A count is wrong.")
     return 0 if exact else 1
 

@@ -1,11 +1,11 @@
-"""Words of files, counted exactly once into a database, whoever dies: files -> words -> counts in SQLite.
+"""Words of files, counted exactly once into a database, even after a crash: files -> words -> counts in SQLite.
 
     python examples/transactional_file_word_count.py [WHERE] [--keep FOLDER]
     python -m engine run examples/transactional_file_word_count.py
 
-WHERE is a folder, a file, or a pattern such as "logs/app-*.log"; without it the standard library's own sources are counted. With --keep the
-counts are kept, and how far each file is read: kill it (`kill -9`), start it again, and it goes on; let files grow, be rotated, and come,
-and it counts what is new.
+WHERE is a folder, a file, or a pattern such as "logs/app-*.log". The default is the source of the standard library. --keep makes the counts
+and the positions in the files durable. Kill the process with `kill -9` and start it again: it continues. Files may grow, be rotated, and
+be added, and the next start counts the new lines.
 """
 
 import argparse
@@ -34,7 +34,7 @@ def split(tup: Tuple) -> Iterator[tuple[str]]:
 
 
 def build(where: str, folder: Path) -> Topology:
-    """In the folder are the counts, and in a file of its own what is known of the transactions."""
+    """Return the topology. The folder gets the counts, and a second file with the state of the transactions."""
     lines = FileTransactionalSpout(where, stop_at_end=True, errors="replace")
     config = Config(state_provider=f"sqlite:///{folder / 'transactions.db'}", max_spout_pending=4)
     builder = TransactionalTopologyBuilder("file-word-count", "lines", lines, 2, config)
@@ -45,13 +45,13 @@ def build(where: str, folder: Path) -> Topology:
 
 
 def counted(folder: Path) -> Counter[str]:
-    """Return what is in the database, as any program may read it."""
+    """Return the counts of the database, as any program may read them."""
     with closing(sqlite3.connect(folder / "counts.db")) as database:
         return Counter(dict(database.execute("SELECT key, value FROM words")))
 
 
 def plain_count(where: str) -> Counter[str]:
-    """Count the same by hand."""
+    """Count the same words in plain Python."""
     words: Counter[str] = Counter()
     for path in glob.glob(f"{where}/*" if Path(where).is_dir() else where, recursive=True):
         if Path(path).is_file():
@@ -66,7 +66,7 @@ def show(words: Counter[str]) -> None:
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs; the words are shown when its process ends."""
+    """Return the topology for `python -m engine run`. The process shows the words at its end."""
     folder = Path(tempfile.mkdtemp())
     atexit.register(shutil.rmtree, folder)
     atexit.register(lambda: show(counted(folder)) if (folder / "counts.db").exists() else None)
@@ -80,9 +80,9 @@ def standard_library() -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Count the words of files into a database, exactly once.")
     parser.add_argument(
-        "where", nargs="?", default=standard_library(), help="a folder, a file, or a pattern; default: the library's sources"
+        "where", nargs="?", default=standard_library(), help="a folder, a file, or a pattern; default: the source of the standard library"
     )
-    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="keep the counts there, and go on with them")
+    parser.add_argument("--keep", metavar="FOLDER", type=Path, help="folder of the counts; a second start continues with them")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder: Path = arguments.keep or Path(temporary)

@@ -1,9 +1,9 @@
-"""The global count of seed 003: batches are counted in parts, side by side; their sums go into the database in order, each once.
+"""A global count: tasks count parts of a batch in parallel. The sums go into the database in order, each exactly once.
 
     python examples/transactional_global_count.py
     python -m engine run examples/transactional_global_count.py
 
-One batch in three fails after its count is stored, and is replayed: the count stays right, because its txid stands beside it.
+One batch in three fails after its count is stored, and is replayed. The count stays right, because its txid is stored with it.
 """
 
 import atexit
@@ -20,11 +20,11 @@ PARTITIONS = {
     2: [(word,) for word in ["cat", "cat", "cat", "cat", "cat", "dog", "dog", "dog", "dog"] * 500],
 }
 TAKE = 300
-"""Tuples of each partition in a batch."""
+"""Number of tuples that each partition adds to a batch."""
 
 
 class PartialCount(BatchBolt):
-    """Counts a task's share of a batch."""
+    """Counts the tuples of a batch that come to its task."""
 
     output_fields = "count"
 
@@ -40,17 +40,17 @@ class PartialCount(BatchBolt):
 
 @dataclass
 class Database:
-    """What is stored: the count, and the txid that has changed it last."""
+    """Stores the count, and the txid that changed it last."""
 
     count: int = 0
     txid: int = 0
     skipped: int = 0
-    """How often a batch came whose count is stored already."""
+    """Number of replayed batches whose count was already stored."""
     failed: set[int] = field(default_factory=set)
 
 
 class UpdateGlobalCount(Committer):
-    """Adds the count of a batch, unless that of this very txid has been added (TX-8); in one step, as a database would."""
+    """Adds the count of a batch in one step, unless the same txid is stored already (TX-8)."""
 
     def __init__(self, database: Database) -> None:
         self.database = database
@@ -79,7 +79,7 @@ def build(database: Database) -> Topology:
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs; the count is shown when its process ends."""
+    """Return the topology for `python -m engine run`. The process shows the count at its end."""
     database = Database()
     atexit.register(show, database)
     return build(database)

@@ -3,8 +3,8 @@
     python examples/word_count.py [PATH] [--state sqlite:///counts.db]
     python -m engine run examples/word_count.py
 
-PATH is a file, or a folder of text. Without it the standard library's own sources are counted, about 130,000 lines. With a state
-provider the counts are kept there: kill it (`kill -9`), start it again, and it goes on where it was; the result is exact all the same.
+PATH is a file or a folder of text. The default is the source of the standard library, about 130,000 lines. With a state provider the
+counts are durable. Kill the process with `kill -9` and start it again: it continues after its last checkpoint, and the result is exact.
 """
 
 import argparse
@@ -40,13 +40,13 @@ LOGGER = logging.getLogger("word_count")
 
 
 class WordCount:
-    """One word count: its topology, what was read, and what came of it."""
+    """One word count: its topology, the lines read, and the words counted."""
 
     def __init__(self, files: Sequence[Path]) -> None:
         self.files = files
         self.lines_read: dict[Path, int] = {}
         self.lines_before = 0
-        """How many of them an earlier process had counted."""
+        """Number of lines that an earlier process had counted."""
         self.words: Counter[str] = Counter()
 
     def topology(self) -> Topology:
@@ -57,13 +57,13 @@ class WordCount:
         return builder.build()
 
     def has_changed(self, path: Path) -> bool:
-        """Tell whether a file is known to be another than it was when its lines were counted; raise OSError where it is gone."""
+        """Tell whether a file has changed since its lines were counted. Raises OSError if it is gone."""
         return False
 
 
 @spout("line")
 def lines(job: WordCount) -> Iterator[tuple[str]]:
-    """Reads one file after the other, and notes how far it came in each."""
+    """Read one file after the other, and note the number of lines read from each."""
     for path in job.files:
         number = 0
         try:
@@ -85,7 +85,7 @@ def split(tup: Tuple) -> Iterator[tuple[str]]:
 
 
 class Count(BasicBolt):
-    """Counts the words that come to its task; they join the words of all tasks when the run ends."""
+    """Counts the words of its task, and adds them to the total at the end of the run."""
 
     def __init__(self, words_of_all: Counter[str]) -> None:
         self.words: Counter[str] = Counter()
@@ -98,17 +98,17 @@ class Count(BasicBolt):
         self.words_of_all.update(self.words)
 
 
-# The same with --state: it survives the death of its process
+# The same with --state: it survives the death of the process
 
 Position = tuple[int, int]
-"""Of a file: how many of its lines are counted, and their checksum."""
+"""Progress in one file: number of counted lines, and their checksum."""
 
 
 class DurableWordCount(WordCount):
-    """Keeps in one state what is counted, and how far each file is: a checkpoint holds a line and all of its words, or neither (CP-2).
+    """Keeps the counts and the positions in the files in one state. A checkpoint has a line and all of its words, or neither (CP-2).
 
-    So the position that a start finds is exactly that of the counts, whenever the process before it was killed. Within a run, a task that
-    died would lose what the others have and keep; so its death ends the run, and the next start is exact again.
+    The stored positions therefore always fit the stored counts, even after a kill. A single task that dies would lose changes that the
+    other tasks keep. Its death therefore ends the run, and the next start is exact again.
     """
 
     def __init__(self, files: Sequence[Path], state_provider: str) -> None:
@@ -125,7 +125,7 @@ class DurableWordCount(WordCount):
         return builder.build()
 
     def note(self, positions: Iterable[tuple[bytes, Position]]) -> None:
-        """Take how far some of the files are."""
+        """Take the positions in some of the files."""
         self.positions.update(positions)
         self.lines_read = {Path(os.fsdecode(name)): number for name, (number, _) in self.positions.items()}
 
@@ -137,7 +137,7 @@ class DurableWordCount(WordCount):
 
 @spout("file", "number", "line", max_retries=None)
 def lines_left(job: DurableWordCount) -> Iterator[tuple[bytes, int, str]]:
-    """Reads what is left of each file. It begins when every bolt has its state, so it finds the positions there."""
+    """Read the rest of each file. The bolts have loaded the positions from the state before this spout starts."""
     for path in job.files:
         name = os.fsencode(path.resolve())
         done, checksum = job.positions.get(name, (0, 0))
@@ -149,18 +149,18 @@ def lines_left(job: DurableWordCount) -> Iterator[tuple[bytes, int, str]]:
                 for number, line in enumerate(file, done + 1):
                     yield name, number, line
         except OSError as error:
-            LOGGER.warning("%s cannot be read to its end (%s): another start goes on with it", path, error.strerror)
+            LOGGER.warning("%s cannot be read to its end (%s): start again to continue with it", path, error.strerror)
 
 
 class DurableBolt(StatefulBasicBolt):
-    """What both bolts have in common."""
+    """Base of both stateful bolts: a task may start only once in a run."""
 
     def __init__(self, job: DurableWordCount) -> None:
         self.job = job
 
     def prepare(self) -> None:
         if self.context.task_id in self.job.tasks:
-            raise RuntimeError("this task has died in this run; start the job again, and it goes on after its last checkpoint")
+            raise RuntimeError("this task has died in this run. Start the job again: it continues after its last checkpoint")
         self.job.tasks.add(self.context.task_id)
 
     def cleanup(self) -> None:
@@ -169,11 +169,11 @@ class DurableBolt(StatefulBasicBolt):
 
     @abstractmethod
     def take_result(self) -> None:
-        """Hand the job what the state of the task has come to."""
+        """Give the content of the task's state to the job."""
 
 
 class SplitOnce(DurableBolt):
-    """Splits each line once, and in its turn, whatever its source emits again: how far each file is stands in its state."""
+    """Splits each line once and in order, even if the source repeats lines. Its state has the position in each file."""
 
     output_fields = Fields("word")
 
@@ -188,7 +188,7 @@ class SplitOnce(DurableBolt):
         if number <= done:
             return
         if number > done + 1:
-            raise FailTuple("a line before it was rolled back, and comes again")
+            raise FailTuple("an earlier line was rolled back and will come again")
         self.state.put(name, (number, crc32(line.encode(), checksum)))
         for word in line.split():
             yield (word,)
@@ -198,7 +198,7 @@ class SplitOnce(DurableBolt):
 
 
 class DurableCount(DurableBolt):
-    """Counts the words that come to its task, in the state."""
+    """Counts the words of its task in the state."""
 
     def execute(self, tup: Tuple) -> None:
         word = tup["word"]
@@ -221,7 +221,7 @@ def checksum_of(lines: Iterable[str]) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(description="Count the words of a text, every line tracked to its end.")
     parser.add_argument("path", nargs="?", type=Path, help="a file or a folder of text; default: the standard library's sources")
-    parser.add_argument("--state", metavar="URL", help="keep the counts there, such as sqlite:///counts.db, and go on with them")
+    parser.add_argument("--state", metavar="URL", help="store of the counts, such as sqlite:///counts.db: another start continues them")
     arguments = parser.parse_args()
     path: Path | None = arguments.path
     if path is not None and not path.exists():
@@ -236,7 +236,7 @@ def main() -> int:
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs; the words are shown when its process ends."""
+    """Return the topology for `python -m engine run`. The process shows the words at its end."""
     job = WordCount(standard_library())
     atexit.register(show_words, job)
     return job.topology()
@@ -256,7 +256,7 @@ def files_of(path: Path) -> list[Path]:
 
 
 def open_text(path: Path) -> TextIO:
-    """Open a file as text, whatever its bytes are."""
+    """Open a file as text, with any bytes."""
     return path.open(encoding="utf-8", errors="replace")
 
 
@@ -266,7 +266,7 @@ def show_words(job: WordCount) -> None:
 
 
 def show_outcome(job: WordCount, outcome: Outcome) -> int:
-    """Say what was done, how fast, and whether it is right; return the exit status."""
+    """Print the work done, the speed, and whether the result is right. Returns the exit status."""
     now = outcome.snapshot
     if now is None or outcome.exit_status:
         print("The run was not finished, so its result is not compared.")
@@ -283,12 +283,12 @@ def show_outcome(job: WordCount, outcome: Outcome) -> int:
     print(f"{done:,} of {read:,} lines done: {tuples:,} tuples, {acks:,} acks")
     print(f"{words:,} words in {now.uptime_secs:.2f} s: {words / now.uptime_secs:,.0f} words/s")
     if now.state != "complete":
-        print("The run was interrupted; what follows is about the lines that were read until then.")
+        print("The run was interrupted. The following compares the lines read until then.")
     return compare(job)
 
 
 def compare(job: WordCount) -> int:
-    """Say whether the result equals a plain count of the lines that were read; return the exit status."""
+    """Compare the result with a plain count of the lines that were read. Returns the exit status."""
     plain: Counter[str] = Counter()
     gone: list[Path] = []
     for path, number in job.lines_read.items():

@@ -1,4 +1,4 @@
-"""Committed batches become a pipeline on Spark (docs/decisions/0005). Each name is imported on first use: executors need no engine."""
+"""Bridge from the engine's committed batches to Spark (docs/decisions/0005). Names are imported on first use: executors have no engine."""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -43,7 +43,7 @@ _HOMES: Final = {
     "run_pipeline": "spark_bridge.pipeline",
     "run_pipeline_in_terminal": "spark_bridge.cli",
 }
-"""name: the package that has it."""
+"""Package of each public name."""
 
 __all__ = [
     "Delta",
@@ -68,7 +68,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name of the face."""
+    """Import a public name on its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(_HOMES[name]), name)

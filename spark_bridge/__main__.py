@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: pipelines behind hand-over folders."""
+"""`python -m spark_bridge`: runs the command line."""
 
 from spark_bridge.cli.main import main
 

@@ -10,6 +10,7 @@ TIERS: Final = ("test", "test-all")
 
 BUDGETS: Final[Mapping[str, tuple[int, int]]] = {
     ".": (5, 5),
+    "api": (5, 5),
     "checkpoint": (45, 150),
     "cli": (150, 160),
     "config": (5, 5),

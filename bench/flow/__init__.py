@@ -1,1 +1,1 @@
-"""What flow control reaches beside fixed windows and other groupings, and `max_spout_pending="auto"` beside fixed values."""
+"""Flow control beside groupings and fixed windows, bad records, the controller alone, and `max_spout_pending="auto"`."""

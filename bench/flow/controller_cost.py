@@ -1,21 +1,28 @@
-"""`python -m bench.flow.controller_cost`: what the controller of a flow costs, as JSON.
+"""Cost of the controller of a flow alone, with 12 tasks: `python -m bench flow controller-cost`.
 
-12 tasks. `decide_ns`: to choose a pack's task, to note its emit and its ack, in C (`TaskWindow`, `TaskChooser`), per tuple.
-`all_of_N_ns`: with the packing, the done prefix and the bookkeeping, per record, in tuples of N records.
+`decide_ns`: choose a pack's task, note its emit and its ack, in C (`TaskWindow`, `TaskChooser`), per tuple. `all_of_N_ns`: with the
+packing, the done prefix and the bookkeeping, per record, in tuples of N records.
 """
 
-import argparse
-import json
 import time
 
 from engine.flow import FlowController, FlowSettings
 from engine.kernel import TaskChooser, TaskWindow
 
 TASKS = 12
+SERIES = 3
 
 
-def decide(packs: int) -> float:
-    """Nanoseconds per pack for its task, its emit and its ack."""
+def measure(packs: int) -> dict[str, float]:
+    """Return the least of three series of each figure."""
+    decide = min(_decide(packs) for _ in range(SERIES)) - min(_bare_loop(packs) for _ in range(SERIES))
+    sizes = {1: packs, 20: packs // 10, 200: packs // 100}
+    whole = {f"all_of_{records}_ns": round(min(_whole(count, records) for _ in range(SERIES))) for records, count in sizes.items()}
+    return {"decide_ns": round(decide), **whole}
+
+
+def _decide(packs: int) -> float:
+    """Return the nanoseconds of a pack for its task, its emit and its ack."""
     windows = [TaskWindow(task, initial_size=2, max_size=64, threshold_secs=0, pack_secs=0.005) for task in range(TASKS)]
     chooser = TaskChooser(windows)
     sent = [window.open_delivery(None, 1, 0.0) for window in windows]
@@ -31,8 +38,8 @@ def decide(packs: int) -> float:
     return (time.perf_counter_ns() - began) / packs
 
 
-def bare(packs: int) -> float:
-    """The loop of `decide` without it."""
+def _bare_loop(packs: int) -> float:
+    """Return the nanoseconds of the loop of `_decide` alone."""
     sent = list(range(TASKS))
     began = time.perf_counter_ns()
     for turn in range(packs):
@@ -43,8 +50,8 @@ def bare(packs: int) -> float:
     return (time.perf_counter_ns() - began) / packs
 
 
-def whole(packs: int, records: int) -> float:
-    """Nanoseconds per record, with everything."""
+def _whole(packs: int, records: int) -> float:
+    """Return the nanoseconds of a record with everything."""
     controller = FlowController(FlowSettings(pack_records=records, pack_age_ms=0), range(TASKS))
     sent, now, number = [], 0.0, 0
     began = time.perf_counter_ns()
@@ -61,24 +68,3 @@ def whole(packs: int, records: int) -> float:
             controller.note_task_ack(old, now)
             controller.note_tree_ack(old, now)
     return (time.perf_counter_ns() - began) / max(number, 1)
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--packs", type=int, default=300_000)
-    packs = parser.parse_args().packs
-    print(
-        json.dumps(
-            {
-                "decide_ns": round(min(decide(packs) for _ in range(3)) - min(bare(packs) for _ in range(3))),
-                "all_of_1_ns": round(min(whole(packs, 1) for _ in range(3))),
-                "all_of_20_ns": round(min(whole(packs // 10, 20) for _ in range(3))),
-                "all_of_200_ns": round(min(whole(packs // 100, 200) for _ in range(3))),
-            }
-        )
-    )
-
-
-if __name__ == "__main__":
-    main()

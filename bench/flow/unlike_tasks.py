@@ -1,22 +1,21 @@
-"""`python -m bench.flow.unlike_tasks WAY`: one source and 12 unlike tasks, as JSON: what of what they can do is done, and how late.
+"""One source and 12 unlike tasks: the share of their capacity that is used, and the latency of records.
 
-Each record takes a time drawn from a heavy tail (Pareto, shape 2.1), the same for every way; task 3 takes ten times as long, task 7 begins
-nothing in the last 5 s of every 30. Measured from second 10 to second 40, which has one stall, by the clock of the loop: virtual with
-`--virtual`. With `--rate` the source has so many records a second, evenly, and a record is made when it is due; else as many as are
-taken. What a task can do is the time it had, without its stall, over the time that its own records took it.
+Each record takes a time drawn from a heavy tail (Pareto, shape 2.1), the same for every way. Task 3 takes ten times as long. Task 7
+begins nothing in the last 5 s of every 30. Measured from second 10 to second 40, which has one stall, by the clock of the loop, real or
+virtual. With a `rate` the source has so many records a second, evenly, and a record is made when it is due. Without one the source always
+has more. The capacity of a task is its time without its stall, over the time that its own records took.
 """
 
-import argparse
 import asyncio
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import engine
-from bench.loops import new_event_loop
+from bench.macro.latency import percentiles_ms
+from bench.measuring import new_event_loop
 from engine import BasicBolt, Config, FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, Spout, Topology, TopologyBuilder, Tuple
 from engine.testing import run_virtual
 
@@ -25,23 +24,23 @@ SLOW, SLOWER = 3, 10
 STALLING, STALL_EVERY, STALL_SECS = 7, 30.0, 5.0
 FROM, UNTIL = 10.0, 40.0
 SHAPE = 2.1
-MEAN_MS = 5.0
-WAYS = ("flow", "round-robin", "hash", "shuffle", "load-aware")
+MEAN_SECS = 0.005
+CHOICES: dict[str, Literal["least_wait", "round_robin"]] = {"flow": "least_wait", "round-robin": "round_robin"}
 
 
 @dataclass
-class Measured:
-    """What the tasks note."""
+class Notes:
+    """Times of records at the tasks."""
 
     began: float = 0.0
     done: list[int] = field(default_factory=lambda: [0] * TASKS)
     busy: list[float] = field(default_factory=lambda: [0.0] * TASKS)
     latencies: list[float] = field(default_factory=list)
     after_stall: list[tuple[float, float]] = field(default_factory=list)
-    """When the stalling task began and ended records after its stall."""
+    """Begin and end of the stalling task's records after its stall."""
 
-    def note(self, task: int, made: float, began: float, ended: float) -> None:
-        """A record is done."""
+    def note_record(self, task: int, made: float, began: float, ended: float) -> None:
+        """Note a record that is done."""
         since, until = began - self.began, ended - self.began
         if FROM <= until < UNTIL:
             self.done[task] += 1
@@ -50,26 +49,23 @@ class Measured:
         if task == STALLING and since >= STALL_EVERY:
             self.after_stall.append((since - STALL_EVERY, until - STALL_EVERY))
 
-    def result(self) -> dict[str, float]:
-        """The figures of one run."""
+    def figures(self) -> dict[str, float]:
+        """Return the figures of one run."""
         span = UNTIL - FROM
-        can = sum(
+        capacity = sum(
             done / busy * (span - (STALL_SECS if task == STALLING else 0)) if busy else 0.0
             for task, (done, busy) in enumerate(zip(self.done, self.busy, strict=True))
         )
-        latencies = sorted(self.latencies)
         return {
             "per_second": sum(self.done) / span,
-            "of_ideal": sum(self.done) / can,
-            "p50_ms": latencies[len(latencies) // 2] * 1000,
-            "p99_ms": latencies[len(latencies) * 99 // 100] * 1000,
-            "recovery_secs": self.recovery(),
+            "of_ideal": sum(self.done) / capacity,
+            **percentiles_ms(self.latencies),
+            "recovery_secs": self.recovery_secs(),
         }
 
-    def recovery(self) -> float:
-        """From the end of the stall until the task is busy for 95 % of a second."""
-        starts = [0.0, *(ended for _, ended in self.after_stall)]
-        for start in starts:
+    def recovery_secs(self) -> float:
+        """Return the seconds from the end of the stall until the task is busy for 95 % of a second."""
+        for start in [0.0, *(ended for _, ended in self.after_stall)]:
             busy = sum(
                 min(ended, start + 1) - max(began, start) for began, ended in self.after_stall if ended > start and began < start + 1
             )
@@ -78,26 +74,21 @@ class Measured:
         return float("inf")
 
 
-def secs_of(number: int, task: int, mean_ms: float) -> float:
-    """How long a record takes; its draw is its own."""
-    drawn = random.Random(number).paretovariate(SHAPE)
-    return mean_ms / 1000 * drawn * (SHAPE - 1) / SHAPE * (SLOWER if task == SLOW else 1)
-
-
-async def work(measured: Measured, task: int, record: tuple[int, float], mean_ms: float) -> None:
-    """One record at one task."""
+async def work(notes: Notes, task: int, number: int, made: float) -> None:
+    """Work on one record. Its draw depends on its number alone."""
     now = asyncio.get_running_loop().time
-    if task == STALLING and (phase := (now() - measured.began) % STALL_EVERY) > STALL_EVERY - STALL_SECS:
+    if task == STALLING and (phase := (now() - notes.began) % STALL_EVERY) > STALL_EVERY - STALL_SECS:
         await asyncio.sleep(STALL_EVERY - phase)
     began = now()
-    await asyncio.sleep(secs_of(record[0], task, mean_ms))
-    measured.note(task, record[1], began, now())
+    drawn = random.Random(number).paretovariate(SHAPE)
+    await asyncio.sleep(MEAN_SECS * drawn * (SHAPE - 1) / SHAPE * (SLOWER if task == SLOW else 1))
+    notes.note_record(task, made, began, now())
 
 
-def due_times(rate: float | None) -> Iterator[float | None]:
-    """When the next record was made; None: none is due yet."""
+def due_times(rate: float) -> Iterator[float | None]:
+    """Return when each next record was made. None: no record is due yet."""
     now = asyncio.get_running_loop().time
-    if rate is None:
+    if not rate:
         while True:
             yield now()
     due = now()
@@ -108,10 +99,17 @@ def due_times(rate: float | None) -> Iterator[float | None]:
         yield due
 
 
-class Records(FlowProducer):
-    """Numbers, with the time at which each was made."""
+async def wake_often(context: Any) -> None:
+    """Wake a spout every millisecond, like a source that hears of each record. Else the pauses of an idle spout would be measured."""
+    while True:
+        await asyncio.sleep(0.001)
+        context.wake()
 
-    def __init__(self, rate: float | None) -> None:
+
+class Records(FlowProducer):
+    """Numbers, each with the time at which it was made."""
+
+    def __init__(self, rate: float) -> None:
         self.rate = rate
 
     def records(self, after: Any) -> Iterator[Any]:
@@ -125,46 +123,34 @@ class Records(FlowProducer):
 
 
 class WokenFlow(FlowControlSpout):
-    """Polled every millisecond, as the plain source is."""
+    """A flow that is polled every millisecond, like the plain source."""
 
     async def open(self) -> None:
         await super().open()
-        self.context.create_task(self.wake_up())
-
-    async def wake_up(self) -> None:
-        """The same as of the plain source."""
-        while True:
-            await asyncio.sleep(0.001)
-            self.context.wake()
+        self.context.create_task(wake_often(self.context))
 
 
 class FlowWork(FlowControlBolt):
     """Works on the records of packs."""
 
-    def __init__(self, measured: Measured, mean_ms: float) -> None:
-        self.measured, self.mean_ms = measured, mean_ms
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
 
     async def process(self, record: tuple[int, float]) -> None:
-        await work(self.measured, self.context.task_index, record, self.mean_ms)
+        await work(self.notes, self.context.task_index, *record)
 
 
 class PlainRecords(Spout):
-    """The same numbers, a tuple for each."""
+    """The same numbers, one tuple for each."""
 
     output_fields = ("number", "made")
 
-    def __init__(self, rate: float | None) -> None:
+    def __init__(self, rate: float) -> None:
         self.rate = rate
 
     def open(self) -> None:
         self.number, self.made = 0, due_times(self.rate)
-        self.context.create_task(self.wake_up())
-
-    async def wake_up(self) -> None:
-        """As a source that hears of each record would; else the pauses of an idle spout were measured."""
-        while True:
-            await asyncio.sleep(0.001)
-            self.context.wake()
+        self.context.create_task(wake_often(self.context))
 
     def next_tuple(self) -> None:
         made = next(self.made)
@@ -176,23 +162,38 @@ class PlainRecords(Spout):
 class PlainWork(BasicBolt):
     """Works on single records."""
 
-    def __init__(self, measured: Measured, mean_ms: float) -> None:
-        self.measured, self.mean_ms = measured, mean_ms
+    def __init__(self, notes: Notes) -> None:
+        self.notes = notes
 
     async def execute(self, tup: Tuple) -> None:
-        await work(self.measured, self.context.task_index, (tup[0], tup[1]), self.mean_ms)
+        await work(self.notes, self.context.task_index, tup[0], tup[1])
 
 
-def topology(way: str, measured: Measured, mean_ms: float, rate: float | None, pending: int | None, settings: dict[str, Any]) -> Topology:
-    """The way, from the source to the 12 tasks."""
+def measure(way: str, pending: int, rate: float, virtual: bool) -> dict[str, float]:
+    """Run one way. `pending` bounds the open trees of a grouping, 0 for no bound. `rate` 0: the source always has more."""
+    run = partial(_play, way, pending, rate)
+    if virtual:
+        return run_virtual(run, real_limit_secs=600.0)
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
+        return runner.run(run())
+
+
+async def _play(way: str, pending: int, rate: float) -> dict[str, float]:
+    notes = Notes(began=asyncio.get_running_loop().time())
+    async with engine.run(_topology(way, notes, pending, rate), Config(seed=1)):
+        await asyncio.sleep(UNTIL + 2)
+    return notes.figures()
+
+
+def _topology(way: str, notes: Notes, pending: int, rate: float) -> Topology:
     builder = TopologyBuilder(way)
-    if way in ("flow", "round-robin"):
-        chosen: dict[str, Any] = {"choice": "round_robin"} if way == "round-robin" else {}
-        builder.set_spout("records", lambda: WokenFlow(Records(rate), FlowSettings(**chosen, **settings)))
-        builder.set_bolt("work", lambda: FlowWork(measured, mean_ms), TASKS).direct_grouping("records")
+    if way in CHOICES:
+        settings = FlowSettings(choice=CHOICES[way])
+        builder.set_spout("records", lambda: WokenFlow(Records(rate), settings))
+        builder.set_bolt("work", lambda: FlowWork(notes), TASKS).direct_grouping("records")
         return builder.build()
-    builder.set_spout("records", lambda: PlainRecords(rate), max_spout_pending=pending)
-    declared = builder.set_bolt("work", lambda: PlainWork(measured, mean_ms), TASKS)
+    builder.set_spout("records", lambda: PlainRecords(rate), max_spout_pending=pending or None)
+    declared = builder.set_bolt("work", lambda: PlainWork(notes), TASKS)
     if way == "hash":
         declared.fields_grouping("records", "number")
     elif way == "shuffle":
@@ -200,36 +201,3 @@ def topology(way: str, measured: Measured, mean_ms: float, rate: float | None, p
     else:
         declared.load_aware_grouping("records")
     return builder.build()
-
-
-async def play(way: str, mean_ms: float, rate: float | None, pending: int | None, settings: dict[str, Any]) -> dict[str, float]:
-    """Run it for so long; return its figures."""
-    measured = Measured(began=asyncio.get_running_loop().time())
-    async with engine.run(topology(way, measured, mean_ms, rate, pending, settings), Config(seed=1)):
-        await asyncio.sleep(UNTIL + 2)
-    return measured.result()
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("way", choices=WAYS)
-    parser.add_argument("--pending", type=int, help="max_spout_pending of the ways without windows")
-    parser.add_argument("--mean-ms", type=float, default=MEAN_MS, help="of the fast tasks' service time")
-    parser.add_argument("--rate", type=float, help="records a second that the source has; as many as are taken where it is left out")
-    parser.add_argument("--virtual", action="store_true", help="in virtual time")
-    parser.add_argument("--setting", action="append", default=[], metavar="NAME=NUMBER", help="of FlowSettings")
-    arguments = parser.parse_args()
-    settings = {
-        name: float(value) if "." in value else int(value) for name, _, value in (each.partition("=") for each in arguments.setting)
-    }
-    run = partial(play, arguments.way, arguments.mean_ms, arguments.rate, arguments.pending, settings)
-    if arguments.virtual:
-        print(json.dumps(run_virtual(run, real_limit_secs=600.0)))
-    else:
-        with asyncio.Runner(loop_factory=new_event_loop) as runner:
-            print(json.dumps(runner.run(run())))
-
-
-if __name__ == "__main__":
-    main()

@@ -1,1 +1,1 @@
-"""Kafka: a source and a sink beside other clients and engines on the same broker; `bench.kafka.contest` runs them."""
+"""Kafka: a source and a sink beside other clients and engines on one broker; latency and memory of the source."""

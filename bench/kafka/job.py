@@ -1,48 +1,64 @@
-# mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
-"""What every reader of a topic is told, what it counts, and how it says what it took. Runs in the peers' environments too."""
+"""One run on a topic: its job, the count of its records, and its figures. Runs in the peers' environments too."""
 
 import asyncio
-import sys
+import os
 import time
-from dataclasses import astuple, dataclass
+import uuid
+from dataclasses import dataclass
 
-from bench.compare.work import print_result
+from bench.measuring import rate_figures, started_at
+from bench.servers import BROKER
 
 COMMIT_SECS = 2.0
-"""How often each reader commits what it has done."""
-
-
-def whole_topic(records: int) -> str:
-    """Return the name of the topic that has so many records, from which all readers of so many read."""
-    return f"stormcell-bench-{records}"
+"""How often each reader commits."""
+LIBRDKAFKA = {"fetch.queue.backoff.ms": 5, "queued.min.messages": 100_000, "queued.max.messages.kbytes": 65_536}
+"""Settings for all peers on librdkafka. Without the first one, a full queue stops fetching for a second."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One topic, to be read whole by a group that is new."""
+    """One topic, to read whole with a new group, or to fill."""
 
     address: str
     topic: str
     group: str
     records: int
     started: float
-    """When the process was asked for, by `time.monotonic`, which all processes of a machine share."""
-
-    def arguments(self) -> tuple[str, ...]:
-        """Return the words of the command line."""
-        return tuple(map(str, astuple(self)))
+    """Start of the process, by `time.monotonic`."""
 
 
-def job_of(words: list[str]) -> Job:
-    """Read the words of a command line."""
-    address, topic, group, records, started = words
-    return Job(address, topic, group, int(records), float(started))
+def reading_job(records: int, topic: str = "", started: float | None = None) -> Job:
+    """Return the job to read a full topic: the topic of so many plain records unless another one is named."""
+    return Job(broker_address(), topic or full_topic(records), _unique_name(), records, started or started_at())
+
+
+def filling_job(records: int) -> Job:
+    """Return the job to fill a new topic."""
+    name = _unique_name()
+    return Job(broker_address(), name, name, records, started_at())
+
+
+def broker_address() -> str:
+    """Return the address of the broker, "host:port"."""
+    address = os.environ.get(BROKER)
+    if not address:
+        raise SystemExit(f"{BROKER} does not name a broker. Set it, or run the work with python -m bench.")
+    return address
+
+
+def full_topic(records: int) -> str:
+    """Return the name of the topic with so many plain records, from which all readers of so many read."""
+    return f"stormcell-bench-{records}"
+
+
+def _unique_name() -> str:
+    return f"stormcell-bench-{uuid.uuid4().hex}"
 
 
 class Tally:
-    """Counts records; notes when the first came, when the clock starts and when the last came.
+    """Counts records. Notes the times of the first, of the start of the clock, and of the last.
 
-    The clock starts behind the first tenth: the first records that a client hands over were fetched before, and would be free.
+    The clock starts after the first tenth: a client has fetched its first records before it returns one, so they would be free.
     """
 
     def __init__(self, records: int) -> None:
@@ -50,17 +66,17 @@ class Tally:
         self.first_at = self.from_at = self.last_at = 0.0
         self._next = 1
 
-    def begin(self) -> None:
-        """Start the clock now, for who has no record to wait for."""
+    def start_clock(self) -> None:
+        """Start the clock now. A writer does not wait for records."""
         self.first_at = self.from_at = time.monotonic()
         self._next = self.expected
 
-    def add(self, records: int = 1) -> bool:
-        """Count some; return whether these were the last."""
+    def count_records(self, records: int = 1) -> bool:
+        """Count some. Return whether these were the last."""
         self.seen += records
-        return self.seen >= self._next and self._note(time.monotonic())
+        return self.seen >= self._next and self._note_time(time.monotonic())
 
-    def _note(self, now: float) -> bool:
+    def _note_time(self, now: float) -> bool:
         if not self.first_at:
             self.first_at, self._next = now, max(self.expected // 10, 2)
         elif not self.from_at:
@@ -70,24 +86,25 @@ class Tally:
         self.last_at = now
         return True
 
+    def figures(self, job: Job, ended_at: float | None = None) -> dict[str, float]:
+        """Return the figures of the time from the start of the clock to the last record, or to `ended_at`."""
+        end = ended_at or self.last_at
+        return rate_figures(
+            self.expected - self.warm, end - self.from_at, start_secs=self.first_at - job.started, whole_secs=end - job.started
+        )
 
-def finish(job: Job, tally: Tally, *, committed: bool = True) -> None:
-    """Print the line of JSON; refuse a run that missed or repeated a record, or whose group has not committed every one."""
+
+def finish(job: Job, tally: Tally, *, committed: bool = True) -> dict[str, float]:
+    """Return the figures. Refuse a run that missed or repeated a record, or whose group has not committed all."""
     if tally.seen != job.records:
         raise SystemExit(f"{tally.seen:,} records came out of {job.records:,}")
     if committed and (done := asyncio.run(committed_records(job))) != job.records:
         raise SystemExit(f"{done:,} records of {job.records:,} are committed")
-    print_tally(job, tally)
-
-
-def print_tally(job: Job, tally: Tally) -> None:
-    """Print the line of JSON."""
-    secs = tally.last_at - tally.from_at
-    print_result(job.records - tally.warm, secs, start_secs=tally.first_at - job.started, whole_secs=tally.last_at - job.started)
+    return tally.figures(job)
 
 
 async def committed_records(job: Job) -> int:
-    """Return how many records of a topic that begins at 0 the group has committed."""
+    """Return how many records of a topic that begins at offset 0 the group has committed."""
     from aiokafka.admin import AIOKafkaAdminClient
 
     admin = AIOKafkaAdminClient(bootstrap_servers=job.address)
@@ -97,8 +114,3 @@ async def committed_records(job: Job) -> int:
     finally:
         await admin.close()
     return sum(max(found.offset, 0) for partition, found in offsets.items() if partition.topic == job.topic)
-
-
-def own_job() -> Job:
-    """Return the job of this process's command line."""
-    return job_of(sys.argv[1:])

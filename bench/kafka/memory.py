@@ -1,24 +1,23 @@
-"""`python -m bench.kafka.memory --records 4000000`: memory while one poison record holds back the commit of its partition, as JSON.
+"""Memory while one poison record holds back the commit of its partition.
 
-A bolt never settles one record near the beginning of partition 0. *Bounded*: with the default `max_uncommitted_offsets`; the other
-partitions must flow to their ends, and this one stop at the bound. *Whole*: with a bound beyond the partition, whose every record is then
-held back. *Clean*: nothing is held back. Each is a process of its own; its most memory is `ru_maxrss`, interpreter, client and buffers and
-all. In the end the poison is acked, and every record must be seen once and committed.
+A bolt never acks one record near the beginning of partition 0. Each case is a process of its own:
+
+- `clean`: nothing is held back.
+- `bounded`: `max_uncommitted_offsets` is 100,000. Other partitions must flow to their ends, and this one must stop at the bound.
+- `whole`: the bound is beyond the partition, so all of its records are held back.
+
+The most memory is `ru_maxrss`, which includes interpreter, client and buffers. At the end the poison is acked. Then every record must have
+been seen once and committed.
 """
 
-import argparse
 import asyncio
-import json
 import resource
 import time
-import uuid
 
 import engine
-from bench.child import module_child, run_child
-from bench.kafka.broker import VARIABLE, broker_address
-from bench.kafka.job import Job, committed_records, whole_topic
+from bench.kafka.job import committed_records, reading_job
 from bench.kafka.topics import PARTITIONS
-from bench.loops import new_event_loop
+from bench.process import call_in_process
 from engine import Bolt, Config, TopologyBuilder, Tuple
 from engine.kafka import KafkaSpout, KafkaSpoutConfig
 
@@ -29,7 +28,7 @@ CASES = ("clean", "bounded", "whole")
 
 
 class Poisoned(Bolt):
-    """Counts the records of each partition; settles all but one."""
+    """Counts the records of each partition. Acks all but one."""
 
     def __init__(self, *, poison: bool) -> None:
         self.poison = poison
@@ -44,49 +43,17 @@ class Poisoned(Bolt):
             self.collector.ack(tup)
 
     def release(self) -> None:
-        """Settle that one too."""
+        """Ack the poison too."""
         if self.held is not None:
             self.collector.ack(self.held)
 
 
-async def come_to_rest(bolt: Poisoned) -> None:
-    """Wait until nothing has come for a while."""
-    seen, since = 0, time.monotonic()
-    while not seen or time.monotonic() - since < QUIET_SECS:
-        if sum(bolt.seen) != seen:
-            seen, since = sum(bolt.seen), time.monotonic()
-        await asyncio.sleep(QUIET_SECS / 20)
-
-
-async def measure(case: str, job: Job) -> dict[str, float]:
-    """Run one case; return its most memory while the poison was held, and how many records stood behind that."""
-    limit = BOUNDED if case == "bounded" else job.records
-    config = KafkaSpoutConfig(brokers=job.address, topics=job.topic, group=job.group, max_uncommitted_offsets=limit)
-    bolt = Poisoned(poison=case != "clean")
-    builder = TopologyBuilder("kafka-memory")
-    builder.set_spout("records", lambda: KafkaSpout(config))
-    builder.set_bolt("poisoned", lambda: bolt).shuffle_grouping("records")
-    async with engine.run(builder.build(), Config(message_timeout_secs=600)) as run:
-        await come_to_rest(bolt)
-        most_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        first, *others = bolt.seen
-        bolt.release()
-        await come_to_rest(bolt)
-        await run.stop()
-    done = await committed_records(job)
-    if sum(bolt.seen) != job.records or done != job.records:
-        raise SystemExit(f"{case}: {sum(bolt.seen):,} records were seen and {done:,} committed, of {job.records:,}")
-    behind = job.records * (PARTITIONS - 1) // PARTITIONS - sum(others)
-    return {"mb": most_mb, "held": first - POISON if bolt.poison else 0, "behind": behind}
-
-
-def all_cases(records: int, address: str) -> dict[str, float]:
+def measure(records: int) -> dict[str, float]:
     """Run each case in a process of its own."""
-    run_child(module_child("bench.kafka.topics", address, records))
     reading: dict[str, float] = {}
     for case in CASES:
-        child = module_child("bench.kafka.memory", "--records", records, "--case", case, "--address", address)
-        reading |= {f"{case}_{key}": value for key, value in run_child(child).items()}
+        figures = call_in_process("bench.kafka.memory:measure_case", {"case": case, "records": records})
+        reading |= {f"{case}_{key}": value for key, value in figures.items()}
     return reading | {
         "beyond": reading["bounded_held"] - BOUNDED,
         "behind": reading["bounded_behind"] + reading["whole_behind"],
@@ -95,21 +62,32 @@ def all_cases(records: int, address: str) -> dict[str, float]:
     }
 
 
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--records", type=int, default=4_000_000)
-    parser.add_argument("--case", choices=CASES)
-    parser.add_argument("--address", help=f"where not {VARIABLE} says it")
-    arguments = parser.parse_args()
-    if arguments.case is None:
-        with broker_address() as address:
-            print(json.dumps(all_cases(arguments.records, address)))
-        return
-    job = Job(arguments.address, whole_topic(arguments.records), f"stormcell-bench-{uuid.uuid4().hex}", arguments.records, 0.0)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        print(json.dumps(runner.run(measure(arguments.case, job))))
+async def measure_case(case: str, records: int) -> dict[str, float]:
+    """Return the most memory while the poison was held, and the number of records behind the poison."""
+    job = reading_job(records)
+    limit = BOUNDED if case == "bounded" else records
+    config = KafkaSpoutConfig(brokers=job.address, topics=job.topic, group=job.group, max_uncommitted_offsets=limit)
+    bolt = Poisoned(poison=case != "clean")
+    builder = TopologyBuilder("kafka-memory")
+    builder.set_spout("records", lambda: KafkaSpout(config))
+    builder.set_bolt("poisoned", lambda: bolt).shuffle_grouping("records")
+    async with engine.run(builder.build(), Config(message_timeout_secs=600)) as run:
+        await _wait_until_quiet(bolt)
+        most_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        first, *others = bolt.seen
+        bolt.release()
+        await _wait_until_quiet(bolt)
+        await run.stop()
+    done = await committed_records(job)
+    if sum(bolt.seen) != records or done != records:
+        raise SystemExit(f"{case}: {sum(bolt.seen):,} records were seen and {done:,} committed, of {records:,}")
+    behind = records * (PARTITIONS - 1) // PARTITIONS - sum(others)
+    return {"mb": most_mb, "held": first - POISON if bolt.poison else 0, "behind": behind}
 
 
-if __name__ == "__main__":
-    main()
+async def _wait_until_quiet(bolt: Poisoned) -> None:
+    seen, since = 0, time.monotonic()
+    while not seen or time.monotonic() - since < QUIET_SECS:
+        if sum(bolt.seen) != seen:
+            seen, since = sum(bolt.seen), time.monotonic()
+        await asyncio.sleep(QUIET_SECS / 20)

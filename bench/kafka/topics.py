@@ -1,70 +1,79 @@
-# mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
-"""`python -m bench.kafka.topics ADDRESS RECORDS`: fills the topic that is read, unless it is full.
+"""Topics on the broker, each of 4 partitions: full ones that readers share, and new ones that a run fills."""
 
-4 partitions, records with a value of 100 bytes and no key, in batches of the usual 16 KiB.
-"""
-
-import asyncio
-import json
-import sys
+import random
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from bench.kafka.job import whole_topic
+from bench.kafka.job import Job, Tally, broker_address, full_topic
 
 PARTITIONS = 4
 VALUE = bytes(range(100))
+"""Value of a plain record. It has no key."""
+WORDS_PER_LINE, DISTINCT_WORDS = 10, 10_000
 
 
-async def fill_whole(address: str, records: int) -> None:
-    """Fill the topic of so many records; raises `SystemExit` when it holds others."""
-    topic = whole_topic(records)
-    await create(address, topic)
-    held = await held_records(address, topic)
-    if not held:
-        await fill(address, topic, records)
-    elif held != records:
-        raise SystemExit(f"topic {topic!r} on {address} holds {held:,} records: delete it, and it is made anew")
+def lines_topic(lines: int) -> str:
+    """Return the name of the topic with so many lines, whose words are counted."""
+    return f"stormcell-bench-lines-{lines}"
 
 
-async def create(address: str, topic: str) -> None:
-    """Make a topic; one that is there stays as it is."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=address)
-    await admin.start()
-    try:
-        if topic not in await admin.list_topics():
-            await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
-    finally:
-        await admin.close()
+async def fill_with_records(records: int) -> dict[str, float]:
+    """Fill the topic of so many plain records, unless it is full."""
+    return await _fill_once(full_topic(records), records, _append_plain)
 
 
-async def ready(address: str, topic: str) -> None:
-    """Make a topic of one record in each partition: the leaders of a new one refuse the first for a while, which nobody shall wait for."""
-    await create(address, topic)
-    await fill(address, topic, PARTITIONS)
+async def fill_with_lines(records: int) -> dict[str, float]:
+    """Fill the topic of so many lines, unless it is full. A line has 10 words, drawn evenly from 10,000."""
+    return await _fill_once(lines_topic(records), records, _append_lines)
 
 
-async def delete(address: str, topic: str) -> None:
-    """Remove a topic with its records."""
-    admin = AIOKafkaAdminClient(bootstrap_servers=address)
-    await admin.start()
-    try:
+async def create_topic(topic: str) -> None:
+    """Create a topic with one record in each partition. The leaders of a new topic refuse records for a while."""
+    await _create(topic)
+    await _append_plain(topic, PARTITIONS)
+
+
+async def delete_topic(topic: str) -> None:
+    """Delete a topic with its records."""
+    async with _admin() as admin:
         await admin.delete_topics([topic])
+
+
+@asynccontextmanager
+async def new_topic(job: Job) -> AsyncIterator[None]:
+    """Create the topic of a job, and delete it at the end."""
+    await create_topic(job.topic)
+    try:
+        yield
     finally:
-        await admin.close()
+        await delete_topic(job.topic)
 
 
-async def held_records(address: str, topic: str) -> int:
-    """Return how many records a topic has been given."""
-    async with AIOKafkaConsumer(bootstrap_servers=address) as consumer:
-        ends = await consumer.end_offsets([TopicPartition(topic, number) for number in range(PARTITIONS)])
-    return sum(ends.values())
+async def appended_figures(job: Job, tally: Tally) -> dict[str, float]:
+    """Return the figures of a run that filled its topic. Refuse a run that lost or repeated a record."""
+    held = await _held_records(job.topic) - PARTITIONS
+    if held != job.records:
+        raise SystemExit(f"{held:,} records are in the topic, {job.records:,} were appended")
+    return tally.figures(job)
 
 
-async def fill(address: str, topic: str, records: int) -> None:
-    """Append so many records, spread evenly, in whole batches, which is several times faster than record by record."""
-    async with AIOKafkaProducer(bootstrap_servers=address) as producer:
+async def _fill_once(topic: str, records: int, append: Callable[[str, int], Coroutine[Any, Any, None]]) -> dict[str, float]:
+    await _create(topic)
+    held = await _held_records(topic)
+    if not held:
+        await append(topic, records)
+    elif held != records:
+        raise SystemExit(f"topic {topic!r} on {broker_address()} holds {held:,} records. Delete it, and run again.")
+    return {"records": records}
+
+
+async def _append_plain(topic: str, records: int) -> None:
+    """Append in whole batches of the usual 16 KiB, which is several times faster than record by record."""
+    async with AIOKafkaProducer(bootstrap_servers=broker_address()) as producer:
         left = [len(range(number, records, PARTITIONS)) for number in range(PARTITIONS)]
         while any(left):
             for number in range(PARTITIONS):
@@ -75,12 +84,35 @@ async def fill(address: str, topic: str, records: int) -> None:
                     await producer.send_batch(batch, topic, partition=number)
 
 
-def main() -> None:
-    """Fill a topic; print one line of JSON."""
-    address, records = sys.argv[1], int(sys.argv[2])
-    asyncio.run(fill_whole(address, records))
-    print(json.dumps({"records": records}))
+async def _append_lines(topic: str, records: int) -> None:
+    async with AIOKafkaProducer(bootstrap_servers=broker_address(), linger_ms=5) as producer:
+        for number, line in enumerate(_lines(records)):
+            await producer.send(topic, line, partition=number % PARTITIONS)
 
 
-if __name__ == "__main__":
-    main()
+def _lines(count: int) -> Iterator[bytes]:
+    draws = random.Random(1)
+    words = [f"word{number}" for number in range(DISTINCT_WORDS)]
+    return (" ".join(draws.choices(words, k=WORDS_PER_LINE)).encode() for _ in range(count))
+
+
+async def _create(topic: str) -> None:
+    async with _admin() as admin:
+        if topic not in await admin.list_topics():
+            await admin.create_topics([NewTopic(topic, PARTITIONS, 1)])
+
+
+async def _held_records(topic: str) -> int:
+    async with AIOKafkaConsumer(bootstrap_servers=broker_address()) as consumer:
+        ends = await consumer.end_offsets([TopicPartition(topic, number) for number in range(PARTITIONS)])
+    return sum(ends.values())
+
+
+@asynccontextmanager
+async def _admin() -> AsyncIterator[AIOKafkaAdminClient]:
+    admin = AIOKafkaAdminClient(bootstrap_servers=broker_address())
+    await admin.start()
+    try:
+        yield admin
+    finally:
+        await admin.close()

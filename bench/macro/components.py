@@ -1,25 +1,25 @@
-"""The user's side of the measured topologies; the callbacks do just what those of the bare loop do."""
+"""Components of the measured topologies. Their callbacks do the same as those of the bare loop."""
 
 from collections import Counter
 from collections.abc import Iterator
 
-from engine import Bolt, Fields, Spout, Tuple
+from engine import Bolt, Fields, Spout, SpoutExhausted, Tuple
 
 
 class ConstSpout(Spout):
-    """Emits the same values for ever, each with a message id; counts acks."""
+    """Emits the same values for ever, each with a message id. Counts acks."""
 
     output_fields = Fields("value")
 
     def __init__(self, values: tuple[object, ...]) -> None:
-        self.values, self.emitted, self.settled = values, 0, 0
+        self.values, self.emitted, self.acked = values, 0, 0
 
     def next_tuple(self) -> None:
         self.emitted += 1
         self.collector.emit(self.values, self.emitted)
 
     def ack(self, message_id: object) -> None:
-        self.settled += 1
+        self.acked += 1
 
 
 class UntrackedSpout(ConstSpout):
@@ -28,6 +28,19 @@ class UntrackedSpout(ConstSpout):
     def next_tuple(self) -> None:
         self.emitted += 1
         self.collector.emit(self.values)
+
+
+class FiniteSpout(ConstSpout):
+    """Emits the same values so many times, each with a message id."""
+
+    def __init__(self, values: tuple[object, ...], tuples: int) -> None:
+        super().__init__(values)
+        self.tuples = tuples
+
+    def next_tuple(self) -> None:
+        if self.emitted == self.tuples:
+            raise SpoutExhausted
+        super().next_tuple()
 
 
 class LineSpout(ConstSpout):
@@ -43,14 +56,14 @@ class LineSpout(ConstSpout):
 
 
 class Null(Bolt):
-    """Acks."""
+    """Acks each tuple."""
 
     def execute(self, tup: Tuple) -> None:
         self.collector.ack(tup)
 
 
 class Identity(Bolt):
-    """Emits what it gets, anchored."""
+    """Emits each tuple again, anchored."""
 
     output_fields = Fields("value")
 
@@ -72,7 +85,7 @@ class Split(Bolt):
 
 
 class Count(Bolt):
-    """Counts words."""
+    """Counts words in a dict."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()

@@ -1,27 +1,26 @@
-"""`python -m bench.macro.latency --rate 10000 --secs 5`: emit to ack of spout -> id -> null at a fixed rate, as JSON.
+"""Emit to ack of spout -> id -> null at a fixed rate.
 
-Open loop: every tuple has a due time, so many a second whatever the topology does; a late one is emitted at once, none is left
-out. A timer of 1 ms wakes the spout, which emits all that is due: about ten at 10,000 tuples/s, and the process sleeps in
-between. Two figures: from the call of `emit` to the call of `ack`, and from the due time, which adds the wait for the timer.
+Open loop: every tuple has a due time, whatever the topology does. A late tuple is emitted at once, and none is left out. A timer of 1 ms
+wakes the spout, so about ten tuples are emitted together at 10,000 tuples/s. Time is taken from the call of `emit` to the call of `ack`,
+and from the due time, which adds the wait for the timer.
 """
 
-import argparse
 import asyncio
-import json
 import time
 from array import array
+from collections.abc import Sequence
 
 import engine
-from bench.compare.work import SENTENCE
-from bench.loops import new_event_loop
 from bench.macro.components import Identity, Null
+from bench.measuring import count_for, percentile
+from bench.texts import SENTENCE
 from engine import Config, Fields, Spout, TopologyBuilder
 
 TICK_SECS = 0.001
 
 
 class PacedSpout(Spout):
-    """Emits what is due; notes when each tuple was due, emitted and acked."""
+    """Emits a tuple when it is due. Notes the seconds from emit to ack and from due to ack."""
 
     output_fields = Fields("value")
 
@@ -52,13 +51,15 @@ class PacedSpout(Spout):
         self.from_due.append(now - due)
 
 
-def percentile(sorted_values: list[float], share: float) -> float:
-    """Return the value that this share of all values does not exceed."""
-    return sorted_values[min(int(share * len(sorted_values)), len(sorted_values) - 1)]
+def percentiles_ms(secs: Sequence[float], prefix: str = "", shares: Sequence[str] = ("p50", "p99")) -> dict[str, float]:
+    """Return percentiles, such as "p50", in milliseconds."""
+    ordered = sorted(secs)
+    return {f"{prefix}{share}_ms": percentile(ordered, float(f"0.{share[1:]}")) * 1000 for share in shares}
 
 
-async def measure(spout: PacedSpout, warm_secs: float, secs: float) -> float:
-    """Run the spout warm, then for the measured time; return the rate that was reached."""
+async def measure(rate: float, warm_secs: float, measured_secs: float) -> dict[str, float]:
+    """Return percentiles of the time after the warm-up."""
+    spout = PacedSpout(rate)
     builder = TopologyBuilder("latency")
     builder.set_spout("spout", lambda: spout)
     builder.set_bolt("id", Identity).shuffle_grouping("spout")
@@ -66,37 +67,13 @@ async def measure(spout: PacedSpout, warm_secs: float, secs: float) -> float:
     async with engine.run(builder.build(), Config()) as run:
         await asyncio.sleep(warm_secs)
         del spout.from_emit[:], spout.from_due[:]
-        before, start = spout.emitted, time.perf_counter()
-        await asyncio.sleep(secs)
-        rate = (spout.emitted - before) / (time.perf_counter() - start)
+        emitted, secs = await count_for(measured_secs, lambda: spout.emitted)
         await run.stop()
-    return rate
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rate", type=float, default=10_000)
-    parser.add_argument("--warm-secs", type=float, default=1.0)
-    parser.add_argument("--secs", type=float, default=5.0)
-    arguments = parser.parse_args()
-    spout = PacedSpout(arguments.rate)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        rate = runner.run(measure(spout, arguments.warm_secs, arguments.secs))
-    from_emit, from_due = sorted(spout.from_emit), sorted(spout.from_due)
-    if rate < 0.98 * arguments.rate:
-        raise SystemExit(f"only {rate:,.0f} of {arguments.rate:,.0f} tuples/s were emitted: the figures would mean nothing")
-    reading = {
-        "p50_ms": percentile(from_emit, 0.50) * 1000,
-        "p99_ms": percentile(from_emit, 0.99) * 1000,
-        "p999_ms": percentile(from_emit, 0.999) * 1000,
-        "due_p50_ms": percentile(from_due, 0.50) * 1000,
-        "due_p99_ms": percentile(from_due, 0.99) * 1000,
-        "per_second": rate,
-        "acks": len(from_emit),
+    if emitted / secs < 0.98 * rate:
+        raise SystemExit(f"only {emitted / secs:,.0f} of {rate:,.0f} tuples/s were emitted: the figures would mean nothing")
+    return {
+        **percentiles_ms(spout.from_emit, shares=("p50", "p99", "p999")),
+        **percentiles_ms(spout.from_due, "due_"),
+        "per_second": emitted / secs,
+        "acks": len(spout.from_emit),
     }
-    print(json.dumps(reading))
-
-
-if __name__ == "__main__":
-    main()

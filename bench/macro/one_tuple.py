@@ -1,4 +1,4 @@
-"""A topology of one tuple, for the start-up benchmark: its bolt notes in a file when the tuple came."""
+"""Topology of one tuple, for the start-up benchmark: its bolt notes the tuple's time in a file."""
 
 import os
 import time
@@ -7,7 +7,7 @@ from pathlib import Path
 from engine import TopologyBuilder, bolt, spout
 
 STAMP = "STORMCELL_BENCH_STAMP"
-"""Environment variable that names the file."""
+"""Environment variable with the path of the file."""
 
 
 @spout("number")
@@ -18,7 +18,7 @@ def one():  # type: ignore[no-untyped-def]
 
 @bolt()
 def stamp(tup):  # type: ignore[no-untyped-def]
-    """Write down the time, on a clock that all processes of the machine share."""
+    """Write the time, by the clock that all processes of the machine share."""
     Path(os.environ[STAMP]).write_text(str(time.clock_gettime(time.CLOCK_MONOTONIC)), encoding="ascii")
 
 

@@ -1,45 +1,96 @@
-"""`python -m bench.macro.throughput WORK --secs 3`: units per second of a topology that runs for ever, warm, as JSON.
+"""Rate of a topology that runs for ever, after a warm-up.
 
-The rate is what the user's own components counted between two moments; the spout has no end to test for, so that its callback
-is that of the bare loop.
+The user's own components count, and the count is read at two moments. The spout never tests for an end, so its callback is that of the bare
+loop. `max_spout_pending` is that of the bare loop too: more open trees only cost cache.
 """
 
-import argparse
 import asyncio
-import time
+import itertools
+from collections.abc import Callable
 
 import engine
-from bench.compare.work import print_result
-from bench.loops import new_event_loop
-from bench.macro.topologies import MAX_SPOUT_PENDING, Measurable, measurable
+from bench.macro.components import ConstSpout, Count, Identity, LineSpout, Null, Split, UntrackedSpout
+from bench.measuring import count_for, rate_figures
+from bench.texts import SENTENCE, WORDS_PER_SENTENCE, standard_library_lines
+from engine import Config, TopologyBuilder
+
+MAX_SPOUT_PENDING = 1000
+FAN_OUT = 10
 
 
-async def measure(measured: Measurable, warm_secs: float, secs: float) -> tuple[int, float]:
-    """Return (units, seconds) of the time after the warm-up."""
-    async with engine.run(measured.topology, measured.config) as run:
+async def measure(work: str, warm_secs: float, measured_secs: float) -> dict[str, float]:
+    """Return the rate of a work."""
+    builder = TopologyBuilder(work)
+    done = WORKS[work](builder)
+    config = Config(acker_executors=0) if work == "un-acked" else Config(max_spout_pending=MAX_SPOUT_PENDING)
+    async with engine.run(builder.build(), config) as run:
         await asyncio.sleep(warm_secs)
-        before, start = measured.done(), time.perf_counter()
-        await asyncio.sleep(secs)
-        units, taken = measured.done() - before, time.perf_counter() - start
+        units, secs = await count_for(measured_secs, done)
         await run.stop()
-    return units, taken
+    return rate_figures(units, secs)
 
 
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("work")
-    parser.add_argument("--warm-secs", type=float, default=1.0)
-    parser.add_argument("--secs", type=float, default=2.0)
-    parser.add_argument("--pending", type=int, default=MAX_SPOUT_PENDING)
-    arguments = parser.parse_args()
-    measured = measurable(arguments.work, arguments.pending)
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        units, secs = runner.run(measure(measured, arguments.warm_secs, arguments.secs))
-    if units <= 0:
-        raise SystemExit(f"{arguments.work}: nothing was processed in {secs:g} s")
-    print_result(units, secs)
+def add_word_count(builder: TopologyBuilder, source: str, counter: Callable[[], engine.Bolt]) -> None:
+    """Add 2 splitters and 4 counters behind a spout of lines."""
+    builder.set_bolt("split", Split, parallelism=2).shuffle_grouping(source)
+    builder.set_bolt("count", counter, parallelism=4).fields_grouping("split", "word")
 
 
-if __name__ == "__main__":
-    main()
+def _const_null(builder: TopologyBuilder) -> Callable[[], int]:
+    spout = _add_spout(builder, ConstSpout(("hello",)))
+    builder.set_bolt("null", Null).shuffle_grouping("spout")
+    return lambda: spout.acked
+
+
+def _const_id_null(builder: TopologyBuilder) -> Callable[[], int]:
+    spout = _add_spout(builder, ConstSpout(("hello",)))
+    builder.set_bolt("id", Identity).shuffle_grouping("spout")
+    builder.set_bolt("null", Null).shuffle_grouping("id")
+    return lambda: spout.acked
+
+
+def _un_acked(builder: TopologyBuilder) -> Callable[[], int]:
+    spout = _add_spout(builder, UntrackedSpout(("hello",)))
+    builder.set_bolt("null", Null).shuffle_grouping("spout")
+    return lambda: spout.emitted
+
+
+def _fan_out(builder: TopologyBuilder) -> Callable[[], int]:
+    spout = _add_spout(builder, ConstSpout(("hello",)))
+    builder.set_bolt("null", Null, parallelism=FAN_OUT).all_grouping("spout")
+    return lambda: spout.acked * FAN_OUT
+
+
+def _word_count(builder: TopologyBuilder) -> Callable[[], int]:
+    spout = _add_spout(builder, ConstSpout((SENTENCE,)))
+    add_word_count(builder, "spout", Count)
+    return lambda: spout.acked * WORDS_PER_SENTENCE
+
+
+def _word_count_text(builder: TopologyBuilder) -> Callable[[], int]:
+    """Count the words of a text again and again. Lines differ in length, so the counters count."""
+    counters: list[Count] = []
+
+    def counter() -> Count:
+        counters.append(Count())
+        return counters[-1]
+
+    _add_spout(builder, LineSpout(itertools.cycle(standard_library_lines())))
+    add_word_count(builder, "spout", counter)
+    return lambda: sum(each.counts.total() for each in counters)
+
+
+def _add_spout(builder: TopologyBuilder, spout: ConstSpout) -> ConstSpout:
+    builder.set_spout("spout", lambda: spout)
+    return spout
+
+
+WORKS = {
+    "const-null": _const_null,
+    "const-id-null": _const_id_null,
+    "un-acked": _un_acked,
+    "fan-out": _fan_out,
+    "word-count": _word_count,
+    "word-count-text": _word_count_text,
+}
+"""Each adds the components of its topology, and returns the function that counts units."""

@@ -1,4 +1,4 @@
-"""What a task does per tuple, through the compiled cores: emit, take up and ack, and the acker's part."""
+"""Work of a task per tuple, through the compiled cores: emit, take up and ack, and the acker's part."""
 
 from collections.abc import Mapping
 from time import perf_counter
@@ -7,6 +7,7 @@ from typing import Any
 from bench.micro.timing import nanoseconds
 from engine.kernel import (
     AckerCore,
+    BoltBacklog,
     BoltCore,
     BoltEmitter,
     BoltOutcome,
@@ -15,7 +16,6 @@ from engine.kernel import (
     Mailbox,
     Outlet,
     OutStream,
-    Pulse,
     Signal,
     SignalRing,
     Source,
@@ -28,13 +28,13 @@ SPOUT_TASK, BOLT_TASK, NEXT_TASK = 1, 2, 3
 
 
 def misuse(kind: str, **what: object) -> Exception:
-    """Stand in for the engine's errors: none is expected here."""
+    """Return an error instead of the engine's. None is expected here."""
     return RuntimeError(f"{kind}: {what}")
 
 
-def core_arguments(mailbox: Mailbox) -> dict[str, Any]:
-    """Return what every core needs."""
-    return {"mailbox": mailbox, "ids": EdgeIds(1), "ackers": [SignalRing()], "now": perf_counter, "misuse": misuse, "pulse": Pulse()}
+def core_arguments() -> dict[str, Any]:
+    """Return the arguments that every core needs."""
+    return {"ids": EdgeIds(1), "ackers": [SignalRing()], "now": perf_counter, "misuse": misuse, "backlog": BoltBacklog()}
 
 
 def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
@@ -44,25 +44,25 @@ def stream(component: str, task: int, box: Mailbox) -> dict[str, OutStream]:
 
 
 def spout_before(box: Mailbox) -> SpoutEmitter:
-    """Return what a spout emits with, wired to a mailbox."""
-    core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments(Mailbox()))
+    """Return the emitter of a spout that is wired to a mailbox."""
+    core = SpoutCore(SPOUT_TASK, verdicts=SignalRing(), **core_arguments())
     core.wire(stream("spout", SPOUT_TASK, box))
     return SpoutEmitter(core)
 
 
 def bolt_before(box: Mailbox, waiting: int) -> tuple[BoltCore, BoltEmitter]:
-    """Return a bolt's core with so many tracked tuples waiting, and what it emits with, wired to a mailbox."""
+    """Return a bolt's core with so many tracked tuples waiting, and its emitter, wired to a mailbox."""
     mailbox = Mailbox(waiting + 1)
     spout = spout_before(mailbox)
     for number in range(waiting):
         spout.emit(VALUES, number)
-    core = BoltCore(BOLT_TASK, **core_arguments(mailbox))
+    core = BoltCore(BOLT_TASK, mailbox=mailbox, **core_arguments())
     core.wire(stream("bolt", BOLT_TASK, box))
     return core, BoltEmitter(core)
 
 
 def emit(calls: int) -> dict[str, float]:
-    """Emit a thousand tuples to one mailbox; few enough that they come from the free list and stay in the cache, as in a run."""
+    """Emit a thousand tuples to one mailbox. So few come from the free list and stay in the cache, as in a run."""
     short = {"calls": min(calls, 1000), "series": max(calls // 1000, 1)}
 
     def spout() -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ def emit(calls: int) -> dict[str, float]:
 
 
 def execute(calls: int) -> dict[str, float]:
-    """Take up, execute and ack waiting tuples; the `execute` is the compiled ack itself, or a plain function around it."""
+    """Take up, execute and ack waiting tuples. `execute` is the compiled ack itself, or a plain function around it."""
 
     waiting = min(calls, 1000)
     short = {"calls": 1, "per_call": waiting, "series": max(calls // waiting, 1)}
@@ -99,7 +99,7 @@ def execute(calls: int) -> dict[str, float]:
 
 
 def acker(calls: int) -> dict[str, float]:
-    """Take in one `init` and one `ack` per tree, and send its verdict."""
+    """Take one `init` and one `ack` per tree, and send its verdict."""
 
     def filled() -> Mapping[str, Any]:
         inbox, ids = SignalRing(), EdgeIds(1)

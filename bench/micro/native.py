@@ -1,4 +1,4 @@
-"""The compiled parts one by one: what each part costs when it is called from Python."""
+"""Costs of the compiled parts, called from Python."""
 
 import itertools
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ def hashing(calls: int) -> dict[str, float]:
 
 
 def mailbox_hop(calls: int) -> dict[str, float]:
-    """Post a tuple and take it, through an empty mailbox and through one that holds a burst; the same for a signal."""
+    """Post a tuple and take it, through an empty mailbox and through one that holds a burst. Send a signal."""
 
     def filled(waiting: int) -> Mapping[str, Any]:
         box, tup = Mailbox(), make_tuple(("hello",), Source("spout", "default", 1, ("value",)))
@@ -60,7 +60,7 @@ def mailbox_hop(calls: int) -> dict[str, float]:
 
 
 def rotating_map(calls: int) -> dict[str, float]:
-    """Put, look up, and rotate with a thousand entries in three buckets."""
+    """Put, look up, and rotate, with a thousand entries in three buckets."""
 
     def filled() -> Mapping[str, Any]:
         entries: RotatingMap[int, int] = RotatingMap(3)
@@ -78,7 +78,7 @@ def rotating_map(calls: int) -> dict[str, float]:
 
 
 def ledger(calls: int) -> dict[str, float]:
-    """Open a tree and ack it to its end, with a thousand others open; one rotation per tree with that many open."""
+    """Open a tree and ack it to its end, with a thousand others open. Rotate, per open tree."""
 
     def filled() -> Mapping[str, Any]:
         table, ids = AckLedger(), EdgeIds(1)
@@ -102,7 +102,7 @@ GROUPINGS: Mapping[str, tuple[Choice, tuple[int, ...]]] = {
     "load_aware": (Choice.LEAST_LOADED, ()),
     "custom": (Choice.CUSTOM, ()),
 }
-"""Name: the choice, and the positions of the grouped fields. Direct chooses nothing; none and local-or-shuffle are shuffle."""
+"""The choice of each grouping, and the positions of its fields. Direct chooses nothing. None and local-or-shuffle are shuffle."""
 
 
 def groupings(calls: int) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What state costs a bolt per tuple, and a checkpoint per changed key."""
+"""Costs of state: of a bolt per tuple, and of a checkpoint per changed key."""
 
 import asyncio
 import itertools
@@ -17,7 +17,7 @@ PLACE = StatePlace("count", 0, 1, True, 128)
 
 
 def state(calls: int) -> dict[str, float]:
-    """Put and get a thousand counts, changed and unchanged since the last checkpoint; a checkpoint of many, per key."""
+    """Put and get a thousand counts, changed and unchanged since the last checkpoint. Checkpoint many, per key."""
 
     def filled(*, changed: bool) -> Mapping[str, Any]:
         keys = [f"word {number}" for number in range(KEYS)]
@@ -52,7 +52,7 @@ def _checkpoint_of_a_file(calls: int) -> float:
 
 
 async def _checkpoint(url: str, calls: int) -> float:
-    """Nanoseconds per changed key of prepare and commit."""
+    """Return the nanoseconds of prepare and commit, per changed key."""
     provider = provider_of(url)
     await provider.open("bench")
     counts: LayeredState[str, int] = LayeredState(await provider.store("count", 0, PLACE.slots), codec_named("msgpack"), PLACE)

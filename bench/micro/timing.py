@@ -1,4 +1,4 @@
-"""Nanoseconds per call."""
+"""Nanoseconds per call, by `timeit`."""
 
 from collections.abc import Callable, Mapping
 from timeit import Timer
@@ -10,8 +10,8 @@ SERIES = 5
 def nanoseconds(statement: str, setup: Callable[[], Mapping[str, Any]], *, calls: int, per_call: int = 1, series: int = SERIES) -> float:
     """Return the least time per call of several series, in nanoseconds, the loop around it included.
 
-    Each series begins with a fresh `setup()`, whose names the statement uses. The least is taken because all that disturbs a
-    series makes it longer; runs in other processes show the spread. `per_call` is what one statement does of the thing.
+    Each series begins with a fresh `setup()`, whose names the statement uses. The least counts, because every disturbance makes a series
+    longer. Runs in other processes show the spread. `per_call` is the number of operations in one statement.
     """
     namespace: dict[str, Any] = {"setup": setup}
     prepare = "globals().update(setup())"

@@ -1,1 +1,1 @@
-"""What the hand-over to Spark costs, beside pyarrow alone; each run a process of its own."""
+"""Costs of the hand-over to Spark: rows beside pyarrow alone, calls of Spark's process, latency, a whole pipeline."""

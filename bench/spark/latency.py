@@ -1,9 +1,9 @@
-"""`python -m bench.spark.latency --batches 40`: from the emit of a batch's last row to its rows counted in a running query, as JSON.
+"""From the emit of a batch's last row to its rows counted in a running query.
 
-A batch of 10,000 rows each second: engine, manifest, Spark's trigger, a task that reads the file, a count. Both clocks are the machine's.
+A batch of 10,000 rows each second goes through engine, manifest, Spark's trigger, a task that reads the file, and a count. Both processes
+use the machine's monotonic clock.
 """
 
-import argparse
 import asyncio
 import json
 import tempfile
@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import engine
-from bench.loops import new_event_loop
-from bench.macro.latency import percentile
+from bench.macro.latency import percentiles_ms
 from engine import Config, Fields, SpoutExhausted, Topology, TransactionalSpout, TransactionAttempt
 from engine.transactional import TransactionalTopologyBuilder
 from engine.transactional.spouts import SpoutCoordinator, SpoutEmitter
@@ -30,7 +29,7 @@ SPARK = SparkConfig(master="local[2]", conf={"spark.sql.shuffle.partitions": 2})
 
 
 class Paced(TransactionalSpout[int]):
-    """A batch each second, so many times; each row holds when it was emitted."""
+    """Emits a batch each second, so many times. Each row holds the time of its emit."""
 
     output_fields = Fields("number", "page", "host", "price", "emitted_ns")
 
@@ -45,7 +44,7 @@ class Paced(TransactionalSpout[int]):
 
 
 class PacedCoordinator(SpoutCoordinator[int]):
-    """Says when: first when the query runs."""
+    """Begins the first batch once the query runs, then one each second."""
 
     def __init__(self, batches: int, begun: asyncio.Event) -> None:
         self.batches, self.begun = batches, begun
@@ -70,30 +69,18 @@ class PacedEmitter(SpoutEmitter[int]):
         collector.emit_many(rows)
 
 
-def topology(batches: int, begun: asyncio.Event, folder: Path) -> Topology:
-    """The spout and the hand-over."""
-    builder = TransactionalTopologyBuilder("latency", "rows", Paced(batches, begun))
-    handover = SparkHandover(folder / "handover", DDL, consumers=(QUERY,), max_pending_batches=batches)
-    handover.declare(builder, "spark").shuffle_grouping("rows")
-    return builder.build()
+async def measure(batches: int) -> dict[str, float]:
+    """Return the figures of so many batches, without the first ten."""
+    with tempfile.TemporaryDirectory() as folder:
+        noted = await _run(batches, Path(folder))
+    if [(txid, rows) for txid, rows, _ in noted] != [(txid, BATCH_ROWS) for txid in range(1, batches + 1)]:
+        raise SystemExit(f"not every row was counted once: {noted}")
+    secs = [ns / 1e9 for txid, _, ns in noted if txid > WARM_BATCHES]
+    return {**percentiles_ms(secs, "latency_", ("p50", "p90")), "latency_max_ms": max(secs) * 1000}
 
 
-def counting(seen: str) -> Callable[[Any, int], None]:
-    """Return what is called with each micro-batch, in Spark's process: it counts, and notes when that was done."""
-
-    @per_batch(name=QUERY)
-    def counted(rows: Any, txid: int) -> None:
-        found = rows.groupBy("txid").agg({"emitted_ns": "max", "*": "count"}).collect()
-        now = time.monotonic_ns()
-        with open(seen, "a", encoding="utf-8") as file:
-            for row in found:
-                file.write(json.dumps([row["txid"], row["count(1)"], now - row["max(emitted_ns)"]]) + "\n")
-
-    return counted
-
-
-async def measure(batches: int, folder: Path) -> dict[str, float]:
-    """Return the figures."""
+async def _run(batches: int, folder: Path) -> list[list[int]]:
+    """Run topology and query. Return [txid, rows, nanoseconds] of each batch, in order."""
     seen = folder / "seen.jsonl"
     begun = asyncio.Event()
     ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -104,28 +91,32 @@ async def measure(batches: int, folder: Path) -> dict[str, float]:
 
     pipeline = asyncio.create_task(
         run_pipeline(
-            counting(str(seen)), folder / "handover", checkpoints=folder / "checkpoints", spark=SPARK, until=ended, on_progress=look
+            _counting(str(seen)), folder / "handover", checkpoints=folder / "checkpoints", spark=SPARK, until=ended, on_progress=look
         )
     )
-    async with engine.run(topology(batches, begun, folder), Config(batch_interval_ms=5)) as run:
+    async with engine.run(_topology(batches, begun, folder), Config(batch_interval_ms=5)) as run:
         await run.completed()
     ended.set_result(None)
     await pipeline
-    noted = sorted(json.loads(line) for line in seen.read_text().splitlines())
-    if [(txid, rows) for txid, rows, _ in noted] != [(txid, BATCH_ROWS) for txid in range(1, batches + 1)]:
-        raise SystemExit(f"not every row was counted once: {noted}")
-    taken = sorted(ns / 1e6 for txid, _, ns in noted if txid > WARM_BATCHES)
-    return {"latency_p50_ms": percentile(taken, 0.5), "latency_p90_ms": percentile(taken, 0.9), "latency_max_ms": taken[-1]}
+    return sorted(json.loads(line) for line in seen.read_text().splitlines())
 
 
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--batches", type=int, default=60)
-    arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        print(json.dumps(runner.run(measure(arguments.batches, Path(folder)))))
+def _topology(batches: int, begun: asyncio.Event, folder: Path) -> Topology:
+    builder = TransactionalTopologyBuilder("latency", "rows", Paced(batches, begun))
+    handover = SparkHandover(folder / "handover", DDL, consumers=(QUERY,), max_pending_batches=batches)
+    handover.declare(builder, "spark").shuffle_grouping("rows")
+    return builder.build()
 
 
-if __name__ == "__main__":
-    main()
+def _counting(seen: str) -> Callable[[Any, int], None]:
+    """Return the per-batch function, for Spark's process: it counts the rows, and notes the time after that in a file."""
+
+    @per_batch(name=QUERY)
+    def counted(rows: Any, txid: int) -> None:
+        found = rows.groupBy("txid").agg({"emitted_ns": "max", "*": "count"}).collect()
+        now = time.monotonic_ns()
+        with open(seen, "a", encoding="utf-8") as file:
+            for row in found:
+                file.write(json.dumps([row["txid"], row["count(1)"], now - row["max(emitted_ns)"]]) + "\n")
+
+    return counted

@@ -1,4 +1,4 @@
-"""The rows that are handed over: five columns, as of an access log, the same on both sides."""
+"""Rows that are handed over: five columns, as of an access log, the same for the engine and for pyarrow."""
 
 import datetime
 import gc
@@ -14,12 +14,12 @@ DDL: Final = "id long not null, host string, value double, at timestamp, path st
 SCHEMA: Final = schema_of(DDL)
 BATCH_ROWS: Final = 50_000
 WARM_ROWS: Final = 1_000
-"""Written before the clock starts: pyarrow loads pandas with its first column."""
+"""Rows that are written before the clock starts: pyarrow loads pandas with its first column."""
 Row: TypeAlias = tuple[int, str, float, datetime.datetime, str]
 
 
-def rows(count: int) -> list[Row]:
-    """Return so many rows, which no collection of garbage walks."""
+def make_rows(count: int) -> list[Row]:
+    """Return so many rows. The garbage collector never walks them."""
     start = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
     made = [
         (number, f"host-{number % 1000}", number * 0.5, start + datetime.timedelta(seconds=number % 86_400), f"/path/{number % 5000}/x")

@@ -1,1 +1,1 @@
-"""What state costs: whole topologies and single checkpoints, each run a process of its own."""
+"""Costs of state: word counts on stores, latency during checkpoints, commits, recovery, memory, values of transactions."""

@@ -1,31 +1,27 @@
-"""`python -m bench.state.recovery --keys 1000000`: from the start of a run to its first tuple, on a SQLite state of so many keys, as JSON.
+"""From the start of a run to its first tuple, on a SQLite state whose process was killed.
 
-The process that made the state was killed. *Folded*: all keys are in rows, and the last checkpoint's 100,000 in a delta, as a long run
-leaves it. *Unfolded*: all keys came in one checkpoint, and the kill behind it, before the fold: the worst there is. *Read* is every key
-read once by `items()`, after that. Each start is a process of its own; its clock begins before the run is made, behind the imports.
+- `folded`: all keys are in rows, and the last checkpoint's 100,000 are in a delta, as after a long run.
+- `unfolded`: all keys came in one checkpoint, and the kill came before the fold, which is the worst case.
+- `read`: every key is read once by `items()`, after the first tuple.
+
+Each start is a process of its own. Its clock begins after the imports, before the run is made.
 """
 
-import argparse
 import asyncio
-import json
 import os
 import signal
-import subprocess
-import sys
 import time
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import engine
-from bench.child import module_child, run_child
-from bench.loops import new_event_loop
+from bench.process import RunFailed, call_in_process
 from engine import Config, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple
 
 CHANGED_LAST = 100_000
 
 
 class Keys(Spout):
-    """Emits one tuple for all keys. Its ack comes behind a checkpoint; where `dies`, the process is killed there and then."""
+    """Emits one tuple for all keys. Its ack comes after a checkpoint. With `dies`, the ack kills the process."""
 
     output_fields = engine.Fields("keys")
 
@@ -44,7 +40,7 @@ class Keys(Spout):
 
 
 class Keep(StatefulBasicBolt):
-    """Puts so many keys; notes when the tuple came."""
+    """Puts so many keys. Notes the time of the tuple."""
 
     def __init__(self) -> None:
         self.first_at: asyncio.Future[float] = asyncio.get_running_loop().create_future()
@@ -56,26 +52,38 @@ class Keep(StatefulBasicBolt):
             self.state.put(f"key {number:012}", number)
 
 
-def run(keys: int, folder: Path, *, dies: bool = False) -> tuple[engine.Run, Keep]:
-    """A run whose one task keeps so many keys; one checkpoint is made, when its spout has nothing more."""
-    keep = Keep()
-    builder = TopologyBuilder("recovery")
-    builder.set_spout("keys", lambda: Keys(keys, dies=dies))
-    builder.set_bolt("keep", lambda: keep).shuffle_grouping("keys")
-    return engine.run(builder.build(), Config(state_provider=f"sqlite:///{folder}/state.db")), keep
+def measure(keys: int) -> dict[str, float]:
+    """Measure both cases, each step in a process of its own."""
+    reading: dict[str, float] = {}
+    for case, steps in {"folded": ((keys, False), (CHANGED_LAST, True)), "unfolded": ((keys, True),)}.items():
+        with TemporaryDirectory(prefix="stormcell-bench-") as folder:
+            for changed, dies in steps:
+                _fill_in_process(changed, folder, dies=dies)
+            found = call_in_process("bench.state.recovery:start", {"keys": keys, "folder": folder})
+        reading |= {f"{case}_{key}": value for key, value in found.items()}
+    return reading
 
 
-async def fill(keys: int, folder: Path, *, dies: bool) -> None:
-    """Commit so many keys in one checkpoint; then die, or end in order, which folds them."""
-    filling, _ = run(keys, folder, dies=dies)
+def _fill_in_process(keys: int, folder: str, *, dies: bool) -> None:
+    try:
+        call_in_process("bench.state.recovery:fill", {"keys": keys, "folder": folder, "dies": dies})
+    except RunFailed as error:
+        if not dies or f"exit status {-signal.SIGKILL}" not in str(error):
+            raise
+
+
+async def fill(keys: int, folder: str, dies: bool) -> dict[str, float]:
+    """Commit so many keys in one checkpoint. Then die, or end in order, which folds them."""
+    filling, _ = _new_run(keys, folder, dies=dies)
     async with filling:
         await filling.completed()
+    return {"keys": keys}
 
 
-async def start(keys: int, folder: Path) -> dict[str, float]:
-    """Start on what is there; the seconds to the first tuple, and to read all."""
+async def start(keys: int, folder: str) -> dict[str, float]:
+    """Start on the stored state. Return the seconds to the first tuple, and to read all."""
     began = time.perf_counter()
-    starting, keep = run(1, folder)
+    starting, keep = _new_run(1, folder, dies=False)
     async with starting:
         first_at = await keep.first_at
         before = time.perf_counter()
@@ -87,41 +95,10 @@ async def start(keys: int, folder: Path) -> dict[str, float]:
     return {"secs": first_at - began, "read_secs": read_secs}
 
 
-def measure(keys: int) -> dict[str, float]:
-    """Both cases, each step in a process of its own."""
-    reading = {}
-    for name, steps in {"folded": (("fill", keys), ("die", CHANGED_LAST)), "unfolded": (("die", keys),)}.items():
-        with TemporaryDirectory(prefix="stormcell-bench-") as folder:
-            for step, changed in steps:
-                _do(step, changed, folder)
-            reading[name] = run_child(module_child("bench.state.recovery", "--step", "start", "--folder", folder, "--keys", keys))
-    return {f"{name}_{key}": value for name, each in reading.items() for key, value in each.items()}
-
-
-def _do(step: str, keys: int, folder: str) -> None:
-    command = [sys.executable, "-m", "bench.state.recovery", "--step", step, "--folder", folder, "--keys", str(keys)]
-    status = subprocess.run(command, check=False, timeout=120).returncode
-    if status != (-signal.SIGKILL if step == "die" else 0):
-        raise SystemExit(f"exit status {status}: {' '.join(command)}")
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--keys", type=int, default=1_000_000)
-    parser.add_argument("--step", choices=("fill", "die", "start"))
-    parser.add_argument("--folder", type=Path)
-    arguments = parser.parse_args()
-    keys, folder = arguments.keys, arguments.folder
-    if arguments.step is None:
-        print(json.dumps(measure(keys)))
-        return
-    with asyncio.Runner(loop_factory=new_event_loop) as runner:
-        if arguments.step == "start":
-            print(json.dumps(runner.run(start(keys, folder))))
-        else:
-            runner.run(fill(keys, folder, dies=arguments.step == "die"))
-
-
-if __name__ == "__main__":
-    main()
+def _new_run(keys: int, folder: str, *, dies: bool) -> tuple[engine.Run, Keep]:
+    """Return a run with one task that keeps the keys. One checkpoint is made when its spout is exhausted."""
+    keep = Keep()
+    builder = TopologyBuilder("recovery")
+    builder.set_spout("keys", lambda: Keys(keys, dies=dies))
+    builder.set_bolt("keep", lambda: keep).shuffle_grouping("keys")
+    return engine.run(builder.build(), Config(state_provider=f"sqlite:///{folder}/state.db")), keep

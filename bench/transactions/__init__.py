@@ -1,1 +1,1 @@
-"""What transactions cost, and what they save: whole topologies, each run a process of its own."""
+"""Costs and gains of transactions: batches beside single tuples, small batches, pipelining, word counts of a topic."""

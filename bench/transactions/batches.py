@@ -1,55 +1,70 @@
-"""`python -m bench.transactions.batches STORE`: the global count in batches of so many tuples, as JSON: nanoseconds per tuple or per batch.
+"""The global count in batches of so many tuples.
 
-The clock runs from the commit with which a tenth is done to the end of the run.
+The clock runs from the commit that completes the first tenth to the end of the run.
 """
 
-import argparse
 import asyncio
 import time
 
 import engine
-from bench.compare.work import print_result
 from bench.kafka.job import Tally
-from bench.loops import new_event_loop
-from bench.transactions.components import PARTIAL_COUNTS, TUPLES, WORD, GlobalCount, PartialCount, WaitingCount
-from bench.transactions.ledgers import LEDGERS, ledger_url
-from engine import Config, Topology
-from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder
+from bench.measuring import rate_figures
+from bench.servers import store_url
+from engine import Config, Fields, Tuple
+from engine.transactional import BatchBolt, Committer, MemoryTransactionalSpout, TransactionalTopologyBuilder
+
+WORD = ("word",)
+PARTIAL_COUNTS = 5
+WAIT_SECS = 0.010
 
 
-def global_count(tally: Tally, take: int, pending: int, *, waits: bool) -> Topology:
-    """The topology: `take` tuples in a batch, `pending` batches at once."""
-    spout = MemoryTransactionalSpout([WORD] * tally.expected, "word", take)
+class PartialCount(BatchBolt):
+    """Counts a task's part of a batch."""
+
+    output_fields = Fields("count")
+
+    def prepare(self) -> None:
+        self.count = 0
+
+    def execute(self, tup: Tuple) -> None:
+        self.count += 1
+
+    def finish_batch(self) -> None:
+        self.collector.emit((self.count,))
+
+
+class WaitingCount(PartialCount):
+    """Waits at the end of its batch, as for a service."""
+
+    async def finish_batch(self) -> None:  # type: ignore[override]
+        await asyncio.sleep(WAIT_SECS)
+        self.collector.emit((self.count,))
+
+
+class GlobalCount(Committer):
+    """Adds the partial counts of a batch to the count of all."""
+
+    def __init__(self, tally: Tally) -> None:
+        self.tally, self.count = tally, 0
+
+    def execute(self, tup: Tuple) -> None:
+        self.count += tup[1]
+
+    def finish_batch(self) -> None:
+        self.tally.count_records(self.count)
+
+
+async def measure(store: str, tuples: int, take: int, pending: int, waits: bool) -> dict[str, float]:
+    """Count in batches of `take` tuples, `pending` batches at once, with the coordinator's state in `store`."""
+    tally = Tally(tuples)
+    spout = MemoryTransactionalSpout([WORD] * tuples, "word", take)
     builder = TransactionalTopologyBuilder("global-count", "words", spout, max_spout_pending=pending)
     builder.set_bolt("partial", WaitingCount if waits else PartialCount, PARTIAL_COUNTS).shuffle_grouping("words")
     builder.set_committer("total", lambda: GlobalCount(tally)).global_grouping("partial")
-    return builder.build()
-
-
-async def count(topology: Topology, config: Config, tally: Tally) -> None:
-    """Run it to its end, and print the line of JSON."""
-    async with engine.run(topology, config) as run:
-        await run.completed()
-        ended_at = time.monotonic()
-    if tally.seen != tally.expected:
-        raise SystemExit(f"{tally.seen:,} tuples of {tally.expected:,} were counted")
-    print_result(tally.expected - tally.warm, ended_at - tally.from_at)
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("store", choices=LEDGERS)
-    parser.add_argument("--tuples", type=int, required=True)
-    parser.add_argument("--take", type=int, default=TUPLES)
-    parser.add_argument("--pending", type=int, required=True)
-    parser.add_argument("--waits", action="store_true")
-    arguments = parser.parse_args()
-    tally = Tally(arguments.tuples)
-    topology = global_count(tally, arguments.take, arguments.pending, waits=arguments.waits)
-    with ledger_url(arguments.store) as url, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        runner.run(count(topology, Config(state_provider=url), tally))
-
-
-if __name__ == "__main__":
-    main()
+    with store_url(store) as url:
+        async with engine.run(builder.build(), Config(state_provider=url)) as run:
+            await run.completed()
+            ended_at = time.monotonic()
+    if tally.seen != tuples:
+        raise SystemExit(f"{tally.seen:,} tuples of {tuples:,} were counted")
+    return rate_figures(tuples - tally.warm, ended_at - tally.from_at)

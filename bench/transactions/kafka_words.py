@@ -1,11 +1,9 @@
-"""`python -m bench.transactions.kafka_words STORE URL JOB`: words of a topic counted in PostgreSQL or Redis, exactly once, as JSON.
+"""Words of a topic counted exactly once in PostgreSQL or Redis.
 
-Each word is a tuple; a batch is up to 5,000 lines of each partition, 2 batches at once. The clock runs from the commit with which a tenth
-is done to the end of the run: then all is stored, and the counts must be those of all words.
+Each word is a tuple. A batch is up to 5,000 lines of each partition, 2 batches at once. The clock runs from the commit that completes the
+first tenth to the end of the run. All is stored then, and the counts must be those of all words.
 """
 
-import asyncio
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,16 +11,15 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import engine
-from bench.compare.work import print_result
-from bench.kafka.job import Job, Tally, job_of
-from bench.loops import new_event_loop
-from bench.transactions.catalog import WORDS_PER_LINE
+from bench.kafka.job import Job, Tally, reading_job
+from bench.kafka.topics import WORDS_PER_LINE, lines_topic
+from bench.servers import store_url
 from engine import BasicBolt, Config, Fields, Topology, Tuple
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaTransactionalSpout
 from engine.transactional import TransactionalTopologyBuilder
 from engine.transactional.values import PostgresValues, RedisValues, ReducingCommitter, ValueMap
 
-VALUES = {"postgres": PostgresValues, "redis": RedisValues}
+VALUES: dict[str, Any] = {"postgres": PostgresValues, "redis": RedisValues}
 OPEN_BATCHES = 2
 
 
@@ -53,11 +50,26 @@ class WordCounts(ReducingCommitter[str, int, int]):
 
     async def finish_batch(self) -> None:
         await super().finish_batch()
-        self.tally.add(sum(self.partials.values()))
+        self.tally.count_records(sum(self.partials.values()))
 
 
-def word_count(job: Job, values: ValueMap, tally: Tally) -> Topology:
-    """The topology: lines, words, counts."""
+async def measure(records: int, store: str) -> dict[str, float]:
+    """Count the words of so many lines. The coordinator's state is beside the counts in Redis, or in SQLite."""
+    job, tally = reading_job(records, lines_topic(records)), Tally(records * WORDS_PER_LINE)
+    with TemporaryDirectory(prefix="stormcell-bench-") as folder, store_url(store) as url:
+        values: ValueMap = VALUES[store](url, f"words_{job.group[-12:]}")
+        state_url = url if store == "redis" else f"sqlite:///{Path(folder) / 'ledger.db'}"
+        async with engine.run(_topology(job, values, tally), Config(state_provider=state_url)) as run:
+            await run.completed()
+            ended_at = time.monotonic()
+        async with values.reader() as reader:
+            counted = sum([number async for _, number in reader.items()])
+    if counted != tally.expected:
+        raise SystemExit(f"{counted:,} words of {tally.expected:,} are stored")
+    return tally.figures(job, ended_at)
+
+
+def _topology(job: Job, values: ValueMap, tally: Tally) -> Topology:
     source = KafkaBatchSpoutConfig(
         brokers=job.address,
         topics=job.topic,
@@ -69,31 +81,3 @@ def word_count(job: Job, values: ValueMap, tally: Tally) -> Topology:
     builder.set_bolt("split", Split).shuffle_grouping("lines")
     builder.set_committer("count", lambda: WordCounts(values, tally)).fields_grouping("split", "word")
     return builder.build()
-
-
-async def count(job: Job, values: ValueMap, config: Config) -> None:
-    """Count all, look whether the counts are right, and print the line of JSON."""
-    tally = Tally(job.records * WORDS_PER_LINE)
-    async with engine.run(word_count(job, values, tally), config) as run:
-        await run.completed()
-        ended_at = time.monotonic()
-    async with values.reader() as reader:
-        counted = sum([number async for _, number in reader.items()])
-    if counted != tally.expected:
-        raise SystemExit(f"{counted:,} words of {tally.expected:,} are stored")
-    times = {"start_secs": tally.first_at - job.started, "whole_secs": ended_at - job.started}
-    print_result(tally.expected - tally.warm, ended_at - tally.from_at, **times)
-
-
-def main() -> None:
-    """Print one line of JSON."""
-    store, url, job = sys.argv[1], sys.argv[2], job_of(sys.argv[3:])
-    make: Any = VALUES[store]
-    values = make(url, f"words_{job.group[-12:]}")
-    with TemporaryDirectory(prefix="stormcell-bench-") as folder, asyncio.Runner(loop_factory=new_event_loop) as runner:
-        ledger = url if store == "redis" else f"sqlite:///{Path(folder) / 'ledger.db'}"
-        runner.run(count(job, values, Config(state_provider=ledger)))
-
-
-if __name__ == "__main__":
-    main()

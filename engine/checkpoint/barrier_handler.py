@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
+from engine.api import TaskContext, Tuple
 from engine.checkpoint.alignment import Alignment, Barrier
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.stateful_bolt import KeepsState
@@ -14,7 +15,6 @@ from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, State
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import own_text, raised_text
 from engine.state import LayeredState, StatePlace
-from engine.topology import TaskContext, Tuple
 from engine.topology.task_port import BoltPort, ControlHandler
 
 

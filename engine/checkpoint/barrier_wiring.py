@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final
 
+from engine.api import All, FieldsGrouping, TaskContext
 from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
 from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.config import Config
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
-from engine.topology import All, ComponentSettings, ComponentSpec, FieldsGrouping, Subscription, TaskContext, Topology
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.task_port import BoltPort
 
 KEEPS_STATE: Final = "keeps_state"

@@ -4,10 +4,10 @@ import asyncio
 from types import MappingProxyType
 from typing import Final
 
+from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.machine import Event, Step
 from engine.names import CHECKPOINT_STREAM
-from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 
 BARRIER_FIELDS: Final = Fields("round", "txid", "action")

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, ClassVar, cast
 
+from engine.api import BasicBolt, BasicResult, BoltFunction, CallKind, Fields, OnError, Tuple, call_kind, decorated_fields, takes
 from engine.checkpoint.stateful_bolt import StatefulBasicBolt
 from engine.errors import UsageError
 from engine.state import KeyValueState
-from engine.topology import BasicBolt, BasicResult, BoltFunction, CallKind, Fields, OnError, Tuple, call_kind, decorated_fields, takes
 
 StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
 

@@ -4,8 +4,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable
 from typing import Any, ClassVar
 
+from engine.api import BasicBolt, Bolt
 from engine.state import KeyValueState
-from engine.topology import BasicBolt, Bolt
 
 
 class KeepsState(ABC):
@@ -43,7 +43,7 @@ class KeepsState(ABC):
 class StatefulBolt(KeepsState, Bolt):
     """A `Bolt` with a state.
 
-    >>> from engine.topology import Fields
+    >>> from engine.api import Fields
     >>> class Count(StatefulBolt):
     ...     output_fields = Fields("word", "count")
     ...     def init_state(self, state):

@@ -5,7 +5,6 @@ state as the background. Sizes are in pixels. States differ in colour and in hat
 colours.
 """
 
-import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import Final, TypeVar
 from engine.cli.console.formatting import amount_text, clipped, compact_text, count_text, duration_text, ms_text, plural
 from engine.cli.flow_history import ABSENT, STATES, FlowHistory, TaskHistory, history_label, intervals, shares
 from engine.flow.status import FlowState
+from engine.svg import svg_document, svg_element, svg_number, svg_text
 
 _Value = TypeVar("_Value")
 
@@ -67,11 +67,9 @@ def flow_plot(histories: Sequence[FlowHistory]) -> str:
         block = _Block(history, history_label(history, histories), top)
         blocks.append("\n".join(block.drawing()))
         top = block.bottom + 2 * MARGIN
-    height = _number(top - MARGIN)
-    title = f"<title>Flow control of {_text(', '.join(dict.fromkeys(history.component_id for history in histories)))}</title>"
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" viewBox="0 0 {WIDTH} {height}" role="img">'
-    paper = f'<rect width="{WIDTH}" height="{height}" fill="#ffffff"/>'
-    return "\n".join([head, title, f"<style>\n{_STYLE}\n</style>", _HATCHINGS, paper, *blocks, "</svg>"]) + "\n"
+    title = f"Flow control of {', '.join(dict.fromkeys(history.component_id for history in histories))}"
+    paper = svg_element("rect", width=WIDTH, height=top - MARGIN, fill="#ffffff")
+    return svg_document(WIDTH, top - MARGIN, title, _STYLE, _HATCHINGS, paper, *blocks)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +145,7 @@ class _Block:
             most = max(values, default=0.0)
             lane = _Lane(self._lanes_top + row * (SPOUT_LANE + GAP), SPOUT_LANE, most or 1.0)
             yield _frame(lane, "lane")
-            yield f'<path class="{style}" d="{self._area(lane, pieces, values)}"/>'
+            yield svg_element("path", class_=style, d=self._area(lane, pieces, values))
             yield _label(LEFT - 10, lane.top + SPOUT_LANE / 2, name, "id right")
             yield _label(LEFT + PLOT_WIDTH + 8, lane.top + 7, f"at most {amount_text(_rounded(most), compact=True)}")
 
@@ -159,10 +157,10 @@ class _Block:
         states = ", ".join(f"{state} {share:.0%}" for state, share in shown.items())
         yield f"<g><title>task {task_id}: {states}; window {self._history.mean(task.windows):.1f} on average</title>"
         yield _frame(lane, "lane")
-        yield from (f'<path class="{state}" d="{path}"/>' for state, path in self._states(lane, task) if path)
-        yield f'<path class="flight" d="{self._area(lane, self._pieces, self._in_flight[task_id])}"/>'
+        yield from (svg_element("path", class_=state, d=path) for state, path in self._states(lane, task) if path)
+        yield svg_element("path", class_="flight", d=self._area(lane, self._pieces, self._in_flight[task_id]))
         line = self._line(lane, task, self._windows[task_id])
-        yield f'<path class="halo" d="{line}"/><path class="window" d="{line}"/>'
+        yield svg_element("path", class_="halo", d=line) + svg_element("path", class_="window", d=line)
         yield f"{_frame(lane, 'frame')}</g>"
         middle = top + self._lane_height / 2
         yield _label(LEFT - 10, middle, f"task {task_id}", "id right")
@@ -184,8 +182,8 @@ class _Block:
             path = []
             for first, last, (begin, end) in _merged(zip(self._pieces, zip(above, ends, strict=True), strict=True)):
                 if end > begin:
-                    left, right = _number(self._x(first)), _number(self._x(last))
-                    upper, lower = _number(lane.top + lane.height * begin), _number(lane.top + lane.height * end)
+                    left, right = svg_number(self._x(first)), svg_number(self._x(last))
+                    upper, lower = svg_number(lane.top + lane.height * begin), svg_number(lane.top + lane.height * end)
                     path.append(f"M{left} {upper}H{right}V{lower}H{left}Z")
             yield state, "".join(path)
             above = ends
@@ -195,10 +193,10 @@ class _Block:
 
     def _area(self, lane: _Lane, pieces: Sequence[tuple[int, int]], values: Sequence[float]) -> str:
         """Return the outline of the area below a step line."""
-        path = [f"M{_number(self._x(0))} {_number(lane.bottom)}"]
+        path = [f"M{svg_number(self._x(0))} {svg_number(lane.bottom)}"]
         for _, last, value in _merged(zip(pieces, values, strict=True)):
-            path.append(f"V{_number(lane.y(value))}H{_number(self._x(last))}")
-        return "".join([*path, f"V{_number(lane.bottom)}Z"])
+            path.append(f"V{svg_number(lane.y(value))}H{svg_number(self._x(last))}")
+        return "".join([*path, f"V{svg_number(lane.bottom)}Z"])
 
     def _line(self, lane: _Lane, task: TaskHistory, windows: Sequence[float]) -> str:
         """Return the window as a step line with gaps where the task was absent."""
@@ -207,8 +205,8 @@ class _Block:
         path, draws = [], False
         for first, last, value in _merged(zip(self._pieces, values, strict=True)):
             if value is not None:
-                y = _number(lane.y(value))
-                path.append(f"{f'V{y}' if draws else f'M{_number(self._x(first))} {y}'}H{_number(self._x(last))}")
+                y = svg_number(lane.y(value))
+                path.append(f"{f'V{y}' if draws else f'M{svg_number(self._x(first))} {y}'}H{svg_number(self._x(last))}")
             draws = value is not None
         return "".join(path)
 
@@ -218,7 +216,7 @@ class _Block:
         begin, span = self._history.secs[0], self._history.span_secs
         for secs in ticks(begin, begin + span):
             x = LEFT + PLOT_WIDTH * (secs - begin) / span
-            yield f'<path class="grid" d="M{_number(x)} {_number(self._lanes_top)}V{_number(self._lanes_bottom)}"/>'
+            yield svg_element("path", class_="grid", d=f"M{svg_number(x)} {svg_number(self._lanes_top)}V{svg_number(self._lanes_bottom)}")
             for y in (self._lanes_top - 10, self._lanes_bottom + 12):
                 yield _label(x, y, span_text(secs), "middle")
 
@@ -256,12 +254,12 @@ def _legend(y: float, scale: str) -> Iterator[str]:
     x = float(LEFT)
     for state in STATES:
         for style in ("lane", *([] if state == "NORMAL" else [state]), "frame"):
-            yield f'<rect x="{_number(x)}" y="{_number(y - 6)}" width="20" height="12" class="{style}"/>'
+            yield svg_element("rect", x=x, y=y - 6, width=20, height=12, class_=style)
         yield _label(x + 26, y, state)
         x += 90
-    yield f'<path class="window" d="M{_number(x)} {_number(y + 4)}h8v-8h12"/>{_label(x + 26, y, "window")}'
+    yield svg_element("path", class_="window", d=f"M{svg_number(x)} {svg_number(y + 4)}h8v-8h12") + _label(x + 26, y, "window")
     x += 90
-    yield f'<rect x="{_number(x)}" y="{_number(y - 4)}" width="20" height="10" class="flight"/>{_label(x + 26, y, "in flight")}'
+    yield svg_element("rect", x=x, y=y - 4, width=20, height=10, class_="flight") + _label(x + 26, y, "in flight")
     yield _label(x + 100, y, scale)
 
 
@@ -273,7 +271,7 @@ def _merged(pieces: Iterable[tuple[tuple[int, int], _Value]]) -> Iterator[tuple[
 
 
 def _frame(lane: _Lane, style: str) -> str:
-    return f'<rect x="{LEFT}" y="{_number(lane.top)}" width="{PLOT_WIDTH}" height="{_number(lane.height)}" class="{style}"/>'
+    return svg_element("rect", x=LEFT, y=lane.top, width=PLOT_WIDTH, height=lane.height, class_=style)
 
 
 def _column(number: int) -> float:
@@ -281,18 +279,8 @@ def _column(number: int) -> float:
 
 
 def _label(x: float, y: float, text: str, style: str = "") -> str:
-    classes = f' class="{style}"' if style else ""
-    return f'<text x="{_number(x)}" y="{_number(y)}"{classes}>{_text(text)}</text>'
+    return svg_element("text", svg_text(text), x=x, y=y, class_=style)
 
 
 def _rounded(value: float) -> float:
     return round(value) if value >= 10 else round(value, 1)
-
-
-def _number(value: float) -> str:
-    return f"{value:.1f}".removesuffix(".0")
-
-
-def _text(text: str) -> str:
-    """Return the text for XML. Characters that XML cannot contain become `?`."""
-    return html.escape("".join(character if character.isprintable() else "?" for character in text))

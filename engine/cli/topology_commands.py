@@ -90,10 +90,6 @@ def _kind_of(output: Path | None) -> str:
 
 
 def _drawing(kind: str) -> Callable[[Topology], str]:
-    if kind == "svg":
-        from engine.topology.svg import svg
-
-        return svg
     from engine.topology import graph
 
-    return graph.dot if kind == "dot" else graph.mermaid
+    return {"mermaid": graph.mermaid, "dot": graph.dot, "svg": graph.svg}[kind]

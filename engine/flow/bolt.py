@@ -8,15 +8,15 @@ from contextlib import aclosing
 from types import GeneratorType
 from typing import Any, Final, TypeAlias, cast
 
+from engine.api import BasicBolt, CallKind, Tuple, call_kind
+from engine.api.bolt import BasicResult
+from engine.api.collector import BasicCollector
+from engine.api.fields import Values
+from engine.api.spout import OnError
 from engine.errors import UsageError
 from engine.flow.call_limit import CallLimit, DaemonThreads
 from engine.flow.records import PackCall, Records
 from engine.names import DEFAULT_STREAM, POOL_NAME
-from engine.topology import BasicBolt, CallKind, Tuple, call_kind
-from engine.topology.bolt import BasicResult
-from engine.topology.collector import BasicCollector
-from engine.topology.spout import OnError
-from engine.topology.values import Values
 
 Emit: TypeAlias = tuple[Values, str, int | None]
 """One recorded emit: values, stream, and the task of a direct emit."""

@@ -13,12 +13,12 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
+from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.flow.records import PackCall
 from engine.kernel import StepTimer
 from engine.log import TaskLogger
 from engine.raised import without_exits
-from engine.topology import TaskContext
 
 CHECKS_PER_LIMIT: Final = 8
 """Checks of a running call within its limit. They cost nothing per record, and find an overdue call at most an eighth late."""

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, Final, NamedTuple, cast
 
+from engine.api import TaskContext
 from engine.errors import FatalError, StateError, StateFenced
 from engine.kernel import DonePrefix
 from engine.raised import headline
 from engine.state import Ledger, Patience
-from engine.topology import TaskContext
 
 FORMAT: Final = 1
 ENTRY: Final = "flow"

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Iterator
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
+from engine.api import TaskContext
 from engine.errors import EngineError, Failure
-from engine.topology import TaskContext
 
 Yielded: TypeAlias = tuple[Any, Any] | None
 """(position, record), or None if the source has nothing at the moment."""

@@ -5,6 +5,7 @@ import inspect
 from functools import partial
 from typing import Any, Final
 
+from engine.api import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
 from engine.flow.feature import ENTRY
@@ -16,7 +17,6 @@ from engine.flow.settings import FlowSettings
 from engine.flow.status import FlowSnapshot, FlowTaskSnapshot
 from engine.kernel import PackDelivery, TaskWindow
 from engine.state import Patience
-from engine.topology import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.topology.overrides import override_faults
 from engine.topology.task_port import SpoutPortUser
 

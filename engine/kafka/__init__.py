@@ -1,7 +1,7 @@
-"""Kafka: a source that knows of each record whether it is done, and a sink. Needs `pip install 'stormcell[kafka]'`.
+"""Kafka: a spout that tracks each record to its end, and a sink. Needs `pip install 'stormcell[kafka]'`.
 
-Begin with `kafka_spout` and `kafka_sink`. docs/JOURNEY_KAFKA.md follows a record through them, docs/ARCHITECTURE.md says which module is
-what.
+Begin with `source/spout` and `sink/sink`. docs/JOURNEY_KAFKA.md follows a record through them, and docs/ARCHITECTURE.md describes the
+packages.
 """
 
 try:

@@ -1,29 +1,23 @@
 """The compiled part of the engine, and the only place that imports it.
 
-What stands here is all that the rest may use of `_native`; each class is documented, and typed, where it is written.
+Other packages may use only the names in `__all__`. The stubs (`.pyi`) in `_native` have their types and docstrings.
 """
 
 try:
-    from _native.ack_ledger import LIFETIME, AckLedger
-    from _native.acker_core import AckerCore
-    from _native.batch_feed import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter, reply
-    from _native.bolt_core import BoltCore
-    from _native.bolt_emitter import BoltEmitter
-    from _native.column_buffers import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
-    from _native.dispatch import Outlet, OutStream, Pulse
-    from _native.edge_ids import EdgeIds
+    from _native.acker import LIFETIME, AckerCore, AckLedger
+    from _native.batch import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch, reply
+    from _native.bolt import BoltCore, BoltEmitter
+    from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
     from _native.flow import DonePrefix, FlowFeed, Pack, PackDelivery, TaskChooser, TaskWindow
-    from _native.histogram import LatencyHistogram
-    from _native.layers import Layers
-    from _native.mailbox import Emitter, Mailbox, SignalRing
-    from _native.offset_window import Entry, OffsetWindow, settle
-    from _native.record_feed import RecordFeed, Rotation
-    from _native.rotating_map import RotatingMap
-    from _native.spout_core import SpoutCore
-    from _native.spout_emitter import SpoutEmitter
-    from _native.stable_hash import key_group, stable_hash
-    from _native.task_core import TaskCore
-    from _native.timed_steps import StepTimer
+    from _native.hash import key_group, stable_hash
+    from _native.ids import EdgeIds
+    from _native.kafka import Entry, PartitionOffsets, RecordFeed, RoundRobin, settle
+    from _native.queues import Backpressure, Mailbox, SignalRing
+    from _native.spout import SpoutCore, SpoutEmitter
+    from _native.state import Layers
+    from _native.tables import RotatingMap
+    from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
+    from _native.timing import LatencyHistogram, StepTimer
     from _native.tuples import Source, Tuple, make_tuple
 except ImportError as error:  # a missing build must not look like a missing package
     raise ImportError(f"the compiled part of the engine does not load ({error}). Build it: pip install -e . (or: make build)") from error
@@ -34,9 +28,10 @@ __all__ = [
     "LIFETIME",
     "AckLedger",
     "AckerCore",
+    "Backpressure",
     "BatchEmitter",
     "BatchFeed",
-    "BatchPart",
+    "BoltBacklog",
     "BoltCore",
     "BoltEmitter",
     "BoltOutcome",
@@ -44,21 +39,19 @@ __all__ = [
     "DigestingEmitter",
     "DonePrefix",
     "EdgeIds",
-    "Emitter",
     "Entry",
     "FlowFeed",
     "LatencyHistogram",
     "Layers",
     "Mailbox",
-    "OffsetWindow",
     "OutStream",
     "Outlet",
     "Pack",
     "PackDelivery",
-    "Pulse",
+    "PartitionOffsets",
     "RecordFeed",
     "RotatingMap",
-    "Rotation",
+    "RoundRobin",
     "Signal",
     "SignalRing",
     "Source",
@@ -66,6 +59,7 @@ __all__ = [
     "SpoutEmitter",
     "SpoutOutcome",
     "StepTimer",
+    "TaskBatch",
     "TaskChooser",
     "TaskCore",
     "TaskWindow",

@@ -1,31 +1,42 @@
-"""The small numbers that cross the border to C, by name. A test holds them against the `.pxd` files."""
+"""Small numbers that Python and C exchange, by name. A test compares them with the `.pxd` files."""
 
 from enum import IntEnum
 
 
 class BoltOutcome(IntEnum):
-    """Why a bolt's burst ended."""
+    """End of a bolt's burst."""
 
     EMPTY = 0
+    """No input waits."""
     MORE = 1
+    """Inputs wait, but it is the turn of other actors."""
     STOPPED = 2
+    """A full mailbox stops the task."""
     RETURNED = 3
+    """A call returned an object other than None, such as a coroutine or a generator."""
     CONTROL = 4
+    """The next input is a control tuple."""
 
 
 class SpoutOutcome(IntEnum):
-    """Why a spout's burst ended."""
+    """End of a spout's burst."""
 
     QUIET = 0
+    """No poll before the next verdict: the spout is not polled, or has `max_spout_pending` open trees."""
     POLL_AGAIN = 1
+    """The turn is over. Poll again at the next one."""
     HELD_UP = 2
+    """A full mailbox stops the task."""
     AWAITABLE = 3
+    """A call returned an object other than None, which is awaited."""
     NOTHING_NEW = 4
+    """The last poll emitted nothing."""
     GAVE_WAY = 5
+    """Bolts are behind, so it is their turn first."""
 
 
 class Choice(IntEnum):
-    """How an outlet chooses among its targets."""
+    """Way in which an outlet chooses its targets, one for each grouping."""
 
     SHUFFLE = 0
     BY_FIELDS = 1
@@ -38,8 +49,9 @@ class Choice(IntEnum):
 
 
 class Signal(IntEnum):
-    """What a signal between a task and an acker says."""
+    """Kind of a signal between a task and an acker."""
 
+    # to an acker
     INIT = 1
     ACK = 2
     FAIL = 3
@@ -47,6 +59,7 @@ class Signal(IntEnum):
     DROP = 5
     ROTATE = 6
     OWN_CLOCK = 7
+    # to a spout task
     ACKED = 16
     FAILED = 17
     ACKER_DIED = 18

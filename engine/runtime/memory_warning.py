@@ -1,4 +1,4 @@
-"""The warning of a run whose promise ends with its process: it keeps something, and `memory://` is where."""
+"""Warning of a run that keeps state, positions or transactions in `memory://`, so that a crash loses them."""
 
 import logging
 import re

@@ -41,4 +41,4 @@ class ClusterRunPort:
         return self._ledger_of(name)
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
-        return {spout.place.task_id: spout.status for spout in self.spouts}
+        return {spout.info.task_id: spout.status for spout in self.spouts}

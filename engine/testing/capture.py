@@ -4,10 +4,10 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.api import Bolt
+from engine.api import Tuple as AnyTuple
 from engine.errors import UsageError
 from engine.kernel import Tuple
-from engine.topology import Bolt
-from engine.topology import Tuple as AnyTuple
 
 
 @dataclass(frozen=True, slots=True)

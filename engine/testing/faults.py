@@ -22,10 +22,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
+from engine.api import call_kind
 from engine.errors import UsageError
 from engine.names import ACKER_COMPONENT, did_you_mean
-from engine.runtime.local_cluster import Run
-from engine.topology import InstanceFactory, Topology, call_kind
+from engine.runtime.run import Run
+from engine.topology import InstanceFactory, Topology
 
 ACKER: Final = ACKER_COMPONENT
 """The component id of the ackers, for `KillTask`."""

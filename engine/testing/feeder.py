@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from engine.api import Fields, Spout, SpoutExhausted, Streams, Values, declare_streams
 from engine.errors import FAILED, Failure, UsageError
 from engine.names import DEFAULT_STREAM
-from engine.topology import Fields, Spout, SpoutExhausted, Streams, Values, declare_streams
 
 
 @dataclass(frozen=True, slots=True)

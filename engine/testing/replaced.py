@@ -3,9 +3,10 @@
 from dataclasses import replace
 from types import MappingProxyType
 
+from engine.api import BoltFactory, SpoutFactory, declare_streams
 from engine.errors import TopologyError, UsageError
 from engine.names import did_you_mean
-from engine.topology import BoltFactory, SpoutFactory, Topology, declare_streams
+from engine.topology import Topology
 from engine.topology.factory import Factory, FactoryFault
 from engine.topology.settings import collect_settings
 from engine.topology.validate import graph_faults

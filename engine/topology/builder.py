@@ -1,37 +1,40 @@
-"""`TopologyBuilder`: from a user's declarations to an immutable, valid `Topology`."""
+"""`TopologyBuilder`: collects declarations of components, and builds a valid, immutable `Topology`."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final, Protocol, cast
 
+from engine.api.arguments import is_count
+from engine.api.bolt import BoltFactory
+from engine.api.fields import NO_STREAMS, Streams, declare_streams
+from engine.api.spout import SpoutFactory
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_writable
 from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
-from engine.topology.factory import BoltFactory, Factory, FactoryFault, SpoutFactory, read_attribute
+from engine.topology.factory import Factory, FactoryFault, read_attribute
 from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
-from engine.topology.settings import collect_settings, is_count
+from engine.topology.settings import collect_settings
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
-from engine.topology.stream import NO_STREAMS, Streams, declare_streams
 from engine.topology.validate import graph_faults, id_faults, run_faults
 
 MOST_TASKS: Final = 2**16
-"""Tasks of one component: each is an actor with a mailbox of its own, in one process."""
+"""Limit of the tasks of one component. Each task is an actor with its own mailbox, in one process."""
 
 
 class DeclaresItself(InstanceFactory, Protocol):
-    """A factory that says what its instances declare."""
+    """Factory with its own source of streams and settings, for other builders."""
 
     def declared(self) -> object:
-        """Return where the component's streams and settings can be read; raise FactoryFault."""
+        """Return an object whose attributes declare streams and settings. Raise FactoryFault if there is none."""
 
 
 @dataclass(slots=True)
 class Declaration:
-    """One call of `set_spout` or `set_bolt`, not judged yet."""
+    """One call of `set_spout` or `set_bolt`, not checked yet."""
 
     component_id: str
     kind: Kind
@@ -47,12 +50,12 @@ class Declaration:
 
 
 class TopologyBuilder:
-    """Collects the components of a topology; judges nothing until `build()`.
+    """Collects the components of a topology. `build()` checks all of them.
 
-    `config` travels with the topology, and a run that is given no other uses it. What depends on the config `build()` judges
-    by this one; where there is none, the run judges by its own.
+    `name` is a non-empty string, for logs and metrics. `config` belongs to the topology: a run without another config uses it, and
+    `build()` checks the rules that depend on a config. Without a config these rules are checked when a run starts.
 
-    >>> from engine.topology import bolt, spout
+    >>> from engine import TopologyBuilder, bolt, spout
     >>> @spout("number")
     ... def numbers():
     ...     yield from ((number,) for number in range(3))
@@ -72,24 +75,26 @@ class TopologyBuilder:
         self._declarations: list[Declaration] = []
 
     def set_spout(self, component_id: str, factory: SpoutFactory, parallelism: int = 1, **settings: Any) -> SpoutDeclarer:
-        """Declare a spout: a factory, called once for each of `parallelism` tasks: a class, a callable, or what `@spout` makes.
+        """Declare a spout with `parallelism` tasks.
 
-        Settings: `max_spout_pending`, `on_error`; each wins over the class attribute of its name.
+        `component_id` is a non-empty string that does not begin with `__` or `$`. `factory` is a class, a callable without arguments, or
+        the result of `@spout`. The engine calls it once for each task. Settings are `max_spout_pending` and `on_error`; they override
+        the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
         """
         return SpoutDeclarer(component_id, self._declare("spout", component_id, factory, parallelism, settings).subscriptions)
 
     def set_bolt(self, component_id: str, factory: BoltFactory, parallelism: int = 1, **settings: Any) -> BoltDeclarer:
-        """Declare a bolt: a factory, called once for each of `parallelism` tasks: a class, a callable, or what `@bolt` makes.
+        """Declare a bolt with `parallelism` tasks. Subscribe it to streams with the grouping methods of the result.
 
-        Settings: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`; each wins over the class attribute of its
-        name. Subscribe it by the groupings of what this returns.
+        Ids and factories are as in `set_spout`. Settings are `concurrency`, `threads`, `on_error` and `tick_tuple_freq_secs`; they
+        override the class attributes of the same name. Nothing is raised here: `build()` reports all faults.
         """
         return BoltDeclarer(component_id, self._declare("bolt", component_id, factory, parallelism, settings).subscriptions)
 
     def build(self) -> Topology:
-        """Return the topology; raise TopologyError with all faults at once, each with its fix (GRP-5).
+        """Return the topology. Raise TopologyError with all faults at once, each with its fix (GRP-5).
 
-        A factory is called here if only an instance can tell what it emits; that instance is the first one of the first run.
+        A factory is called here if only an instance knows its `output_fields`. The first run uses that instance.
         """
         faults = self._own_faults()
         unknown: set[str] = set()
@@ -101,7 +106,7 @@ class TopologyBuilder:
             if not isinstance(component_id, str):
                 continue
             if component_id in components:
-                faults.append(f"{declaration.where}: its id is taken by an earlier {components[component_id].kind}. Rename one of them.")
+                faults.append(f"{declaration.where}: an earlier {components[component_id].kind} has the same id. Rename one of them.")
                 continue
             components[component_id] = judged.spec
             if not judged.streams_known:
@@ -120,23 +125,23 @@ class TopologyBuilder:
         return declaration
 
     def _judged(self, declaration: "Declaration") -> "Judged":
-        """Return what `_judge` does; an attribute of the user's that raises is one fault among the others."""
+        """Call `_judge`. An attribute of user code that raises becomes a fault."""
         try:
             return self._judge(declaration)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
             if not is_of_user_code(error):
-                raise  # no line of the user's led to it
-            fault = f"{declaration.where}: looking at it raised {raised_text(error)}. Let its attributes return values."
+                raise  # a bug of the engine: no line of user code is in the traceback
+            fault = f"{declaration.where}: reading its attributes raised {raised_text(error)}. Make the attributes return values."
             return Judged(_unknown(declaration), [fault], streams_known=False, declared=None)
 
     def _judge(self, declaration: "Declaration") -> "Judged":
-        """Return the component that a declaration means, and its own faults."""
+        """Return the component of a declaration, and its own faults. Other builders add rules here."""
         return judge(declaration)
 
     def _graph_faults(self, topology: Topology, unknown: Collection[str]) -> list[str]:
-        """Return what is wrong with the components together; the streams of those in `unknown` are not known."""
+        """Return the faults of the graph. Streams of the components in `unknown` are not known, so they are not checked."""
         return graph_faults(topology, unknown)
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
@@ -149,7 +154,7 @@ class TopologyBuilder:
         if not isinstance(name, str) or not name:
             faults.append(f"the name of a topology must be a non-empty str, not {name!r}. Fix TopologyBuilder(...).")
         elif not is_writable(name):
-            faults.append(f"the name of a topology must be text that can be written as UTF-8, not {name!r}. Fix TopologyBuilder(...).")
+            faults.append(f"the name of a topology must be text that UTF-8 can encode, not {name!r}. Fix TopologyBuilder(...).")
         if config is not None and not isinstance(config, Config):
             faults.append(f"config must be a Config, not {config!r}. Fix TopologyBuilder(..., config=Config(...)).")
         return faults
@@ -157,24 +162,24 @@ class TopologyBuilder:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What a declaration comes to."""
+    """Component of a declaration, and its faults."""
 
     spec: ComponentSpec
     faults: list[str]
     streams_known: bool
     declared: object
-    """Where its attributes are read: its class or an instance, None where there is neither."""
+    """Class or instance whose attributes declare the component. None if the factory is wrong."""
 
 
 def _unknown(declaration: Declaration) -> ComponentSpec:
-    """Return a component of which nothing is known but how it was declared."""
+    """Return a component with the values of the declaration, and defaults for the rest."""
     factory = cast(InstanceFactory, declaration.factory)
     inputs = tuple(declaration.subscriptions)
     return ComponentSpec(declaration.component_id, declaration.kind, factory, 1, NO_STREAMS, inputs, ComponentSettings())
 
 
 def judge(declaration: Declaration) -> Judged:
-    """Return the component that a declaration means, and its own faults; what is wrong stands at its default."""
+    """Return the component of a declaration, and its own faults. Wrong values become defaults."""
     where = declaration.where
     faults = list(id_faults(declaration.kind, declaration.component_id))
     parallelism = declaration.parallelism

@@ -1,11 +1,10 @@
-"""What `set_spout` and `set_bolt` return: the inputs of one component, declared in a chain."""
+"""Results of `set_spout` and `set_bolt`: methods that declare the inputs of a component."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Self
 
-from engine.names import DEFAULT_STREAM
-from engine.topology.fields import Fields
-from engine.topology.grouping import (
+from engine.api.fields import Fields
+from engine.api.grouping import (
     All,
     Custom,
     CustomGrouping,
@@ -19,13 +18,27 @@ from engine.topology.grouping import (
     PartialKey,
     Shuffle,
 )
+from engine.names import DEFAULT_STREAM
 from engine.topology.spec import Subscription
 
 
 class BoltDeclarer:
-    """A bolt that was declared; each grouping subscribes it to one stream of a component, and returns the declarer.
+    """Declared bolt, the result of `set_bolt`. Each grouping method subscribes it to one stream of a component.
 
-    Nothing is judged here: `build()` reports all faults at once.
+    Every method returns the declarer, for chains. Nothing is raised here: `build()` reports all faults.
+
+    >>> from engine import TopologyBuilder, bolt, spout
+    >>> @spout("user", "amount")
+    ... def orders():
+    ...     yield ("ada", 3)
+    >>> @bolt()
+    ... def keep(tup):
+    ...     pass
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("orders", orders)
+    >>> _ = builder.set_bolt("keep", keep, parallelism=4).fields_grouping("orders", "user")
+    >>> [each.grouping.label for each in builder.build().components["keep"].subscriptions]
+    ['fields(user)']
     """
 
     __slots__ = ("_subscriptions", "component_id")
@@ -35,11 +48,15 @@ class BoltDeclarer:
         self._subscriptions = subscriptions
 
     def shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Spread the tuples evenly over the tasks."""
+        """Send the tuples to the tasks in turn, from a random start."""
         return self.grouping(component, Shuffle(), stream)
 
     def fields_grouping(self, component: str, *fields: str | Fields | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
-        """Send equal values of these fields to the same task."""
+        """Send tuples with equal values of these fields to the same task.
+
+        Values must be hashable by the engine: None, bool, int, float, str, bytes, datetime, Decimal, UUID, Enum, tuples and lists of
+        these, or objects with `__stable_hash__` (GRP-2). Any other value fails the emit with UsageError.
+        """
         return self.grouping(component, FieldsGrouping(_names(fields)), stream)
 
     def all_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
@@ -51,19 +68,19 @@ class BoltDeclarer:
         return self.grouping(component, Global(), stream)
 
     def none_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Leave the choice to the engine; today it shuffles."""
+        """Leave the choice to the engine, which shuffles today."""
         return self.grouping(component, NoneGrouping(), stream)
 
     def direct_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Let the emitter name the task, by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
+        """Let the emitter choose the task by `emit_direct`, on a stream declared `Fields(..., direct=True)`."""
         return self.grouping(component, Direct(), stream)
 
     def local_or_shuffle_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
-        """Shuffle over the tasks of the emitter's own process if there are any, else over all."""
+        """Shuffle over the tasks in the emitter's process if there are any, else over all tasks."""
         return self.grouping(component, LocalOrShuffle(), stream)
 
     def partial_key_grouping(self, component: str, *fields: str | Fields | Sequence[str], stream: str = DEFAULT_STREAM) -> Self:
-        """Send equal values of these fields to one of two tasks, to the less used."""
+        """Send tuples with equal values of these fields to the less used one of two tasks. For very uneven keys."""
         return self.grouping(component, PartialKey(_names(fields)), stream)
 
     def load_aware_grouping(self, component: str, stream: str = DEFAULT_STREAM) -> Self:
@@ -73,17 +90,17 @@ class BoltDeclarer:
     def custom_grouping(
         self, component: str, grouping: CustomGrouping | Callable[[], CustomGrouping], stream: str = DEFAULT_STREAM
     ) -> Self:
-        """Let the user's grouping choose; each emitting task has its own: made by the class or callable, or a deep copy of the instance."""
+        """Let a `CustomGrouping` choose the tasks. A class or callable makes one for each emitting task; an instance is deep-copied."""
         return self.grouping(component, Custom(grouping), stream)
 
     def grouping(self, component: str, grouping: Grouping, stream: str = DEFAULT_STREAM) -> Self:
-        """Subscribe with a grouping that is a value already."""
+        """Subscribe with a grouping object, such as `Shuffle()`."""
         self._subscriptions.append(Subscription(component, stream, grouping))
         return self
 
 
 class SpoutDeclarer:
-    """A spout that was declared. It takes no input: a grouping that is called on it is a fault, which `build()` reports."""
+    """Declared spout, the result of `set_spout`. A spout has no inputs, so `build()` reports each grouping method called on it."""
 
     __slots__ = ("_inputs", "component_id")
 
@@ -100,7 +117,7 @@ class SpoutDeclarer:
 
 
 def _names(fields: tuple[object, ...]) -> tuple[str, ...]:
-    """Return the names in order; what is no name stays as it is, for `build()` to report."""
+    """Return the names in order. Objects that are not names stay in place, and `build()` reports them."""
     names: list[object] = []
     for field in fields:
         if isinstance(field, Fields):

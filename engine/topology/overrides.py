@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Iterator
 from types import FunctionType
 
-from engine.topology.calls import takes
+from engine.api.arguments import takes
 
 _ENGINES = ("engine.", "spark_bridge.")
 

@@ -1,14 +1,13 @@
-"""The settings of one component: which there are, what they may be, and where they come from."""
+"""Settings of one component: their names, allowed values and sources."""
 
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from engine.errors import UsageError
+from engine.api.arguments import CallKind, call_kind, is_count
+from engine.api.bolt import BasicBolt, BoltBase
 from engine.names import did_you_mean
-from engine.topology.bolt import BasicBolt, BoltBase
-from engine.topology.calls import CallKind, call_kind
 from engine.topology.factory import FactoryFault, read_attribute
 from engine.topology.spec import ComponentSettings, Kind
 
@@ -21,18 +20,6 @@ class _Setting:
 
 def _count(minimum: int) -> _Setting:
     return _Setting(lambda value: is_count(value, minimum), f"an integer of at least {minimum}")
-
-
-def is_count(value: object, minimum: int) -> bool:
-    """Tell whether a value is an integer (no bool) of at least `minimum`."""
-    return isinstance(value, int) and not isinstance(value, bool) and value >= minimum
-
-
-def check_count(what: str, value: object, *, minimum: int, optional: bool = False) -> None:
-    """Raise UsageError unless the value is such an integer, or None where `optional`."""
-    if not (is_count(value, minimum) or (optional and value is None)):
-        none = ", or None" if optional else ""
-        raise UsageError(f"{what} must be an integer of at least {minimum}{none}, not {value!r}", hint=f"Write {what.split()[-1]}=3.")
 
 
 LEAST_TICK_SECS: Final = 0.001
@@ -55,10 +42,10 @@ SETTINGS_OF_KIND: Final[Mapping[Kind, Mapping[str, Any]]] = {"spout": _SPOUT_SET
 
 
 def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping[str, object]) -> tuple[ComponentSettings, list[str]]:
-    """Return the settings of a component and their faults; what is wrong is left at its default.
+    """Return the settings of a component, and their faults. A wrong setting keeps its default.
 
-    `declared` is the component's class or an instance, or None where it is not known; a keyword that is not None wins
-    over its attribute. `where` begins each fault: `bolt 'count'`.
+    `declared` is the class of the component or an instance, or None if neither is known. A keyword that is not None overrides the
+    attribute. `where` is the beginning of each fault: `bolt 'count'`.
     """
     settings: Mapping[str, _Setting] = SETTINGS_OF_KIND[kind]
     faults = [
@@ -87,11 +74,11 @@ def collect_settings(kind: Kind, where: str, declared: object, keywords: Mapping
 
 def _other_kind(kind: Kind, name: str) -> str | None:
     other: Kind = "bolt" if kind == "spout" else "spout"
-    return f"It is one of a {other}; remove it here." if name in SETTINGS_OF_KIND[other] else None
+    return f"Only a {other} has this setting. Remove it." if name in SETTINGS_OF_KIND[other] else None
 
 
 def _call_faults(where: str, declared: object, settings: ComponentSettings) -> list[str]:
-    """Return the faults of settings that the kind of `execute` does not allow (ACK-10)."""
+    """Return the faults of `concurrency` and `threads`, which depend on the kind of `execute` (ACK-10)."""
     execute = getattr(declared, "execute", None)
     bolt_class = declared if isinstance(declared, type) else type(declared)
     if execute is None or not issubclass(bolt_class, BoltBase):
@@ -100,15 +87,15 @@ def _call_faults(where: str, declared: object, settings: ComponentSettings) -> l
     name, kind = bolt_class.__name__, call_kind(execute)
     if settings.concurrency > 1 and not kind.is_async:
         faults.append(
-            f"{where}: concurrency={settings.concurrency} needs an `async def execute`, and that of {name} is a {_words(kind)}. "
-            "Write it async, raise the parallelism, or use threads of a BasicBolt."
+            f"{where}: concurrency={settings.concurrency} needs an `async def execute`, but {name}.execute is a {_words(kind)}. "
+            "Make it async, raise the parallelism, or set threads of a BasicBolt."
         )
     if settings.threads and not issubclass(bolt_class, BasicBolt):
-        faults.append(f"{where}: threads={settings.threads} needs a BasicBolt, and {name} is none. Derive it from BasicBolt.")
+        faults.append(f"{where}: threads={settings.threads} needs a BasicBolt, but {name} is not one. Derive it from BasicBolt.")
     elif settings.threads and kind.is_async:
         faults.append(
-            f"{where}: threads={settings.threads} needs a plain `def execute`, and that of {name} is an {_words(kind)}. "
-            "Use concurrency instead."
+            f"{where}: threads={settings.threads} needs a plain `def execute`, but {name}.execute is an {_words(kind)}. "
+            "Set concurrency instead."
         )
     return faults
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
+from engine.api.context import TaskContext
+from engine.api.fields import Streams
+from engine.api.grouping import Grouping
+from engine.api.spout import MaxSpoutPending, OnError
 from engine.config import Config
-from engine.topology.context import TaskContext
-from engine.topology.grouping import Grouping
-from engine.topology.spout import MaxSpoutPending, OnError
-from engine.topology.stream import Streams
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 

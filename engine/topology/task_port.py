@@ -8,12 +8,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
+from engine.api.collector import Tuple
+from engine.api.fields import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
-from engine.topology.collector import Tuple
 from engine.topology.spec import ComponentSpec
-from engine.topology.values import Values
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
 """What a spout task does: emits; has max_spout_pending open trees or full targets; is exhausted; is paused with no open
@@ -120,8 +120,8 @@ class BoltPort(Protocol):
     def reply(self, tup: Tuple, answer: object) -> None:
         """Tell the spout task that emitted this control tuple something; it hears of it before the tree can be settled."""
 
-    def batch_feed(self, host: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
-        """Return what counts, executes and emits the tuples of batches for this task, whose sources are these; see there for the host."""
+    def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        """Return the feed of this task, which counts, executes and emits tuples of batches. BatchFeed describes the runner."""
 
     def report(self, error: BaseException, next_step: str, tup: Tuple | None = None) -> None:
         """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""

@@ -3,11 +3,11 @@
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
+from engine.api.grouping import Custom, Direct, FieldsGrouping, PartialKey
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
 from engine.names import is_reserved, is_writable, nearest
 from engine.raised import raised_text
-from engine.topology.grouping import Custom, Direct, FieldsGrouping, PartialKey
 from engine.topology.spec import ComponentSpec, Subscription, Topology
 
 NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spout()."

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
+from engine.api import TaskContext
 from engine.errors import StateUnavailable
-from engine.topology import TaskContext
 
 LOGGER: Final = logging.getLogger("engine.transactional")
 SHORTEST_PAUSE_SECS: Final = 0.05

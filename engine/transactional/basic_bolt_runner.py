@@ -2,19 +2,18 @@
 
 import asyncio
 import contextvars
-import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent import futures
-from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import GeneratorType
 from typing import Any
 
+from engine.api import BasicBolt, Tuple, Values, call_kind
+from engine.api.basic_results import Emission, emit_result, record_result
+from engine.cancellation import was_cancelled
 from engine.errors import UsageError
-from engine.kernel import BatchEmitter, BatchPart
+from engine.kernel import BatchEmitter, TaskBatch
 from engine.names import DEFAULT_STREAM, POOL_NAME
-from engine.topology import BasicBolt, Tuple, Values, call_kind
 from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttempt, call_timeout
 
 
@@ -22,8 +21,8 @@ from engine.transactional.batch_runner import BatchRunner, BoltWiring, OpenAttem
 class _Call:
     """An `async` call, or a call in a thread, whose emits are recorded for the loop's thread."""
 
-    part: BatchPart
-    recorded: list[tuple[Values, str, int | None]] | None = None
+    batch: TaskBatch
+    recorded: list[Emission] | None = None
 
 
 _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
@@ -57,8 +56,8 @@ class BasicBoltRunner(BatchRunner):
             await result
 
     async def cleanup(self) -> None:
-        for attempt in list(self.feed.parts):
-            self.feed.drop(attempt)
+        for attempt in list(self.feed.batches):
+            self.feed.drop_batch(attempt)
         if self._pool is not None:
             self._pool.shutdown(wait=False, cancel_futures=True)
         result = self._bolt.cleanup()
@@ -66,7 +65,7 @@ class BasicBoltRunner(BatchRunner):
             await result
 
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
-        open_attempt.part.execute_by(self._bolt.execute)
+        open_attempt.batch.execute_by(self._bolt.execute)
 
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
         return None
@@ -76,71 +75,46 @@ class BasicBoltRunner(BatchRunner):
 
     # Calls
 
-    def returned(self, part: BatchPart, tup: Tuple, result: object) -> None:
+    def returned(self, batch: TaskBatch, tup: Tuple, result: object) -> None:
         """Emit from a result of execute that is neither values nor a generator."""
         if not isinstance(result, Iterable) or isinstance(result, (str, bytes)):
             raise self._wrong_result(result)
-        emitter = BatchEmitter(part)
+        emitter = BatchEmitter(batch)
         for values in result:
             emitter.emit(values)
 
     async def _execute_later(self, tup: Any) -> None:
         """Await one call. Up to `concurrency` or `threads` calls run at once."""
-        part = self.feed.receive(tup)
-        if part is None:
+        batch = self.feed.count_received(tup)
+        if batch is None:
             return
-        call = _Call(part, [] if self._pool is not None else None)
+        call = _Call(batch, [] if self._pool is not None else None)
         token = _CALL.set(call)
         try:
             async with call_timeout(self.context.config, "execute()"):
                 await self._call_of(call, tup)
         except (Exception, asyncio.CancelledError) as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise
-            self.call_failed(part, error, tup)
+            self.call_failed(batch, error, tup)
         finally:
             _CALL.reset(token)
-        self.feed.settle(part, tup)
+        self.feed.end_tuple(batch, tup)
 
     async def _call_of(self, call: _Call, tup: Any) -> None:
         if self._pool is None:
-            await self._consume(BatchEmitter(call.part), self._bolt.execute(tup))
+            await emit_result(self._bolt.execute(tup), BatchEmitter(call.batch).emit, (), self._wrong_result)
         else:
             await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
             self._emit_recorded(call)
 
-    async def _consume(self, emitter: BatchEmitter, result: object) -> None:
-        if inspect.isawaitable(result):
-            result = await result
-        if isinstance(result, tuple):
-            emitter.emit(result)
-        elif isinstance(result, AsyncGenerator):
-            async with aclosing(result):
-                async for values in result:
-                    emitter.emit(values)
-        elif isinstance(result, AsyncIterable):
-            async for values in result:
-                emitter.emit(values)
-        elif isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
-            for values in result:
-                emitter.emit(values)
-        elif result is not None:
-            raise self._wrong_result(result)
-
     def _in_pool(self, call: _Call, tup: Tuple) -> None:
         """Run execute in a thread, and record its emits."""
-        result: Any = self._bolt.execute(tup)
         assert call.recorded is not None
-        if isinstance(result, tuple):
-            call.recorded.append((result, DEFAULT_STREAM, None))
-        elif isinstance(result, GeneratorType):
-            call.recorded.extend((values, DEFAULT_STREAM, None) for values in result)
-        elif result is not None:
-            raise self._wrong_result(result)
+        record_result(self._bolt.execute(tup), call.recorded, self._wrong_result)
 
     def _emit_recorded(self, call: _Call) -> None:
-        emitter = BatchEmitter(call.part)
+        emitter = BatchEmitter(call.batch)
         recorded, call.recorded = call.recorded or [], None
         for values, stream, task in recorded:
             if task is None:
@@ -158,11 +132,11 @@ class BasicBoltRunner(BatchRunner):
         if call is not None and call.recorded is not None:
             call.recorded.append((values, stream, task))
             return
-        part = self.feed.calling if call is None else call.part
-        if part is None:
+        batch = self.feed.calling if call is None else call.batch
+        if batch is None:
             where = f"bolt {self._wiring.spec.component_id!r} emitted outside execute()"
             raise UsageError(where, hint="Emit in execute(): the tuples of a BasicBolt belong to the batch of its input.")
-        emitter = BatchEmitter(part)
+        emitter = BatchEmitter(batch)
         if task is None:
             emitter.emit(values, stream)
         else:

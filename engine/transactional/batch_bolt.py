@@ -4,8 +4,8 @@ from abc import abstractmethod
 from collections.abc import Awaitable, Sequence
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from engine.api import BoltBase, Fields, TaskContext, Tuple, Values
 from engine.names import DEFAULT_STREAM
-from engine.topology import BoltBase, Fields, TaskContext, Tuple, Values
 from engine.transactional.attempt import TransactionAttempt
 
 O = TypeVar("O", bound="Open", covariant=True)  # noqa: E741 - a type variable

@@ -6,9 +6,10 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
+from engine.api import BoltBase, Tuple
+from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
-from engine.kernel import BatchPart
-from engine.topology import BoltBase, Tuple
+from engine.kernel import TaskBatch
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
 from engine.transactional.batch_runner import BatchBoltCollector, BatchRunner, BoltWiring, OpenAttempt
 from engine.transactional.maybe_await import discard_awaitables
@@ -53,15 +54,15 @@ class BatchBoltRunner(BatchRunner):
     def _begin_instance(self, open_attempt: OpenAttempt) -> None:
         bolt: BatchBolt = self._wiring.spec.factory.create()
         bolt.attempt = open_attempt.attempt
-        bolt.collector = BatchBoltCollector(open_attempt.part, self.collector)
+        bolt.collector = BatchBoltCollector(open_attempt.batch, self.collector)
         bolt.context = self.context
         bolt.resources = self._resources
         bolt.replays_differ = self._wiring.replays_differ
         open_attempt.instance = bolt
         if isinstance(bolt, BurstBolt) and "execute" not in vars(bolt):  # a fault injector puts one there
-            open_attempt.part.execute_many_by(bolt.execute_many, bolt.burst_rows)
+            open_attempt.batch.execute_many_by(bolt.execute_many, bolt.burst_rows)
         else:
-            open_attempt.part.execute_by(bolt.execute)
+            open_attempt.batch.execute_by(bolt.execute)
         self._run_on(open_attempt, bolt.prepare(), "prepare")
 
     def _end_instance(self, open_attempt: OpenAttempt) -> None:
@@ -90,15 +91,15 @@ class BatchBoltRunner(BatchRunner):
             if result is not None:
                 await result
         except BaseException as error:  # user code, and its batch is over: SystemExit must not end the program either
-            if isinstance(error, KeyboardInterrupt) or _is_cancelled():
+            if isinstance(error, KeyboardInterrupt) or cancel_requests():
                 raise
             self.port.report(error, "nothing: the attempt is over")
 
     # Calls that wait
 
-    def returned(self, part: BatchPart, tup: Tuple | None, result: object) -> None:
+    def returned(self, batch: TaskBatch, tup: Tuple | None, result: object) -> None:
         """Await a result of execute before the next tuple of its attempt."""
-        self._run_on(self._open_attempts[part.attempt], result, "execute")
+        self._run_on(self._open_attempts[batch.attempt], result, "execute")
 
     def _run_on(self, open_attempt: OpenAttempt, result: object, method: str) -> None:
         """Await the result of a call. New tuples of the attempt wait until then."""
@@ -109,7 +110,7 @@ class BatchBoltRunner(BatchRunner):
             raise UsageError(where, hint="A batch bolt emits by self.collector.emit(...) and returns None.")
         self._awaited[open_attempt] = result
         if open_attempt not in self._aio_tasks:
-            open_attempt.part.waiting = deque()
+            open_attempt.batch.waiting = deque()
             open_attempt.progress_at = self.context.clock.now()
             aio_task = self._aio_tasks[open_attempt] = self.context.create_task(self._run(open_attempt))
             self._all_aio_tasks.add(aio_task)
@@ -131,19 +132,19 @@ class BatchBoltRunner(BatchRunner):
         """Await results of calls, and call execute for the waiting tuples, until none is left."""
         try:
             calls = 0
-            while open_attempt in self._awaited or open_attempt.part.waiting:
+            while open_attempt in self._awaited or open_attempt.batch.waiting:
                 if open_attempt in self._awaited:
                     await self._awaited.pop(open_attempt)
                     self._note_progress(open_attempt)
                 else:
-                    assert open_attempt.part.waiting is not None
-                    self.feed.call_next(open_attempt.part, open_attempt.part.waiting.popleft())
+                    assert open_attempt.batch.waiting is not None
+                    self.feed.call_next(open_attempt.batch, open_attempt.batch.waiting.popleft())
                     self._make_room()
                     calls += 1
                     if calls % CALLS_PER_TURN == 0:
                         await asyncio.sleep(0)
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if was_cancelled(error):
                 if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
                     raise  # `_end_instance`, or the end of this task, has cancelled it
                 error = asyncio.CancelledError(f"{type(open_attempt.instance).__name__} cancelled the asyncio task that runs it")
@@ -153,7 +154,7 @@ class BatchBoltRunner(BatchRunner):
             return
         if self._aio_tasks.pop(open_attempt, None) is None:
             return  # the attempt ended meanwhile
-        open_attempt.part.waiting = None
+        open_attempt.batch.waiting = None
         if open_attempt in self._finishing:
             self._finishing.discard(open_attempt)
             self.finished(open_attempt)
@@ -165,7 +166,7 @@ class BatchBoltRunner(BatchRunner):
         return self._wait_for_room() if self._waiting() > self.context.config.executor_receive_buffer_size else None
 
     def _waiting(self) -> int:
-        return sum(len(open_attempt.part.waiting or ()) for open_attempt in self._aio_tasks)
+        return sum(len(open_attempt.batch.waiting or ()) for open_attempt in self._aio_tasks)
 
     def _note_progress(self, open_attempt: OpenAttempt) -> None:
         """Note the return of a call, and refresh the timeout of its batch now and then (TX-5)."""
@@ -202,7 +203,7 @@ class BatchBoltRunner(BatchRunner):
         if self._wiring.is_committer and self._ending:
             self._run_on(open_attempt, self._end_of_old(), "finish_batch")
             return
-        self.feed.flush(open_attempt.part)
+        self.feed.flush_rows(open_attempt.batch)
         if open_attempt in self._aio_tasks or open_attempt.failure is not None:
             return
         self._finishing.add(open_attempt)
@@ -222,8 +223,8 @@ class BatchBoltRunner(BatchRunner):
 
     async def cleanup(self) -> None:
         """End the task: drop all attempts, wait for the cleanups, close the resources."""
-        for attempt in list(self.feed.parts):
-            self.feed.drop(attempt)
+        for attempt in list(self.feed.batches):
+            self.feed.drop_batch(attempt)
         for open_attempt in self._open_attempts.values():
             self._end_instance(open_attempt)
         try:
@@ -233,8 +234,3 @@ class BatchBoltRunner(BatchRunner):
             for cleanup in self._cleanups:
                 cleanup.cancel()
             await self._resources.close()
-
-
-def _is_cancelled() -> bool:
-    aio_task = asyncio.current_task()
-    return aio_task is not None and aio_task.cancelling() > 0

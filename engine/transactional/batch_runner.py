@@ -7,12 +7,13 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from engine.api import Bolt, FailTuple, Fields, Tuple, wrong_values
 from engine.config import Config
 from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, FatalError, UsageError
-from engine.kernel import BatchEmitter, BatchFeed, BatchPart, DigestingEmitter
+from engine.kernel import BatchEmitter, BatchFeed, DigestingEmitter, TaskBatch
 from engine.names import COMMIT_STREAM, REPORT_STREAM
 from engine.raised import own_text
-from engine.topology import Bolt, ComponentSpec, FailTuple, Fields, Tuple, wrong_values
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
@@ -53,7 +54,7 @@ class OpenAttempt:
     """An attempt that this task has not finished."""
 
     attempt: TransactionAttempt
-    part: BatchPart
+    batch: TaskBatch
     early_left: int
     """Number of missing reports of the processing phase."""
     left: int
@@ -89,7 +90,7 @@ class BatchRunner(Bolt, BoltPortUser):
 
     # Attempts
 
-    def begin(self, attempt: TransactionAttempt) -> BatchPart | None:
+    def begin(self, attempt: TransactionAttempt) -> TaskBatch | None:
         """Begin an attempt that is new here. Return None if a newer attempt of this txid or an earlier one is known (TX-3)."""
         txid, attempt_id = attempt
         for seen, newest in self._newest.items():
@@ -97,12 +98,12 @@ class BatchRunner(Bolt, BoltPortUser):
                 return None
         self._newest[txid] = attempt_id
         self._drop_old(txid, attempt_id)
-        open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, BatchPart(self.feed, attempt), len(self._early), self._sources)
+        open_attempt = self._open_attempts[attempt] = OpenAttempt(attempt, TaskBatch(self.feed, attempt), len(self._early), self._sources)
         try:
             self._begin_instance(open_attempt)
         except Exception as error:  # noqa: BLE001 - the user's own: told, and the batch fails
             self._fail_by(open_attempt, error)
-        return open_attempt.part
+        return open_attempt.batch
 
     def _drop_old(self, txid: int, attempt_id: int) -> None:
         """Drop the attempts that this one supersedes, and those that must be committed by now."""
@@ -115,7 +116,7 @@ class BatchRunner(Bolt, BoltPortUser):
     def _drop(self, open_attempt: OpenAttempt) -> None:
         """Forget a finished or old attempt. Nobody waits for the trees of its held tuples, so they are acked."""
         del self._open_attempts[open_attempt.attempt]
-        self.feed.drop(open_attempt.attempt)
+        self.feed.drop_batch(open_attempt.attempt)
         self._settle_held(open_attempt)
         self._end_instance(open_attempt)
 
@@ -131,7 +132,7 @@ class BatchRunner(Bolt, BoltPortUser):
 
     def on_control(self, tup: Tuple) -> None:
         """Handle a report or the commit of an attempt."""
-        if self.feed.find(tup[0]) is None:  # an old attempt
+        if self.feed.find_batch(tup[0]) is None:  # an old attempt
             self.port.settle_control(tup)
             return
         open_attempt = self._open_attempts[tup[0]]
@@ -145,7 +146,7 @@ class BatchRunner(Bolt, BoltPortUser):
         is_early = source in self._early
         open_attempt.left -= 1
         open_attempt.early_left -= is_early
-        sent, came = counts.get(self.context.task_id, 0), open_attempt.part.received_from(source)
+        sent, came = counts.get(self.context.task_id, 0), open_attempt.batch.received_from(source)
         if sent != came:
             text = f"{tup.source_component!r} (task {source}) has sent {sent:,} tuples of batch {open_attempt.attempt}, and {came:,} came"
             self._fail(open_attempt, self._failure(FAILED, text))
@@ -185,25 +186,25 @@ class BatchRunner(Bolt, BoltPortUser):
 
     def finished(self, open_attempt: OpenAttempt) -> None:
         """Report the numbers of sent tuples, and drop the attempt."""
-        open_attempt.part.over = True
-        counts = open_attempt.part.sent_by_task()
+        open_attempt.batch.over = True
+        counts = open_attempt.batch.sent_by_task()
         self.port.emit_control((open_attempt.attempt, counts), open_attempt.held[-1] if open_attempt.held else None, REPORT_STREAM)
         self._drop(open_attempt)
 
     # Failing
 
-    def call_failed(self, part: BatchPart, error: BaseException, tup: Tuple | None) -> None:
+    def call_failed(self, batch: TaskBatch, error: BaseException, tup: Tuple | None) -> None:
         """Fail the batch of a call that raised. The task and its other batches go on (TX-6)."""
-        open_attempt = self._open_attempts.get(part.attempt)
+        open_attempt = self._open_attempts.get(batch.attempt)
         if open_attempt is not None:
             self._fail_by(open_attempt, error, tup)
 
-    def lost(self, part: BatchPart) -> None:
+    def lost(self, batch: TaskBatch) -> None:
         """Fail the batch of a tuple that a test lost here while it waited.
 
         If the report of its source comes later, its count shows the loss.
         """
-        open_attempt = self._open_attempts.get(part.attempt)
+        open_attempt = self._open_attempts.get(batch.attempt)
         if open_attempt is not None and open_attempt.left < self._sources:
             self._fail(open_attempt, self._failure(FAILED, f"a tuple of batch {open_attempt.attempt} was lost"))
 
@@ -224,8 +225,8 @@ class BatchRunner(Bolt, BoltPortUser):
         if open_attempt.failure is not None:
             return
         open_attempt.failure = failure
-        open_attempt.part.dead = open_attempt.part.over = True
-        open_attempt.part.waiting = open_attempt.part.rows = None
+        open_attempt.batch.dead = open_attempt.batch.over = True
+        open_attempt.batch.waiting = open_attempt.batch.rows = None
         self._settle_held(open_attempt, failure)
         self._end_instance(open_attempt)
 
@@ -243,10 +244,10 @@ class BatchRunner(Bolt, BoltPortUser):
         """Return the error for values that do not fit the stream."""
         return wrong_emit(self._wiring.spec, stream, values)
 
-    def wrong_time(self, part: BatchPart) -> EngineError:
+    def wrong_time(self, batch: TaskBatch) -> EngineError:
         """Return the error for an emit after the end of an attempt."""
         return UsageError(
-            f"bolt {self._wiring.spec.component_id!r} emitted for batch {part.attempt}, which is finished, failed or superseded here",
+            f"bolt {self._wiring.spec.component_id!r} emitted for batch {batch.attempt}, which is finished, failed or superseded here",
             hint="Emit in execute() and finish_batch(), before they return; await what you start there.",
         )
 
@@ -297,14 +298,14 @@ class _Reports:
 class BatchBoltCollector(_Reports, BatchEmitter):
     """`self.collector` of an instance of a batch bolt."""
 
-    def __init__(self, part: BatchPart, outer: Any) -> None:
-        super().__init__(part)
+    def __init__(self, batch: TaskBatch, outer: Any) -> None:
+        super().__init__(batch)
         self._outer = outer
 
 
 class EmitterCollector(_Reports, DigestingEmitter):
     """Collector of an emitter for one batch."""
 
-    def __init__(self, part: BatchPart, outer: Any, *, digests: bool) -> None:
-        super().__init__(part, digests=digests)
+    def __init__(self, batch: TaskBatch, outer: Any, *, digests: bool) -> None:
+        super().__init__(batch, digests=digests)
         self._outer = outer

@@ -5,13 +5,14 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Final, NoReturn
 
+from engine.api import BasicBolt, BoltFactory, Fields, FieldsGrouping
+from engine.api.fields import Streams
 from engine.config import Config
 from engine.errors import UsageError
 from engine.names import is_reserved
-from engine.topology import BasicBolt, BoltDeclarer, BoltFactory, ComponentSpec, Fields, FieldsGrouping, Topology, TopologyBuilder
+from engine.topology import BoltDeclarer, ComponentSpec, Topology, TopologyBuilder
 from engine.topology.builder import Declaration, Judged
 from engine.topology.factory import FactoryFault
-from engine.topology.stream import Streams
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_runner import ATTEMPT_FIELD

@@ -8,9 +8,9 @@ from contextlib import AsyncExitStack
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
+from engine.api import Fields, OutputFields, Spout, SpoutExhausted
 from engine.errors import TIMEOUT, Failure, FatalError
 from engine.names import BATCH_STREAM, COMMIT_STREAM
-from engine.topology import Fields, OutputFields, Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 from engine.transactional.admission import Admission, AdmissionGate
 from engine.transactional.attempt import TransactionAttempt, first_attempt_id

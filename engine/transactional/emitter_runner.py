@@ -4,10 +4,12 @@ import asyncio
 import inspect
 from typing import Any
 
+from engine.api import Bolt, Tuple
+from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
-from engine.kernel import BatchPart
+from engine.kernel import TaskBatch
 from engine.names import COMMIT_STREAM, REPORT_STREAM
-from engine.topology import Bolt, ComponentSpec, Tuple
+from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_runner import REFUSALS, EmitterCollector, call_timeout, failure_text, wrong_emit
@@ -48,8 +50,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         except FatalError:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise
             self.port.settle_control(tup, self._failure_by(error, attempt))
             return
@@ -65,15 +66,15 @@ class EmitterRunner(Bolt, BoltPortUser):
         if request.committed > self._committed:
             self._committed = request.committed
             await self._clean_up_before(request.committed + 1)
-        part = BatchPart(self._feed, request.attempt)
-        collector = EmitterCollector(part, self.collector, digests=self._digests)
+        batch = TaskBatch(self._feed, request.attempt)
+        collector = EmitterCollector(batch, self.collector, digests=self._digests)
         try:
             output = await self._live_adapter.emit(request, collector)
         finally:
-            part.over = True
+            batch.over = True
         self._digests = self._digests and all(each.digest is not None for each in output.values())
         self.port.reply(tup, output)
-        self.port.emit_control((request.attempt, part.sent_by_task()), tup, REPORT_STREAM)
+        self.port.emit_control((request.attempt, batch.sent_by_task()), tup, REPORT_STREAM)
 
     async def _clean_up_before(self, txid: int) -> None:
         """Tell the user's emitter what is committed. Its error does not fail the batch that brought the news."""
@@ -108,9 +109,9 @@ class EmitterRunner(Bolt, BoltPortUser):
         """Return the error for values that do not fit the stream."""
         return wrong_emit(self._spec, stream, values)
 
-    def wrong_time(self, part: BatchPart) -> EngineError:
+    def wrong_time(self, batch: TaskBatch) -> EngineError:
         """Return the error for an emit after the emission has returned."""
         return UsageError(
-            f"spout {self._spec.component_id!r} emitted for batch {part.attempt} after its emission had returned",
+            f"spout {self._spec.component_id!r} emitted for batch {batch.attempt} after its emission had returned",
             hint="Emit before emit_batch() or emit_partition_batch() returns; await what you start there.",
         )

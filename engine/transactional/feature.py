@@ -5,12 +5,13 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
+from engine.api import All, Bolt, Spout
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunStart
 from engine.errors import FatalError, TopologyError, with_hint
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
-from engine.topology import All, Bolt, ComponentSettings, ComponentSpec, Spout, Subscription, Topology
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
 from engine.transactional.basic_bolt_runner import BasicBoltRunner

@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+from engine.api import OutputFields, SpoutExhausted, Values, declare_streams
 from engine.errors import FatalError, UsageError
 from engine.names import DEFAULT_STREAM
-from engine.topology import OutputFields, SpoutExhausted, Values, declare_streams
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 from engine.transactional.spouts import (

@@ -3,8 +3,8 @@
 import asyncio
 from typing import Any
 
+from engine.api import TaskContext
 from engine.raised import without_exits
-from engine.topology import TaskContext
 
 
 class OpenResources:

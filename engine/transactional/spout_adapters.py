@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Iterable, Iterator, Mapping
 from enum import Enum
 from typing import Any, Literal, TypeAlias
 
+from engine.api import SpoutExhausted, TaskContext
 from engine.errors import FatalError, UsageError
 from engine.kernel import DigestingEmitter
-from engine.topology import SpoutExhausted, TaskContext
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import FailedBatch
 from engine.transactional.maybe_await import maybe_await

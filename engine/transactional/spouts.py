@@ -14,7 +14,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Collection, Mapping, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from engine.topology import OutputFields, TaskContext
+from engine.api import OutputFields, TaskContext
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import BatchCollector
 

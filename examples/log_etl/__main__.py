@@ -1,4 +1,4 @@
-"""Runs the whole example: logs -> engine -> Spark -> tables -> report, and checks every row of them.
+"""Runs the whole example, logs -> engine -> Spark -> tables -> report, and checks every row.
 
 python examples/log_etl [--lines 300000] [--seed 7] [--folder log-etl] [--master local[2]] [--kafka HOST:PORT]
 """
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def source(folder: Path, arguments: argparse.Namespace) -> AnySpout:
-    """Return where the lines come from: the files, or a topic that is filled of them."""
+    """Return the spout of the lines: of the files, or of a topic that is filled from them."""
     brokers, batch_lines = arguments.kafka, arguments.batch_lines
     if brokers is None:
         return of_files(folder, batch_lines)
@@ -59,7 +59,7 @@ def source(folder: Path, arguments: argparse.Namespace) -> AnySpout:
 
 
 def spark_config(folder: Path, arguments: argparse.Namespace) -> SparkConfig:
-    conf = {"spark.sql.shuffle.partitions": "2"}  # one for each core, each with state of its own: 200 is the default
+    conf = {"spark.sql.shuffle.partitions": "2"}  # one for each core, because each has its own state: the default is 200
     return SparkConfig(
         master=arguments.master,
         executor_memory="512m",  # on a cluster
@@ -70,14 +70,14 @@ def spark_config(folder: Path, arguments: argparse.Namespace) -> SparkConfig:
 
 
 def make_room(folder: Path) -> None:
-    """Remove what a run has left."""
+    """Remove the files of an earlier run."""
     if folder.exists() and not (folder / "logs" / "users.csv").exists():
-        raise SystemExit(f"{folder} is there, and is not of this example: name another folder")
+        raise SystemExit(f"{folder} exists and has other files than this example's: name another folder")
     shutil.rmtree(folder, ignore_errors=True)
 
 
 def show(folder: Path, took: str) -> int:
-    """Check what came of it, and write the report."""
+    """Check the result and write the report. Returns the exit status."""
     made = tables.read(folder)
     faults = made.differences(plain.compute(folder / "logs"))
     report.write(folder / "report.html", made, faults=faults, footer=took)
@@ -93,13 +93,13 @@ def show(folder: Path, took: str) -> int:
 
 def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python examples/log_etl", description="From access logs to a report, by the engine and Spark.")
-    parser.add_argument("--lines", type=int, default=traffic.Traffic.lines, help="about how many (%(default)s)")
-    parser.add_argument("--batch-lines", type=int, default=BATCH_LINES, help="of each of four logs in a transaction (%(default)s)")
-    parser.add_argument("--seed", type=int, default=traffic.Traffic.seed, help="another one is another day")
-    parser.add_argument("--folder", type=Path, default=Path("log-etl"), help="for all that is kept, made anew (%(default)s)")
-    parser.add_argument("--kafka", metavar="HOST:PORT", help="a broker: the lines go there first, and are read from there")
+    parser.add_argument("--lines", type=int, default=traffic.Traffic.lines, help="approximate number of lines (%(default)s)")
+    parser.add_argument("--batch-lines", type=int, default=BATCH_LINES, help="lines of each log in a transaction (%(default)s)")
+    parser.add_argument("--seed", type=int, default=traffic.Traffic.seed, help="seed of the random logs")
+    parser.add_argument("--folder", type=Path, default=Path("log-etl"), help="folder of all files, emptied first (%(default)s)")
+    parser.add_argument("--kafka", metavar="HOST:PORT", help="write the lines to this broker and read them from there")
     parser.add_argument("--master", default="local[2]", help="Spark's master (%(default)s)")
-    parser.add_argument("--delta", metavar="JARS", help="write tables of Delta Lake, by its jars: delta-spark…jar,delta-storage…jar")
+    parser.add_argument("--delta", metavar="JARS", help="write tables of Delta Lake with these jars: delta-spark…jar,delta-storage…jar")
     return parser.parse_args()
 
 

@@ -1,6 +1,6 @@
-"""A line of an access log, and the row that it becomes: parse, clean, enrich.
+"""Turns a line of an access log into a row: parses, cleans, enriches.
 
-The lines are in the combined format, with the id of the request behind it (nginx: `$request_id`):
+The lines have the combined format, followed by the id of the request (nginx: `$request_id`):
 
     23.16.113.7 - user00042 [02/Mar/2026:08:06:53 +0000] "GET /product/mug-3?ref=mail HTTP/1.1" 200 5123 "-" "Mozilla/5.0" 61f0a2b8c94d7e35
 """
@@ -24,13 +24,13 @@ SCHEMA: Final = {
 }
 """The columns of a row, and their types in Spark. The time is in microseconds since 1970."""
 Row: TypeAlias = tuple[Any, ...]
-"""The values of a row, in that order. No NamedTuple: to make one takes longer than to find the line's parts."""
+"""The values of a row, in the order of SCHEMA. Making a NamedTuple would take longer than matching the line."""
 
 LINE: Final = re.compile(
-    r'([^ "]+) [^ "]+ ([^ "]+) '  # the address, an identity that nobody sends, the user
-    r"\[(\d\d/\w{3}/\d{4}:\d\d:\d\d):([0-5]\d) ([+-]\d{4})\] "  # when, with its zone
+    r'([^ "]+) [^ "]+ ([^ "]+) '  # the address, an unused identity, the user
+    r"\[(\d\d/\w{3}/\d{4}:\d\d:\d\d):([0-5]\d) ([+-]\d{4})\] "  # the time, with its zone
     r'"[^ "]+ ([^ "]+) [^ "]+" ([1-5]\d\d) (\d+|-) '  # method, target and protocol; status and bytes
-    r'"[^"]*" "([^"]*)" '  # the page before, the agent
+    r'"[^"]*" "([^"]*)" '  # the referring page, the agent
     r"([0-9a-f]{16})",
     re.ASCII,
 )
@@ -45,14 +45,14 @@ COUNTRIES: Final = {
     **dict.fromkeys(("177.32", "189.0"), "BR"),
     **dict.fromkeys(("126.0", "133.32"), "JP"),
 }
-"""Country by the first two numbers of an address. Made up: tables that are sold have 400,000 prefixes, and are looked up likewise."""
+"""Country by the first two numbers of an address. The data is made up: a real table has 400,000 prefixes."""
 ELSEWHERE: Final = "--"
 
 SECTIONS: Final = frozenset({"product", "category", "search", "cart", "checkout", "blog", "api", "static", "account"})
-"""The first part of a path that is a kind of page of its own; "/" is `home`, any other is `other`."""
+"""First parts of paths that name a section. The section of "/" is `home`, of any other path `other`."""
 
 MOST_REMEMBERED: Final = 100_000
-"""Of each kind: a log may be full of targets that nobody asks for twice."""
+"""Bound of each cache, because a log may be full of unique targets."""
 
 _minutes: dict[str, int] = {}
 _agents: dict[str, str] = {}
@@ -60,7 +60,7 @@ _pages: dict[str, tuple[str, str]] = {}
 
 
 def parse(line: str) -> Row | None:
-    """Return the row of a line, or None for what is no whole line of this format."""
+    """Return the row of a line, or None if the line does not have this format."""
     match = LINE.fullmatch(line)
     if match is None:
         return None
@@ -84,7 +84,7 @@ def parse(line: str) -> Row | None:
 
 
 def _minute_us(text: str) -> int:
-    """Return when a minute such as `02/Mar/2026:08:06+0000` began."""
+    """Return the start of a minute such as `02/Mar/2026:08:06+0000`, in microseconds since 1970."""
     return _remember(_minutes, text, int(datetime.strptime(text, "%d/%b/%Y:%H:%M%z").timestamp()) * 1_000_000)
 
 
@@ -98,7 +98,7 @@ def _page(target: str) -> tuple[str, str]:
 def _agent(text: str) -> str:
     lower = text.lower()
     if "internal dummy connection" in lower:
-        kind = "heartbeat"  # what a server asks itself: nobody's visit, but it tells that the log is read up to here
+        kind = "heartbeat"  # a server asks itself: no visit, but it moves the watermark
     elif "bot" in lower or "crawler" in lower:
         kind = "bot"
     else:

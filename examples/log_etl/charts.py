@@ -1,4 +1,4 @@
-"""Plots as SVG text: areas, lines, bars, heat maps. Colours and fonts are of the page's style sheet (page.html), by class."""
+"""Plots as SVG text: areas, lines, bars, heat maps. The style sheet of page.html has their colours and fonts, by class."""
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Final
 
 WIDTH: Final = 960
 LEFT: Final = 52
-"""Room for the numbers of the upright axis."""
+"""Room for the numbers of the vertical axis."""
 RIGHT: Final = 12
 TOP: Final = 14
 BOTTOM: Final = 26
@@ -22,9 +22,9 @@ def over_the_day(
     unit: str = "",
     note: tuple[int, str] | None = None,
 ) -> str:
-    """Return areas, one upon the other, of values at even steps of a day; the keys are their classes, `tip` says what a step is.
+    """Return stacked areas of values at even steps of a day. The keys of `series` are their classes.
 
-    `note` writes a text at a step.
+    `tip` makes the text of a step that the mouse shows, `note` writes a text at a step.
     """
     totals = [sum(values) for values in zip(*series.values(), strict=True)]
     top = _nice(max(totals, default=0) or 1)
@@ -53,7 +53,7 @@ def over_the_day(
 
 
 def columns(values: Sequence[tuple[str, float]], below: str) -> str:
-    """Return upright bars, each with a label below, and what the labels are: half as wide as the other plots."""
+    """Return vertical bars with labels and a title of the axis. The plot is half as wide as the others."""
     width, height = WIDTH // 2, 250
     top = _nice(max((value for _, value in values), default=0) or 1)
     step = (width - LEFT - RIGHT) / len(values)
@@ -69,7 +69,7 @@ def columns(values: Sequence[tuple[str, float]], below: str) -> str:
 
 
 def heat_map(rows: Mapping[str, Sequence[float]], tip: Callable[[str, int, float], str]) -> str:
-    """Return a row of 24 cells for each name, each as strong as its value is beside the largest of its row."""
+    """Return a row of 24 cells for each name. The opacity of a cell is its value relative to the largest of its row."""
     left, cell = 84, 24
     width = (WIDTH - left - RIGHT) / 24
     parts = []
@@ -88,7 +88,7 @@ def heat_map(rows: Mapping[str, Sequence[float]], tip: Callable[[str, int, float
 
 
 def bars(rows: Iterable[tuple[str, float, str]]) -> str:
-    """Return lying bars as a table of HTML: a label, a length, and what is written at the end."""
+    """Return horizontal bars as a table of HTML: a label, a length, and a text at the end."""
     rows = list(rows)
     longest = max((value for _, value, _ in rows), default=0) or 1
     lines = (
@@ -104,7 +104,7 @@ def _y(value: float, top: float, height: int) -> float:
 
 
 def _nice(value: float) -> float:
-    """Return the next number that an axis may well end with."""
+    """Return the next round number for the end of an axis."""
     power: float = 10 ** math.floor(math.log10(value))
     return next(step * power for step in (1, 1.5, 2, 3, 4, 5, 6, 8, 10) if step * power >= value)
 

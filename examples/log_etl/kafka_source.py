@@ -15,10 +15,10 @@ TOPIC: Final = "access-log"
 
 
 async def fill(brokers: str, logs: Path) -> int:
-    """Make the topic, and write each line of the logs as a record, in the order in which they arrived; return how many.
+    """Create the topic and write each line of the logs as a record, in order of arrival. Returns the number of lines.
 
-    It has one partition. Who catches up with several takes what comes first, and may be hours of the log further in one of them than in
-    another, and Spark's watermark would have to wait for so long. Followed live, they are seconds apart: take as many as you like.
+    The topic has one partition. A consumer with a backlog in several partitions may be hours further in one of them, and Spark's watermark
+    would have to wait for the others. Live partitions are seconds apart, so a live topic may have many.
     """
     admin = AIOKafkaAdminClient(bootstrap_servers=brokers)
     await admin.start()
@@ -35,7 +35,7 @@ async def fill(brokers: str, logs: Path) -> int:
 
 
 def of_kafka(brokers: str, batch_records: int) -> AnySpout:
-    """Read the topic to the end that it has now."""
+    """Return a spout that reads the topic to its present end."""
     config = KafkaBatchSpoutConfig(
         brokers=brokers,
         topics=TOPIC,
@@ -48,5 +48,5 @@ def of_kafka(brokers: str, batch_records: int) -> AnySpout:
 
 
 def line_of(record: KafkaRecord) -> tuple[str]:
-    """The translator: the text of a record, whatever its bytes are."""
+    """Translate a record to its text, with any bytes."""
     return ((record.value or b"").decode(errors="replace"),)

@@ -1,9 +1,8 @@
-"""Spark's part: committed batches of requests -> traffic by minute, pages by hour, sessions of visitors, each a table of its own.
+"""Spark's part: three tables from the committed batches. They hold traffic by minute, pages by hour, and sessions of visitors.
 
     LOG_ETL=FOLDER python -m spark_bridge run examples/log_etl/pipeline.py --folder FOLDER/handover --checkpoints FOLDER/checkpoints
 
-The tables come into FOLDER/tables. All windows are of event time, and a row is written when its window is closed: when the watermark says
-that nothing can come for it any more.
+The tables are in FOLDER/tables. All windows are of event time. A row is written when the watermark closes its window.
 """
 
 import os
@@ -16,28 +15,28 @@ from pyspark.sql import functions as f
 from spark_bridge import sinks
 
 WATERMARK: Final = "10 minutes"
-"""How long is waited for what comes late."""
+"""How long Spark waits for late requests."""
 SESSION_GAP: Final = "30 minutes"
-"""Who does nothing for so long, begins a new session with the next request."""
+"""A visitor without a request for so long begins a new session with the next one."""
 
 
 def requests(stream: DataFrame) -> DataFrame:
-    """Return each request once, and no heartbeats.
+    """Return each request once, without heartbeats.
 
-    Those are dropped behind the duplicates: Spark would move a filter before the watermark, and that has to see them. They are what closes
-    the windows of a quiet night, and of the end of a log, where nobody comes any more who would move the time on.
+    Heartbeats are dropped after the duplicates. Spark would move an earlier filter in front of the watermark, which needs the heartbeats:
+    they close the windows of a quiet night, and of the end of a log.
     """
     once = stream.withWatermark("time", WATERMARK).dropDuplicatesWithinWatermark(["request_id"])
     return once.where("agent != 'heartbeat'")
 
 
 def people(stream: DataFrame) -> DataFrame:
-    """Return what people asked for."""
+    """Return the requests of people."""
     return requests(stream).where("agent != 'bot'")
 
 
 def traffic(stream: DataFrame) -> DataFrame:
-    """Requests and errors of each minute."""
+    """Return requests and errors of each minute."""
     by_minute = (
         requests(stream)
         .groupBy(f.window("time", "1 minute"))
@@ -53,14 +52,14 @@ def traffic(stream: DataFrame) -> DataFrame:
 
 
 def pages(stream: DataFrame) -> DataFrame:
-    """How often people saw each page, in each hour."""
+    """Return the views of each page by people, in each hour."""
     seen = people(stream).where("section not in ('static', 'api') and status < 400")
     by_hour = seen.groupBy(f.window("time", "1 hour"), "section", "page").agg(f.count("*").alias("views"))
     return by_hour.select(f.col("window.start").alias("hour"), "section", "page", "views")
 
 
 def sessions(stream: DataFrame) -> DataFrame:
-    """Visits of people, with the plans that their users have."""
+    """Return the visits of people, with the plans of their users."""
     visit = f.session_window("time", SESSION_GAP)
     visits = people(stream).groupBy(visit, "visitor", "country").agg(f.count("*").alias("requests"), f.sum("bytes").alias("bytes"))
     users = stream.sparkSession.read.csv(str(folder() / "logs" / "users.csv"), header=True, schema="user string, plan string, since int")
@@ -79,12 +78,12 @@ QUERIES: Final = {"traffic": traffic, "pages": pages, "sessions": sessions}
 
 
 def pipeline(stream: DataFrame) -> dict[str, Any]:
-    """What `run_pipeline` runs: a query for each table."""
+    """Return a query for each table, for `run_pipeline`."""
     return {name: table(name).writer(query(stream), name) for name, query in QUERIES.items()}
 
 
 def table(name: str) -> sinks.Sink:
-    """Return where a query writes: files of Parquet, or a table of Delta Lake."""
+    """Return the sink of a query: files of Parquet, or a table of Delta Lake."""
     place = str(folder() / "tables" / name)
     return sinks.Delta(place) if os.environ.get("LOG_ETL_SINK") == "delta" else sinks.Parquet(place)
 

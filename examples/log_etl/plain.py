@@ -1,7 +1,7 @@
-"""The same tables by plain Python: no engine, no Spark. What the pipeline comes to is checked against them, row by row.
+"""The same tables by plain Python, without engine and Spark. The result of the pipeline is compared with them, row by row.
 
-It holds every request in memory, and has to begin anew with each line that is added: not to is what the rest of the example is for.
-It shares two tables with the engine's part, of countries and of sections, and no code.
+This program holds every request in memory, and cannot add a line without a new start. The engine and Spark can.
+It shares the tables of countries and of sections with the engine's part, but no code.
 """
 
 import csv
@@ -18,11 +18,11 @@ from access_log import COUNTRIES, ELSEWHERE, SECTIONS
 
 GAP: Final = timedelta(minutes=30)
 Table: TypeAlias = dict[tuple[Any, ...], tuple[Any, ...]]
-"""What a row is of -> what it says."""
+"""Key columns of each row -> value columns."""
 
 
 class Request(NamedTuple):
-    """A line, taken apart."""
+    """The parts of a line."""
 
     request_id: str
     time: datetime
@@ -37,7 +37,7 @@ class Request(NamedTuple):
 
 @dataclass(frozen=True)
 class Tables:
-    """What comes of a log."""
+    """All tables and counts of a log."""
 
     NAMES: ClassVar = ("traffic", "pages", "sessions")
 
@@ -52,20 +52,20 @@ class Tables:
     sessions: Table
     """Visitor, country, began -> plan, ended, requests, bytes."""
     duplicates_in_batches: int = field(default=0, compare=False)
-    """Those that the engine dropped."""
+    """Duplicates that the engine dropped."""
 
     @property
     def rows(self) -> int:
-        """How many rows the tables have."""
+        """Number of rows in all tables."""
         return sum(len(getattr(self, name)) for name in self.NAMES)
 
     @property
     def totals(self) -> tuple[int, ...]:
-        """The sums of the traffic: requests, by bots, client errors, server errors, bytes."""
+        """Sums of the traffic: requests, by bots, client errors, server errors, bytes."""
         return tuple(map(sum, zip(*self.traffic.values(), strict=True))) or (0,) * 5
 
     def differences(self, other: "Tables") -> list[str]:
-        """Return what is not the same in other tables, in words."""
+        """Describe each difference to other tables."""
         counts = [name for name in ("lines", "broken", "duplicates", "heartbeats") if getattr(self, name) != getattr(other, name)]
         texts = [f"{name}: {getattr(self, name):,} and {getattr(other, name):,}" for name in counts]
         for name in self.NAMES:
@@ -100,7 +100,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def take_apart(line: str) -> Request | None:
-    """Return what a line says, None where it is none."""
+    """Parse a line. Returns None for a broken one."""
     try:
         client, asked, outcome, _, between, agent, request_id = line.split('"')
         address, identity, user, clock, zone, end = client.split(" ")

@@ -1,4 +1,4 @@
-"""The report: one HTML file, with nothing to fetch, of what Spark's tables say."""
+"""Writes the report of Spark's tables: one HTML file without external resources."""
 
 import itertools
 from collections import Counter, defaultdict
@@ -60,7 +60,7 @@ def _tiles(tables: Tables) -> str:
 
 
 def _steps(tables: Tables, column: int) -> list[int]:
-    """Return a column of the traffic, added up over the steps of the day."""
+    """Return the sums of a column of the traffic, for each step of the day."""
     sums = [0] * STEPS
     for (minute,), row in tables.traffic.items():
         sums[(minute.hour * 60 + minute.minute) // STEP_MINUTES] += row[column]

@@ -1,4 +1,4 @@
-"""The engine and Spark side by side, in one asyncio program."""
+"""Runs the engine and Spark together in one asyncio program."""
 
 import asyncio
 from pathlib import Path
@@ -15,7 +15,7 @@ TELL_SECS: Final = 5.0
 
 
 async def run(folder: Path, lines: AnySpout, spark: SparkConfig) -> None:
-    """Run the engine and, beside it, Spark, until Spark has done all that the engine handed over."""
+    """Run the engine and Spark until Spark has committed all batches of the engine."""
     async with engine.run(build(folder, lines)) as etl:
         progress = Progress(etl)
         telling = asyncio.create_task(progress.tell())
@@ -35,7 +35,7 @@ async def run(folder: Path, lines: AnySpout, spark: SparkConfig) -> None:
 
 
 class Progress:
-    """Says now and then how far both are."""
+    """Prints the progress of both every `TELL_SECS`."""
 
     def __init__(self, etl: engine.Run) -> None:
         self._etl = etl

@@ -1,4 +1,4 @@
-"""What a run came to, read back: Spark's tables and the engine's tally, in the form of plain.py."""
+"""Reads the results of a run, Spark's tables and the engine's counts, in the form of plain.py."""
 
 import json
 from pathlib import Path
@@ -40,12 +40,12 @@ def table(folder: Path, name: str) -> Table:
     rows: list[dict[str, Any]] = arrow.to_pylist()
     found = {tuple(row[key] for key in keys): tuple(value for name, value in row.items() if name not in keys) for row in rows}
     if len(found) < len(rows):
-        raise SystemExit(f"table {name!r}: of {len(rows):,} rows {len(rows) - len(found):,} are there twice")
+        raise SystemExit(f"table {name!r}: {len(rows) - len(found):,} of {len(rows):,} rows are duplicates")
     return found
 
 
 def _files(folder: Path) -> Path | list[Path]:
-    """Return what counts of a folder: of Delta what its log has added, of Parquet all, since after a run every micro-batch is complete."""
+    """Return the files of a table. Delta's log names them. Of Parquet all files count, because all micro-batches are complete."""
     log = sorted((folder / "_delta_log").glob("*.json"))
     actions = (json.loads(line) for path in log for line in path.read_text().splitlines())
     return [folder / action["add"]["path"] for action in actions if "add" in action] or folder

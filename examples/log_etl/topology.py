@@ -1,8 +1,8 @@
-"""The engine's part: lines of access logs -> parsed, cleaned, enriched, duplicates dropped -> handed over to Spark, in committed batches.
+"""The engine's part: parses, cleans and enriches access logs, and hands committed batches to Spark.
 
     LOG_ETL=FOLDER python -m engine run examples/log_etl/topology.py      # the logs are in FOLDER/logs
 
-What is no line is kept in files of its own, and what was done is tallied in SQLite: in the same transactions, so both are exact as well.
+Broken lines go to files, and the counts of lines to SQLite. Both happen in the same transactions, so both are exact too.
 """
 
 import os
@@ -19,14 +19,14 @@ from engine.transactional.values import ReduceInto, SqliteValues
 from spark_bridge import SparkHandover
 
 QUERIES: Final = ("traffic", "pages", "sessions")
-"""Those of pipeline.py: a batch is kept until each has it."""
+"""The queries of pipeline.py. A batch is kept until each of them has committed it."""
 BATCH_LINES: Final = 2_500
-"""Of each log. Large batches cost less for each line; Spark reads a file of each batch and task."""
+"""Lines of each log in a batch. Large batches cost less per line, because Spark reads one file for each batch and task."""
 AGENT: Final = list(SCHEMA).index("agent")
 
 
 class Clean(BatchBolt):
-    """Lines -> rows. Drops what comes twice in its batch; Spark does so between batches, which it can, since it keeps what it has seen."""
+    """Turns lines into rows, and drops duplicates of its batch. Spark drops duplicates between batches, because it keeps state."""
 
     output_fields = {"default": Fields(*SCHEMA), "broken": Fields("line"), "tally": Fields("what", "count")}
 
@@ -57,10 +57,10 @@ class Clean(BatchBolt):
 
 
 def build(folder: Path, lines: AnySpout) -> Topology:
-    """All that is kept is in the folder."""
+    """Return the topology. The folder gets all of its data."""
     config = Config(state_provider=f"sqlite:///{folder / 'transactions.db'}", max_spout_pending=4)
     builder = TransactionalTopologyBuilder("log-etl", "lines", lines, 2, config)
-    builder.set_bolt("clean", Clean, 2).fields_grouping("lines", "line")  # by the line: what came twice meets itself
+    builder.set_bolt("clean", Clean, 2).fields_grouping("lines", "line")  # by the line: duplicates come to the same task
     handover = SparkHandover(folder / "handover", schema(), consumers=QUERIES)
     handover.declare(builder, "spark", parallelism=2).shuffle_grouping("clean")
     broken = FileCommitter(folder / "broken", as_text, suffix=".log")
@@ -76,18 +76,18 @@ def schema() -> str:
 
 
 def of_files(folder: Path, batch_lines: int = BATCH_LINES) -> AnySpout:
-    """Read the logs of all servers side by side, in step: of each as many lines, so that all are at the same time of the day."""
+    """Return a spout that reads equally many lines of each log, so that all stay at the same time."""
     where = folder / "logs" / "access-*.log"
     return FileTransactionalSpout(where, stop_at_end=True, errors="replace", batch_lines=batch_lines, batch_bytes=batch_lines * 2**10)
 
 
 def tallied(folder: Path) -> dict[str, int]:
-    """Return what was done, as any program may read it."""
+    """Return the counts of lines, as any program may read them."""
     with closing(sqlite3.connect(folder / "tally.db")) as database:
         return dict(database.execute("SELECT key, value FROM tally"))
 
 
 def topology() -> Topology:
-    """What `python -m engine run` runs."""
+    """Return the topology for `python -m engine run`."""
     folder = Path(os.environ.get("LOG_ETL", "log-etl"))
     return build(folder, of_files(folder))

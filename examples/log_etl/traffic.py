@@ -1,9 +1,9 @@
-"""Makes the access logs of a day of a shop: seeded, of any size, one file for each web server behind a load balancer.
+"""Makes the access logs of one day of a shop: seeded, of any size, one file for each web server.
 
     python examples/log_etl/traffic.py FOLDER [--lines 300000] [--seed 7]
 
-People come and go with the hours of the day, in sessions; some pages are asked for far more than others; bots crawl; twice much fails
-for a while. As in real logs, some lines come late, some twice, and some are no lines at all.
+The number of visitors follows the hours of the day, and some pages are far more popular than others. Bots crawl, and there are two outages.
+Like real logs, the files have some late lines, some duplicates, and some broken lines.
 """
 
 import argparse
@@ -24,20 +24,20 @@ from visitors import BOTS, BROWSERS, PAGES, PLANS, STATIC, Visitor
 DAY: Final = int(datetime(2026, 3, 2, tzinfo=UTC).timestamp())
 DAY_SECS: Final = 86_400
 AFTER_SECS: Final = 3_600
-"""How long the servers live on when the last visitor has gone: only their heartbeats come then."""
+"""Time after the last visitor in which the servers send heartbeats only."""
 LATEST_SECS: Final = 300
-"""By how much a line may come late; what reads the log must wait so long (pipeline.py: WATERMARK)."""
+"""Largest delay of a line. Readers must wait at least so long (pipeline.py: WATERMARK)."""
 HEARTBEAT: Final = "Apache/2.4.62 (internal dummy connection)"
 LINES_PER_SESSION: Final = 10.04
-"""On average; bots included."""
+"""Average, bots included."""
 
 
 @dataclass(frozen=True)
 class Traffic:
-    """How much, and which."""
+    """Size and seed of the logs."""
 
     lines: int = 300_000
-    """About so many."""
+    """Approximate number of lines."""
     seed: int = 7
     servers: int = 4
     users: int = 2_000
@@ -45,7 +45,7 @@ class Traffic:
 
 @dataclass(frozen=True, slots=True)
 class Outage:
-    """Something behind the servers that fails for a while."""
+    """A failure behind the servers that lasts for a while."""
 
     begins: int
     ends: int
@@ -54,13 +54,13 @@ class Outage:
 
 
 class Day:
-    """Draws the lines of a day, in the order in which they arrive."""
+    """Draws the lines of a day in order of arrival."""
 
     def __init__(self, traffic: Traffic) -> None:
         self._traffic = traffic
         self._random = random.Random(traffic.seed)
         self._arriving: defaultdict[int, list[tuple[float, bytes]]] = defaultdict(list)
-        """By minute, what arrives then; a session is drawn as a whole, when it begins."""
+        """Lines by the minute of their arrival. A session is drawn as a whole at its start."""
         self._user_weights = list(accumulate(1 / rank**0.6 for rank in range(1, traffic.users + 1)))
         self._page_weights = list(accumulate(1 / rank**1.05 for rank in range(1, len(PAGES) + 1)))
         self._country_weights = list(accumulate(range(len(COUNTRIES), 0, -1)))
@@ -138,7 +138,7 @@ class Day:
     # Lines
 
     def _hit(self, at: float, visitor: Visitor, request: str, size: int, referrer: str) -> None:
-        """Write a line of a request; late, twice or broken, if it so happens."""
+        """Write the line of a request. By chance it comes late, twice or broken."""
         draw = self._random
         chance = draw.random()
         status = 404 if "/old" in request else 301 if chance < 0.01 else 304 if chance < 0.04 and "/static/" in request else 200
@@ -152,7 +152,7 @@ class Day:
         if fate < 0.003:
             line = self._broken(line)
         elif fate < 0.013:
-            self._arrive(at + draw.random() * draw.choice((1, LATEST_SECS)), line)  # a shipper that did not hear of its success
+            self._arrive(at + draw.random() * draw.choice((1, LATEST_SECS)), line)  # a log shipper repeats a line after a lost answer
         self._arrive(at + draw.random() * LATEST_SECS if draw.random() < 0.015 else at, line)
 
     def _line(self, second: int, visitor: Visitor, request: str, status: int, size: int, referrer: str) -> bytes:
@@ -173,7 +173,7 @@ class Day:
         return bytes(draw.randrange(128, 256) for _ in range(40)) + line[40:]
 
     def _heartbeat(self, second: int) -> None:
-        """Write what a server asks itself once a minute: so that a reader knows that nothing is missing, at night and in the end."""
+        """Write the heartbeat of a server, once a minute. It tells readers that no earlier line is missing."""
         server = Visitor("127.0.0.1", "-", HEARTBEAT)
         self._arrive(second + 59.0, self._line(second + 59, server, "OPTIONS * HTTP/1.0", 200, 0, "-"))
 
@@ -182,7 +182,7 @@ class Day:
 
 
 def busy(minute: int) -> float:
-    """Return how much goes on in a minute of the day, beside others: least at four at night, most at eight in the evening."""
+    """Return the relative traffic of a minute of the day. It is lowest at 4:00 and highest at 20:00."""
     hour = minute / 60
     return (
         1.0
@@ -200,16 +200,16 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def clock(second: int) -> str:
-    """Return a second of the day, as a log says it."""
+    """Format a second of the day like an access log."""
     moment = datetime.fromtimestamp(DAY + second, UTC)
     return f"{moment.day:02}/{_MONTHS[moment.month - 1]}/{moment.year}:{moment.hour:02}:{moment.minute:02}:{moment.second:02} +0000"
 
 
 def write(folder: Path, traffic: Traffic) -> int:
-    """Write `access-N.log` for each server, and `users.csv`; return how many lines there are.
+    """Write `access-N.log` for each server, and `users.csv`. Returns the number of lines.
 
-    The load balancer gives each server its turn, so the files tell of the same times at the same places. Where they do not, what reads them
-    side by side must wait longer for the slowest of them.
+    The load balancer works round robin, so equal positions in the files have equal times. With an uneven load, a reader of all files would
+    have to wait longer for the slowest one.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / "users.csv").open("w", encoding="utf-8") as file:
@@ -226,7 +226,7 @@ def write(folder: Path, traffic: Traffic) -> int:
 
 
 def in_order(logs: Path) -> Iterator[bytes]:
-    """Yield the lines of the logs of a folder as they arrived."""
+    """Yield the lines of all logs of a folder in order of arrival."""
     with ExitStack() as stack:
         files = [stack.enter_context(path.open("rb")) for path in sorted(logs.glob("access-*.log"))]
         for lines in zip_longest(*files):
@@ -236,7 +236,7 @@ def in_order(logs: Path) -> Iterator[bytes]:
 def main() -> None:
     parser = argparse.ArgumentParser(description="Make the access logs of a day.")
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--lines", type=int, default=Traffic.lines, help="about how many (%(default)s)")
+    parser.add_argument("--lines", type=int, default=Traffic.lines, help="approximate number of lines (%(default)s)")
     parser.add_argument("--seed", type=int, default=Traffic.seed)
     arguments = parser.parse_args()
     print(f"{write(arguments.folder, Traffic(arguments.lines, arguments.seed)):,} lines")

@@ -1,4 +1,4 @@
-"""Who comes to the shop, and what they ask for: the material of traffic.py."""
+"""Visitors and pages of the shop, for traffic.py."""
 
 import random
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 
 
 class Visitor(NamedTuple):
-    """Who asks."""
+    """A visitor of the shop."""
 
     address: str
     user: str
@@ -15,7 +15,7 @@ class Visitor(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Something that can be asked for."""
+    """A page of the shop."""
 
     path: str
     bytes: int
@@ -61,7 +61,7 @@ PAGES: Final = (
     Page("/about", 6_100),
     Page("/imprint", 3_300),
 )
-"""From the most to the least wanted: how often each is asked for follows Zipf's law."""
+"""Pages by falling popularity, which follows Zipf's law."""
 
 STATIC: Final = tuple(
     f"/static/{name}" for name in ("shop.css", "shop.js", "logo.svg", "fonts/text.woff2", *(f"photo/{slug}.webp" for slug in _SLUGS))

@@ -1,4 +1,4 @@
-"""The command line's entrance: `python -m spark_bridge`."""
+"""`python -m spark_bridge`: the program and its list of commands."""
 
 from typing import Any, Final
 
@@ -9,21 +9,22 @@ from engine.version import __version__
 from spark_bridge.process.errors import SparkMissing
 
 _COMMANDS: Final = {
-    name: f"spark_bridge.cli.{name}_command:command" for name in ("run", "check", "look", "consumers", "package", "prepare")
+    "run": "spark_bridge.cli.run_command:command",
+    **{name: f"spark_bridge.cli.commands:{name}_command" for name in ("check", "look", "consumers", "package", "prepare")},
 }
 _NEEDED: Final = ("pyarrow", "pyspark")
-"""Of their absence the packages of the bridge say what to install."""
+"""Packages whose absence the bridge reports with the extra to install."""
 
 _HELP: Final = """\
-Committed batches of a topology become a pipeline on Spark.
+Run a pipeline on Spark over the committed batches of a topology.
 
 \b
   run        run the queries of a pipeline file over a hand-over folder
-  check      say what is wrong with a pipeline file, without running it
-  look       what a hand-over folder holds, and how far its consumers are
-  consumers  who has to have read a batch before it is deleted: list, add, remove, repair
-  package    write the one zip that Spark needs on a cluster of its own
-  prepare    have sessions of Spark start in less than half the time, from now on
+  check      validate a pipeline file without running it
+  look       show a hand-over folder and the positions of its consumers
+  consumers  list, add, remove or repair the consumers of a folder
+  package    write the zip that Spark needs on a cluster
+  prepare    build an archive with which sessions start in less than half the time
 
 \b
 Try:
@@ -33,13 +34,13 @@ Try:
   {name} COMMAND --help
 
 \b
-Exit status: 0 stopped or caught up, 1 a query failed for good, 2 the command line, the
-pipeline file, the folder or Spark's settings are wrong, 130 stopped by a second signal.
+Exit status: 0 stopped or caught up, 1 a query failed, 2 the command line, the pipeline
+file, the folder or Spark's settings are wrong, 130 stopped by a second signal.
 """
 
 
 class Program(commands.Program):
-    """Without pyarrow or pyspark a command is refused, and says what to install."""
+    """Top-level command. Turns a missing pyarrow or pyspark into an error with the extra to install."""
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
@@ -55,14 +56,14 @@ class Program(commands.Program):
 @click.group(cls=Program, modules=_COMMANDS, text=_HELP, context_settings=commands.CONTEXT_SETTINGS)
 @click.version_option(__version__, prog_name="stormcell", message="%(prog)s %(version)s")
 def spark_bridge() -> None:
-    """Hold the commands."""
+    """Group the commands."""
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the command line, and end the process with its exit status (RUN-4)."""
+    """Run the command line and end the process with its exit status (RUN-4)."""
     commands.run_and_exit(spark_bridge, arguments)
 
 
 def run_command_line(arguments: list[str] | None = None) -> int:
-    """Run the command line and return its exit status; `arguments` are those of the process by default."""
+    """Run the command line and return its exit status. Without `arguments` it takes those of the process."""
     return commands.run_program(spark_bridge, arguments)

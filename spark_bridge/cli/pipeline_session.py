@@ -10,7 +10,7 @@ from engine.cli.console.session import ShownRun, TerminalSession, ViewName, refu
 from engine.errors import EngineError
 from spark_bridge.cli.pipeline_views import PipelineOutcome, PipelineView, make_view
 from spark_bridge.pipeline.progress import PipelineSnapshot
-from spark_bridge.pipeline.run import Pipeline, PipelineRun, Place, RunOptions, Until, settings_of
+from spark_bridge.pipeline.run import FolderPath, Pipeline, PipelineRun, RunOptions, Until, settings_of
 from spark_bridge.process import SparkConfig
 
 INTERVAL_SECS: Final = 2.0
@@ -27,9 +27,9 @@ class TerminalOptions(RunOptions, total=False):
 
 def run_pipeline_in_terminal(
     pipeline: Pipeline,
-    folder: Place,
+    folder: FolderPath,
     *,
-    checkpoints: Place,
+    checkpoints: FolderPath,
     spark: SparkConfig | None = None,
     until: Until = "stopped",
     **options: Unpack[TerminalOptions],
@@ -46,7 +46,7 @@ def run_pipeline_in_terminal(
         settings = settings_of(pipeline, folder, checkpoints, options)
     except EngineError as error:
         return _ended(PipelineOutcome(error.exit_status, None, error), shown.end)
-    grace_text = f"micro-batches under way get {duration_text(settings.stop_secs)}"
+    grace_text = f"current micro-batches get {duration_text(settings.stop_secs)}"
     session = TerminalSession[PipelineSnapshot](settings.name, shown, grace_text=grace_text, for_secs=options.get("for_secs"))
 
     @asynccontextmanager

@@ -1,18 +1,20 @@
 """Views of a pipeline: a live table, plain lines, JSON lines, or nothing."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Final, Protocol
 
-from engine.cli.console.formatting import aligned
+from engine.cli.console.formatting import aligned, count_text, duration_text, ms_text, rate_text
 from engine.cli.console.live_display import LiveDisplay, empty_table, is_terminal
 from engine.cli.console.session import Display, ViewName
 from engine.cli.console.views import JsonView, PlainView, SilentView
 from engine.errors import EngineError
-from spark_bridge.cli import snapshot_text
-from spark_bridge.pipeline.progress import PipelineSnapshot
+from spark_bridge.pipeline.progress import PipelineSnapshot, QuerySnapshot, row_rate
 
 if TYPE_CHECKING:
     from rich.console import Group
+
+QUERY_COLUMNS: Final = ("query", "status", "txid", "lag", "rows", "rows/s", "batch ms", "state rows", "batches", "restarts")
+TEXT_COLUMNS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,14 +22,14 @@ class PipelineOutcome:
     """Result of a pipeline in a terminal."""
 
     exit_status: int
-    """0 stopped or caught up, 1 a query failed for good, 2 wrong input, 130 stopped at once."""
+    """0 stopped or caught up, 1 a query failed, 2 wrong input, 130 stopped at once."""
     snapshot: PipelineSnapshot | None
     """The last snapshot. None if the pipeline never started."""
     error: EngineError | None = None
 
     def summary(self) -> str:
         """Return one line: the final state, the duration and the counts."""
-        return snapshot_text.summary(self.snapshot, self.exit_status)
+        return summary_line(self.snapshot, self.exit_status)
 
 
 class PipelineView(Display[PipelineSnapshot], Protocol):
@@ -58,15 +60,15 @@ class PlainPipeline(PlainView):
 
     def show(self, before: PipelineSnapshot | None, now: PipelineSnapshot) -> None:
         """Write one line."""
-        self.note(snapshot_text.plain_line(before, now))
+        self.note(plain_line(before, now))
 
     def end(self, outcome: PipelineOutcome) -> None:
         """Write the table of the whole run, then the summary."""
         if outcome.snapshot is None:
             return
         if outcome.snapshot.queries:
-            rows = [snapshot_text.QUERY_COLUMNS, *snapshot_text.query_rows(None, outcome.snapshot)]
-            self.note(aligned(rows, text_columns=snapshot_text.TEXT_COLUMNS))
+            rows = [QUERY_COLUMNS, *query_rows(None, outcome.snapshot)]
+            self.note(aligned(rows, text_columns=TEXT_COLUMNS))
         self.note(outcome.summary())
 
 
@@ -95,8 +97,62 @@ def picture(before: PipelineSnapshot | None, now: PipelineSnapshot) -> "Group":
     from rich.console import Group
     from rich.text import Text
 
-    table = empty_table(snapshot_text.QUERY_COLUMNS, text_columns=(0, 1), gap=1)
-    for row, query in zip(snapshot_text.query_rows(before, now), now.queries.values(), strict=True):
+    table = empty_table(QUERY_COLUMNS, text_columns=(0, 1), gap=1)
+    for row, query in zip(query_rows(before, now), now.queries.values(), strict=True):
         table.add_row(*map(Text, row), style={"failed": "red", "restarting": "yellow"}.get(query.status))
-    errors = [Text(text, style="yellow", no_wrap=True, overflow="ellipsis") for text in snapshot_text.query_errors(now)]
-    return Group(Text(snapshot_text.headline(now), style="bold", no_wrap=True, overflow="ellipsis"), table, *errors, Text(""))
+    errors = [Text(text, style="yellow", no_wrap=True, overflow="ellipsis") for text in query_errors(now)]
+    return Group(Text(headline(now), style="bold", no_wrap=True, overflow="ellipsis"), table, *errors, Text(""))
+
+
+# Text
+
+
+def query_rows(before: PipelineSnapshot | None, now: PipelineSnapshot) -> list[tuple[str, ...]]:
+    """Return one row of `QUERY_COLUMNS` for each query. rows/s is the rate since `before`."""
+    return [_row(query, row_rate(before, now, query.name)) for query in now.queries.values()]
+
+
+def headline(now: PipelineSnapshot) -> str:
+    """Return one line: the pipeline, its state, its uptime and the newest txid."""
+    deaths = f" · Spark was restarted {now.deaths} {'time' if now.deaths == 1 else 'times'}" if now.deaths else ""
+    return f"{now.name} · {now.state} · {duration_text(now.uptime_secs)} · newest txid {count_text(now.newest_txid)}{deaths}"
+
+
+def plain_line(before: PipelineSnapshot | None, now: PipelineSnapshot) -> str:
+    """Return the state of a pipeline in one line. Rates are those since `before`, counts those since the start."""
+    parts = [f"{now.name} {now.state} {now.uptime_secs:.1f} s", f"newest txid {count_text(now.newest_txid)}"]
+    parts += [_in_short(query, row_rate(before, now, query.name)) for query in now.queries.values()]
+    return " | ".join(parts)
+
+
+def query_errors(now: PipelineSnapshot) -> list[str]:
+    """Return one line per query with its last error."""
+    return [f"{query.name}: {query.trouble.partition(chr(10))[0]}" for query in now.queries.values() if query.trouble]
+
+
+def summary_line(now: PipelineSnapshot | None, exit_status: int) -> str:
+    """Return one line: the final state, the duration and the counts."""
+    if now is None:
+        return "the pipeline did not start"
+    state = {130: "stopped at once", 1: "failed", 2: "failed"}.get(exit_status, now.state)
+    rows, batches = (sum(getattr(query, name) for query in now.queries.values()) for name in ("rows", "batches"))
+    counts = f"{count_text(rows)} rows in {count_text(batches)} {'batch' if batches == 1 else 'batches'}, lag {count_text(now.lag)}"
+    done = counts if now.queries else "no query was started"
+    return f"{now.name}: {state} after {duration_text(now.uptime_secs)}: {done}"
+
+
+def _row(query: QuerySnapshot, per_sec: float | None) -> tuple[str, ...]:
+    return (
+        query.name,
+        query.status,
+        *map(count_text, (query.txid, query.lag, query.rows)),
+        rate_text(per_sec).removesuffix("/s"),
+        ms_text(query.batch_ms),
+        *map(count_text, (query.state_rows, query.batches, query.restarts)),
+    )
+
+
+def _in_short(query: QuerySnapshot, per_sec: float | None) -> str:
+    status = "" if query.status == "running" else f" {query.status}"
+    counts = f"txid {count_text(query.txid)} lag {count_text(query.lag)} rows {count_text(query.rows)}"
+    return f"{query.name}{status} {counts} ({rate_text(per_sec)})"

@@ -20,9 +20,8 @@ from spark_bridge.handover.errors import (
     TransactionMissing,
 )
 from spark_bridge.handover.handover import Handover
-from spark_bridge.handover.manifest import Manifest
+from spark_bridge.handover.manifest import Manifest, StagedFile, open_staged
 from spark_bridge.handover.schema import REJECTS_SCHEMA, RESERVED, schema_of
-from spark_bridge.handover.staged_file import StagedFile, open_staged
 from spark_bridge.handover.storage import Storage, storage_at
 
 __all__ = [

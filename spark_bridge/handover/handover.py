@@ -8,9 +8,8 @@ from spark_bridge.handover.checked_json import RESTORE, decode, encode, torn_fil
 from spark_bridge.handover.consumers import Consumer, Position, consumer_names, read_positions
 from spark_bridge.handover.contract import Contract, read_contract
 from spark_bridge.handover.errors import HandoverError, TransactionDeleted, TransactionMissing
-from spark_bridge.handover.manifest import Manifest, read_manifest
+from spark_bridge.handover.manifest import Manifest, StagedFile, open_staged, read_manifest
 from spark_bridge.handover.names import DELETED, MANIFESTS, ManifestName, attempt_text
-from spark_bridge.handover.staged_file import StagedFile, open_staged
 from spark_bridge.handover.storage import Storage, storage_at
 
 REPAIR_DELETED: Final = "Restore it from a copy. Or move it away: the engine writes it again at its next deletion."

@@ -1,4 +1,7 @@
-"""Queries of Spark over a hand-over folder, each a consumer of its own: `run_pipeline`, and what a pipeline file needs (SP-1, SP-5)."""
+"""Runs queries of Spark over a hand-over folder: `run_pipeline`, and the decorators of pipeline files (SP-1, SP-5).
+
+In the process of the caller: `run`, `progress`. In Spark's process: `driver`, `plan`, `faults`, `offsets`. In both: `definition`.
+"""
 
 import importlib
 from typing import TYPE_CHECKING, Any, Final
@@ -23,7 +26,7 @@ _HOMES: Final = {
     "pipeline": "definition",
     "run_pipeline": "run",
 }
-"""name: the module that has it. Imported on first use: a server that calls a per-batch function needs none of it."""
+"""Module of each public name. Imported on first use: a Connect server that calls a per-batch function has only `offsets`."""
 
 __all__ = [
     "PipelineError",
@@ -38,7 +41,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    """Return a name that is imported on first use."""
+    """Import a public name on its first use."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)

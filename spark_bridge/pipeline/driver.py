@@ -1,46 +1,48 @@
-"""The one long call of a pipeline in Spark's process: it starts the queries, watches them, starts them again, and stops them."""
+"""Runs the queries of a pipeline in Spark's process, in one long call: starts, watches, restarts and stops them."""
 
+import json
 import threading
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, Protocol
 
 from engine.clock import Clock
 from engine.errors import EngineError
 from spark_bridge.handover import HandoverError, StorageUnavailable
-from spark_bridge.pipeline.consumers import check_declared
-from spark_bridge.pipeline.errors import PipelineError, refusal
-from spark_bridge.pipeline.faults import Fault, explain_error
+from spark_bridge.pipeline.definition import PipelineSettings
+from spark_bridge.pipeline.errors import PipelineError, folder_error
+from spark_bridge.pipeline.faults import Fault, fault_in_text, fault_of_error
+from spark_bridge.pipeline.folder_checks import check_declared
+from spark_bridge.pipeline.offsets import txid_of
 from spark_bridge.pipeline.plan import Plan
-from spark_bridge.pipeline.progress import Event, NewestSeen, QueriesKnown, StatusChanged, Told
-from spark_bridge.pipeline.query import RunningQuery
+from spark_bridge.pipeline.progress import BatchDone, Event, NewestSeen, Note, QueriesKnown, StatusChanged
 from spark_bridge.pipeline.restarts import Restarts, next_to_start
-from spark_bridge.pipeline.settings import PipelineSettings
 from spark_bridge.source import register
 
-LOOK_SECS: Final = 0.2
-STOP_LOOK_SECS: Final = 0.02
+POLL_SECS: Final = 0.2
+STOP_POLL_SECS: Final = 0.02
 NEWEST_SECS: Final = 0.5
 _CONF: Final = {
-    "spark.sql.streaming.pollingDelay": "50ms",  # 10 by default: each look asks a Python process, and idle queries take a core
+    "spark.sql.streaming.pollingDelay": "50ms",  # default 10 ms: each poll asks a Python process, so idle queries take a core
     "spark.sql.streaming.stopTimeout": "10s",
 }
 
 
-class CallFace(Protocol):
-    """What is used of a call (`spark_bridge.process`)."""
+class DriverCall(Protocol):
+    """The part of `spark_bridge.process.child.calls.Call` that a driver uses."""
 
     @property
     def stopping(self) -> bool:
-        """True once the pipeline is to stop."""
+        """True after a request to stop the pipeline."""
 
     def emit(self, event: object) -> None:
-        """Tell the engine's process; raises where it was cancelled."""
+        """Send an event to the engine's process. Raises CallCancelled."""
 
     def wait(self, secs: float) -> bool:
-        """Wait so long, or until it is to stop; raises where it was cancelled."""
+        """Wait up to `secs` for a request to stop. Return `stopping`. Raises CallCancelled."""
 
 
-def drive(spark: Any, call: CallFace, settings: PipelineSettings) -> EngineError | None:
-    """Run the pipeline until it is to stop, or cannot go on; return what ended it, None where it was stopped."""
+def drive(spark: Any, call: DriverCall, settings: PipelineSettings) -> EngineError | None:
+    """Run the pipeline until a request to stop or a failure for good. Return the error, or None if it was stopped."""
     try:
         register(spark)
         for name, value in _CONF.items():
@@ -50,11 +52,11 @@ def drive(spark: Any, call: CallFace, settings: PipelineSettings) -> EngineError
     except EngineError as error:
         return error
     except HandoverError as error:
-        return refusal(error)
+        return folder_error(error)
 
 
-def settle(spark: Any, call: CallFace, names: tuple[str, ...]) -> bool:
-    """Wait until these queries have done all there is, batches for the state alone included; False where one of them does not run."""
+def wait_until_idle(spark: Any, call: DriverCall, names: tuple[str, ...]) -> bool:
+    """Wait until these queries have processed everything, including batches for their state alone. False if one does not run."""
     for name in names:
         query = next((query for query in spark.streams.active if query.name == name), None)
         if query is None:
@@ -66,9 +68,9 @@ def settle(spark: Any, call: CallFace, names: tuple[str, ...]) -> bool:
 
 
 class Driver:
-    """The queries of one pipeline, those that run and those that wait to be started again."""
+    """The queries of one pipeline, running or waiting for a restart."""
 
-    def __init__(self, spark: Any, call: CallFace, settings: PipelineSettings) -> None:
+    def __init__(self, spark: Any, call: DriverCall, settings: PipelineSettings) -> None:
         self._spark = spark
         self._call = call
         self._settings = settings
@@ -77,9 +79,9 @@ class Driver:
         self._plan = Plan(spark, settings)
         self._restarts = {name: Restarts(most=settings.most_restarts) for name in self._plan.names}
         self._running: dict[str, RunningQuery] = {}
-        self._due: dict[str, float] = {}
-        """When a query is started again."""
-        self._look_due = 0.0
+        self._start_due: dict[str, float] = {}
+        """Time of the next start of each query that does not run."""
+        self._newest_due = 0.0
 
     def run(self) -> EngineError | None:
         """See `drive`."""
@@ -93,97 +95,98 @@ class Driver:
                 query.stop()
 
     def _begin(self) -> None:
-        for text in check_declared(self._handover, self._plan.names):
-            self._emit(Told(text))
+        for warning in check_declared(self._handover, self._plan.names):
+            self._emit(Note(warning))
         self._emit(QueriesKnown({name: self._handover.consumer(name).read().planned for name in self._plan.names}))
-        self._due = dict.fromkeys(self._plan.names, self._now())
+        self._start_due = dict.fromkeys(self._plan.names, self._now())
 
     def _watch(self) -> PipelineError | None:
-        """Look after the queries until it is to stop; return why one of them cannot go on."""
-        while not self._call.wait(LOOK_SECS):
-            self._look_for_newest()
+        """Watch the queries until a request to stop. Return the error of a query that is not restarted."""
+        while not self._call.wait(POLL_SECS):
+            self._report_newest()
             error = self._start_next()
             if error is not None:
                 return error
             for query in list(self._running.values()):
-                self._tell_batches(query)
+                self._report_batches(query)
                 fault = query.fault()
                 if fault is not None:
-                    error = self._died(query.name, fault)
+                    error = self._note_fault(query.name, fault)
                     if error is not None:
                         return error
         return None
 
     def _start_next(self) -> PipelineError | None:
         are_starting = any(query.is_starting for query in self._running.values())
-        name = next_to_start(self._due, self._now(), are_starting=are_starting)
+        name = next_to_start(self._start_due, self._now(), are_starting=are_starting)
         return None if name is None else self._start(name)
 
     def _start(self, name: str) -> PipelineError | None:
-        del self._due[name]
+        del self._start_due[name]
         try:
-            self._running[name] = RunningQuery(name, self._plan.start(name))
+            self._running[name] = RunningQuery(name, self._plan.start_query(name))
         except EngineError:
             raise
-        except Exception as error:  # noqa: BLE001 - of the user's writer, of Spark: it is told to a person
-            fault = explain_error(error)
-            return self._died(name, Fault("final", fault.text, fault.hint) if fault.kind == "code" else fault)
+        except Exception as error:  # noqa: BLE001 - raised by the user's writer or by Spark: reported to a person
+            fault = fault_of_error(error)
+            # No batch has run, so a restart cannot help against an error of the code.
+            return self._note_fault(name, Fault("final", fault.text, fault.hint) if fault.kind == "code" else fault)
         self._emit(StatusChanged(name, "running"))
         return None
 
-    def _died(self, name: str, fault: Fault) -> PipelineError | None:
-        """Note why a query does not run; return an error where it is not started again."""
+    def _note_fault(self, name: str, fault: Fault) -> PipelineError | None:
+        """Report a failure and schedule the restart. Return an error if there is no restart."""
         query = self._running.pop(name, None)
         if query is not None:
-            self._tell_batches(query)
+            self._report_batches(query)
         pause = self._restarts[name].pause_after(fault.kind)
         if pause is None:
             self._emit(StatusChanged(name, "failed", fault.text))
             return PipelineError(f"query {name!r} failed: {fault.text}", query=name, hint=fault.hint or _hint(fault, self._settings))
-        self._due[name] = self._now() + pause
+        self._start_due[name] = self._now() + pause
         self._emit(StatusChanged(name, "restarting", fault.text, pause))
         return None
 
-    def _tell_batches(self, query: RunningQuery) -> None:
-        for batch in query.batches():
-            self._restarts[query.name].progressed()
+    def _report_batches(self, query: "RunningQuery") -> None:
+        for batch in query.new_batches():
+            self._restarts[query.name].note_batch()
             self._emit(batch)
 
-    def _look_for_newest(self) -> None:
-        if self._look_due > self._now():
+    def _report_newest(self) -> None:
+        if self._newest_due > self._now():
             return
-        self._look_due = self._now() + NEWEST_SECS
+        self._newest_due = self._now() + NEWEST_SECS
         try:
             self._emit(NewestSeen(self._handover.newest()))
         except StorageUnavailable as error:
-            self._emit(Told(f"{error.message}; the lag is not known meanwhile"))
-            self._look_due += 10 * NEWEST_SECS
+            self._emit(Note(f"{error.message}; until it is available, the lag is not known"))
+            self._newest_due += 10 * NEWEST_SECS
 
     # The end
 
     def _stop_gracefully(self) -> None:
-        """Let each micro-batch under way finish, within the time for that, and stop its query between two of them."""
+        """Let each query finish its current micro-batch within `stop_secs`, then stop it before the next one."""
         deadline = self._now() + self._settings.stop_secs
         pause = threading.Event()
-        done = dict.fromkeys(self._running, 0)
+        finished = dict.fromkeys(self._running, 0)
         while self._running:
             for query in list(self._running.values()):
-                for batch in query.batches():
-                    done[query.name] += 1
+                for batch in query.new_batches():
+                    finished[query.name] += 1
                     self._emit(batch)
-                if done[query.name] or not query.is_at_work or self._now() > deadline:
+                if finished[query.name] or not query.is_busy or self._now() > deadline:
                     self._stop(query)
-            pause.wait(STOP_LOOK_SECS)
+            pause.wait(STOP_POLL_SECS)
 
-    def _stop(self, query: RunningQuery) -> None:
-        was_at_work = query.is_at_work
+    def _stop(self, query: "RunningQuery") -> None:
+        was_busy = query.is_busy
         fault = query.stop()
-        self._tell_batches(query)
+        self._report_batches(query)
         del self._running[query.name]
         if fault is not None:
-            self._emit(Told(f"query {query.name!r} did not stop: {fault.text}"))
-        elif was_at_work:
-            self._emit(Told(f"query {query.name!r} was stopped at work: a micro-batch that was under way comes again at the next start"))
+            self._emit(Note(f"query {query.name!r} did not stop: {fault.text}"))
+        elif was_busy:
+            self._emit(Note(f"query {query.name!r} was stopped during a micro-batch, which is repeated at the next start"))
         self._emit(StatusChanged(query.name, "stopped"))
 
     def _emit(self, event: Event) -> None:
@@ -192,6 +195,68 @@ class Driver:
 
 def _hint(fault: Fault, settings: PipelineSettings) -> str:
     if fault.kind == "passing":
-        return f"Nothing is lost: start again when that is over, and each query goes on where it stood ({settings.checkpoints})."
-    twice = " It failed twice at the same micro-batch." if fault.kind == "code" else ""
-    return f"Correct it and start again: nothing is lost, each query goes on where it stood.{twice}"
+        return f"Nothing is lost. Repair the cause and start again: each query continues from its checkpoint ({settings.checkpoints})."
+    twice = " It failed twice on the same micro-batch." if fault.kind == "code" else ""
+    return f"Nothing is lost. Correct it and start again: each query continues from its checkpoint.{twice}"
+
+
+class RunningQuery:
+    """A started StreamingQuery, classic or of Spark Connect."""
+
+    def __init__(self, name: str, query: Any) -> None:
+        self.name: Final = name
+        self._query = query
+        self._reported = -1
+        """Newest micro-batch that `new_batches` has yielded."""
+
+    def new_batches(self) -> Iterator[BatchDone]:
+        """Yield the micro-batches that were finished since the last call."""
+        last = self._query.lastProgress
+        if last is None or last.batchId <= self._reported:
+            return
+        for progress in [last] if last.batchId == self._reported + 1 else self._query.recentProgress:
+            report = json.loads(progress.json)
+            if report["batchId"] > self._reported and "addBatch" in report["durationMs"]:  # without it the trigger found no rows
+                self._reported = report["batchId"]
+                yield parse_batch(self.name, report)
+
+    def fault(self) -> Fault | None:
+        """Return the cause of its failure, or None if it runs."""
+        if self._query.isActive:
+            return None
+        error = self._query.exception()
+        return Fault("passing", "another program stopped it") if error is None else fault_in_text(str(error))
+
+    @property
+    def is_starting(self) -> bool:
+        """True until its sources are open. See `next_to_start`."""
+        return bool(self._query.isActive and self._query.status["message"] == "Initializing sources")
+
+    @property
+    def is_busy(self) -> bool:
+        """True during a micro-batch."""
+        status = self._query.status
+        return bool(self._query.isActive and status["isTriggerActive"] and status["isDataAvailable"])
+
+    def stop(self) -> Fault | None:
+        """Stop it at once. Its checkpoint repeats an unfinished micro-batch. Return the error of Spark, if any."""
+        try:
+            self._query.stop()
+        except Exception as error:  # noqa: BLE001 - of py4j, Spark or gRPC: the process ends next, and the query with it
+            return fault_of_error(error)
+        return None
+
+
+def parse_batch(query: str, report: Mapping[str, Any]) -> BatchDone:
+    """Return the content of a progress report of Spark."""
+    ends = [txid_of(source["endOffset"]) for source in report["sources"]]
+    known = [txid for txid in ends if txid is not None]
+    state_counts = [operator["numRowsTotal"] for operator in report["stateOperators"]]
+    return BatchDone(
+        query,
+        report["batchId"],
+        min(known, default=None),
+        sum(source["numInputRows"] for source in report["sources"]),
+        float(report["batchDuration"]),
+        sum(state_counts) if state_counts else None,
+    )

@@ -1,27 +1,24 @@
-"""What a query died of, in a few words: read from the text that Spark gives, which is long and names the user's line somewhere in it."""
+"""Cause of a query's failure in a few words, with the user's line. Parsed from Spark's text, which is long and nests several tracebacks."""
 
-import os
 import re
-import sysconfig
 import traceback
 from dataclasses import dataclass
 from typing import Final
 
 from spark_bridge.pipeline.restarts import FaultKind
+from spark_bridge.process.child.error_text import is_user_file
 
+MAX_CHARACTERS: Final = 600
 _FRAME: Final = re.compile(r'^ *File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)\n(?: +(?P<source>\S.*)\n)?', re.MULTILINE)
 _RAISED: Final = re.compile(r"^(?P<type>(?:[A-Za-z_]\w*\.)*[A-Z]\w+|gaierror)(?:: (?P<text>.*))?$", re.MULTILINE)
-_SAID_BY_US: Final = re.compile(
+_OUR_ERROR: Final = re.compile(
     r"\bspark_bridge\.(?:handover|sinks)\.\w+\.(?P<type>\w+): "
     r"(?P<text>(?:(?!\n(?:Fix: |Traceback|\n|\s*SQLSTATE|\tat )).)*)(?:\nFix: (?P<hint>[^\n]*))?",
     re.DOTALL,
 )
-_OURS: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
-_NOT_THE_USERS: Final = (_OURS, *(sysconfig.get_paths()[name] + os.sep for name in ("stdlib", "platstdlib")))
 _NOISE: Final = ("\tat ", "Driver stacktrace:", "JVM stacktrace:", "=== Streaming Query ===", "SQLSTATE:", "== ", "+- ", "'", "~", ":- ")
-_MOST_CHARACTERS: Final = 600
-_NO_REASON: Final = "null"
-"""All that Spark says where the process of the source, which plans and commits, is gone: the end of a stream has no message in Java."""
+_NO_MESSAGE: Final = "null"
+"""Spark's whole text if the Python process of the source ended during a call. Java's error for the end of a stream has no message."""
 _PASSING_WORDS: Final = (
     "ExecutorLostFailure",
     "Lost executor",
@@ -44,7 +41,7 @@ _PASSING_TYPES: Final = (
     *("OSError", "IOError", "ConnectionError", "ConnectionRefusedError", "ConnectionResetError", "ConnectionAbortedError"),
     *("BrokenPipeError", "TimeoutError", "BlockingIOError", "gaierror", "OperationalError", "InterfaceError", "ReadTimeout"),
 )
-_OTHER_PLAN: Final = (
+_OTHER_QUERY_WORDS: Final = (
     "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
     "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
     "STATE_STORE_INVALID_",
@@ -54,46 +51,46 @@ _OTHER_PLAN: Final = (
     "STREAMING_CHECKPOINT_",
     "CANNOT_LOAD_STATE_STORE",
 )
-"""What Spark says where a checkpoint is of a query that was another one."""
+"""Parts of Spark's texts if a checkpoint belongs to an earlier, different query."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a query died, whether that may pass, and what to do."""
+    """Cause of a query's failure, whether a restart may help, and a hint."""
 
     kind: FaultKind
     text: str
     hint: str | None = None
 
 
-def explain_error(error: BaseException) -> Fault:
-    """Return what an error in this process means."""
-    return explain("".join(traceback.format_exception(error)))
+def fault_of_error(error: BaseException) -> Fault:
+    """Return the cause of an error that was raised in this process."""
+    return fault_in_text("".join(traceback.format_exception(error)))
 
 
-def explain(text: str) -> Fault:
-    """Return what the text of an error means."""
-    handover = _of_handover(text)
-    if handover is not None:
-        return handover
-    if any(word in text for word in _OTHER_PLAN):
+def fault_in_text(text: str) -> Fault:
+    """Return the cause in the text of an error."""
+    ours = _fault_of_our_error(text)
+    if ours is not None:
+        return ours
+    if any(word in text for word in _OTHER_QUERY_WORDS):
         hint = (
-            "If the query was changed since, put it back as it was, or give it another name, and with it a new checkpoint. "
-            "If it was not, the checkpoint is damaged: restore it from a copy."
+            "If the query was changed, undo the change, or give the query another name and so a new checkpoint. "
+            "Otherwise the checkpoint is damaged: restore it from a copy."
         )
         return Fault("final", _headline(text), hint)
     raised = _last_raised(text)
-    place = _users_place(text)
-    what = raised or _headline(text)
-    if what == _NO_REASON:
-        return Fault("passing", "a Python process of Spark's ended in the midst of a call, and no reason was given")
+    place = _user_place(text)
+    cause = raised or _headline(text)
+    if cause == _NO_MESSAGE:
+        return Fault("passing", "a Python process of Spark ended during a call, and Spark gave no reason")
     passes = _may_pass(text) or _type_of(raised) in _PASSING_TYPES
-    return Fault("passing" if passes else "code", f"{what}\n    {place}" if place else what)
+    return Fault("passing" if passes else "code", f"{cause}\n    {place}" if place else cause)
 
 
-def _of_handover(text: str) -> Fault | None:
-    """Return what our own source or sink said, with its fix."""
-    found = list(_SAID_BY_US.finditer(text))
+def _fault_of_our_error(text: str) -> Fault | None:
+    """Return the cause if our source or sink raised the error, with its own hint."""
+    found = list(_OUR_ERROR.finditer(text))
     if not found:
         return None
     last = found[-1]
@@ -101,7 +98,7 @@ def _of_handover(text: str) -> Fault | None:
         kind: FaultKind = "passing" if _may_pass(last["text"]) else "code"
     else:
         kind = "passing" if last["type"] in ("StorageUnavailable", "SinkUnavailable") else "final"
-    return Fault(kind, last["text"][:_MOST_CHARACTERS].rstrip(), last["hint"])
+    return Fault(kind, last["text"][:MAX_CHARACTERS].rstrip(), last["hint"])
 
 
 def _may_pass(text: str) -> bool:
@@ -109,7 +106,7 @@ def _may_pass(text: str) -> bool:
 
 
 def _last_raised(text: str) -> str | None:
-    """Return the line of the exception that a Python function raised last: below the last traceback."""
+    """Return the last line of the last traceback: the exception of a Python function."""
     begin = text.rfind("Traceback (most recent call last)")
     if begin < 0:
         return None
@@ -118,12 +115,12 @@ def _last_raised(text: str) -> str | None:
     if found is None:
         return None
     name = found["type"].rpartition(".")[2]
-    rest = _more_of(text, found.end()) if found["text"] else ""
-    return f"{name}: {found['text']}{rest}"[:_MOST_CHARACTERS] if found["text"] else name
+    rest = _rest_of_message(text, found.end()) if found["text"] else ""
+    return f"{name}: {found['text']}{rest}"[:MAX_CHARACTERS] if found["text"] else name
 
 
-def _more_of(text: str, begin: int) -> str:
-    """Return the further lines of a message, up to what Spark adds."""
+def _rest_of_message(text: str, begin: int) -> str:
+    """Return the further lines of a message, up to Spark's additions."""
     kept = []
     for line in text[begin:].lstrip("\n").splitlines():
         if not line.strip() or line.lstrip(" ").startswith(_NOISE):
@@ -132,19 +129,14 @@ def _more_of(text: str, begin: int) -> str:
     return "".join(f"\n{line}" for line in kept[:4])
 
 
-def _users_place(text: str) -> str | None:
-    """Return the last line of the user's code that the text names."""
-    frames = [found for found in _FRAME.finditer(text) if is_the_users(found["file"])]
+def _user_place(text: str) -> str | None:
+    """Return the last line of user code in the text."""
+    frames = [found for found in _FRAME.finditer(text) if is_user_file(found["file"])]
     if not frames:
         return None
     last = frames[-1]
     source = f": {last['source']}" if last["source"] and not set(last["source"]) <= set("^~ ") else ""
     return f"{last['file']}, line {last['line']}, in {last['function'].strip()}{source}"
-
-
-def is_the_users(file: str) -> bool:
-    """Tell whether a file of a traceback is none of Python, of a package, or of ours."""
-    return not (file.startswith(("<", *_NOT_THE_USERS)) or "site-packages" in file or "pyspark.zip" in file or "py4j-" in file)
 
 
 def _headline(text: str) -> str:
@@ -154,7 +146,7 @@ def _headline(text: str) -> str:
         if line.lstrip(" ").startswith(_NOISE) or (kept and not line.strip()):
             break
         kept.append(line.strip())
-    return re.sub(r"\s*SQLSTATE: \w+;?$", "", "\n".join(kept[:4]))[:_MOST_CHARACTERS] or "no reason was given"
+    return re.sub(r"\s*SQLSTATE: \w+;?$", "", "\n".join(kept[:4]))[:MAX_CHARACTERS] or "Spark gave no reason"
 
 
 def _type_of(raised: str | None) -> str | None:

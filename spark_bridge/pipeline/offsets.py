@@ -1,4 +1,7 @@
-"""With which transaction a micro-batch ends, by the log that Spark writes before it runs one. Needs no engine: it may run on a server."""
+"""Reads the last txid of a micro-batch from the offset log of a query. Imports no engine, because it may run on a server.
+
+Spark writes the entry of a micro-batch before it runs it, so the txid is the same after a crash.
+"""
 
 import json
 from collections.abc import Callable
@@ -8,52 +11,53 @@ from spark_bridge.handover import HandoverError, storage_at
 
 
 def txid_of_batch(checkpoint: str, batch_id: int) -> int:
-    """Return the last txid of a micro-batch; the same one whenever it is asked for, before and after a crash."""
+    """Return the last txid of a micro-batch."""
     return _txids_of_batch(checkpoint, batch_id)[-1]
 
 
-class Reached(NamedTuple):
-    """How far a checkpoint has come: its newest micro-batch."""
+class CheckpointPosition(NamedTuple):
+    """Newest micro-batch of a checkpoint."""
 
     batch_id: int
     txid: int
-    """Its last."""
+    """Its last txid."""
     is_done: bool
-    """False where Spark takes the same transactions again."""
+    """False if Spark will run the micro-batch again."""
 
 
-def reached_by(checkpoint: str) -> Reached:
-    """Return how far a checkpoint has come. Raises HandoverError where it has no micro-batch, or several streams at different txids."""
+def checkpoint_position(checkpoint: str) -> CheckpointPosition:
+    """Return the newest micro-batch. Raise HandoverError without one, or if it reads several streams up to different txids."""
     storage = storage_at(checkpoint)
     batches = [int(name) for name in storage.names("offsets") if name.isdecimal()]
     if not batches:
-        hint = "Name the folder of one query, below --checkpoints. A query without a micro-batch begins anew: remove and add its consumer."
-        raise HandoverError(f"{checkpoint} is no checkpoint that has a micro-batch", hint=hint)
+        hint = (
+            "Name the folder of one query below --checkpoints. If the query has run no micro-batch, remove its consumer and add it again."
+        )
+        raise HandoverError(f"{checkpoint} is not a checkpoint with a micro-batch", hint=hint)
     txids = _txids_of_batch(checkpoint, max(batches))
     if len(set(txids)) > 1:
         text = f"{checkpoint}: micro-batch {max(batches)} reads several streams, up to the txids {', '.join(map(str, txids))}"
-        raise HandoverError(
-            text, hint="Which of them is this consumer's cannot be told: remove and add it, and begin with a new checkpoint."
-        )
-    return Reached(max(batches), txids[0], storage.exists(f"commits/{max(batches)}"))
+        hint = "The log does not say which stream is this consumer's. Remove the consumer, add it again, and start with a new checkpoint."
+        raise HandoverError(text, hint=hint)
+    return CheckpointPosition(max(batches), txids[0], storage.exists(f"commits/{max(batches)}"))
 
 
 def _txids_of_batch(checkpoint: str, batch_id: int) -> list[int]:
-    """Return where each of its streams of ours ends, at least one."""
+    """Return the end of each of our streams in a micro-batch. There is at least one."""
     name = f"offsets/{batch_id}"
     content = storage_at(checkpoint).read(name)
     if content is None:
-        hint = "Spark writes it before it runs a batch: was the folder changed meanwhile?"
-        raise HandoverError(f"{checkpoint}: the query's log has no {name!r}", hint=hint)
+        hint = "Spark writes it before it runs a batch. Check whether the folder was changed."
+        raise HandoverError(f"{checkpoint}: the log of the query has no {name!r}", hint=hint)
     txids = txids_in_log(content.decode(errors="replace"))
     if not txids:
-        hint = "Either it is damaged (restore it from a copy), or the checkpoint is of a query that reads something else."
+        hint = "Either the file is damaged: restore it from a copy. Or the checkpoint is of a query with another source."
         raise HandoverError(f"{checkpoint}: {name!r} has no txid", hint=hint)
     return txids
 
 
 def txids_in_log(text: str) -> list[int]:
-    """Return the txids of an entry of the log: a line for its version, one for its settings, one for each source.
+    """Return the txids of an entry of the log. The entry has a line for its version, one for settings, and one per source.
 
     >>> txids_in_log('v1\\n{"batchTimestampMs": 1}\\n{"txid": 7}')
     [7]
@@ -63,23 +67,23 @@ def txids_in_log(text: str) -> list[int]:
 
 
 def txid_of(offset: object) -> int | None:
-    """Return the txid of an offset of ours, whether Spark gives it as text or not; None for that of another source.
+    """Return the txid of an offset, as a dict or as JSON. None for an offset of another source.
 
     >>> txid_of('{"txid": 7}'), txid_of({"txid": 7}), txid_of("12"), txid_of("-")
     (7, 7, None, None)
     """
-    found = _json(offset) if isinstance(offset, str) else offset
+    found = _parse_json(offset) if isinstance(offset, str) else offset
     txid = found.get("txid") if isinstance(found, dict) else None
     return txid if type(txid) is int else None
 
 
 def with_txid(function: Callable[[Any, int], object], checkpoint: str, batch: Any, batch_id: int) -> None:
-    """Call a per-batch function as Spark calls one for a micro-batch."""
+    """Call a per-batch function with the last txid of its batch. Spark calls this for each micro-batch."""
     function(batch, txid_of_batch(checkpoint, batch_id))
 
 
-def _json(line: str) -> Any:
+def _parse_json(text: str) -> Any:
     try:
-        return json.loads(line)
+        return json.loads(text)
     except ValueError:
         return None

@@ -1,4 +1,4 @@
-"""How far the queries of a pipeline are: what Spark's process tells, and the picture that is made of it."""
+"""Progress of the queries of a pipeline: the events that Spark's process sends, and the snapshots made from them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -10,72 +10,72 @@ PipelineState = Literal["waiting for the folder", "starting", "running", "stoppi
 
 @dataclass(frozen=True, slots=True)
 class QueriesKnown:
-    """The names of the queries, each with the newest txid that it had planned before."""
+    """Names of the queries, each with the newest txid that its consumer has planned."""
 
     planned: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True)
 class BatchDone:
-    """A query has finished a micro-batch; one without rows is there for the state and its watermark."""
+    """A query has finished a micro-batch. A batch without rows updates the state and its watermark."""
 
     query: str
     batch_id: int
     txid: int | None
-    """With which transaction it ends."""
+    """Its last txid."""
     rows: int
     batch_ms: float
     state_rows: int | None
-    """Rows that its stateful operators keep; None where it has none."""
+    """Rows in the state of its operators. None for a query without state."""
 
 
 @dataclass(frozen=True, slots=True)
 class StatusChanged:
-    """A query runs, or does not, and why."""
+    """The status of a query has changed, and why."""
 
     query: str
     status: QueryStatus
     trouble: str | None = None
     pause_secs: float = 0.0
-    """After this it is started again."""
+    """Time until the restart."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewestSeen:
-    """The newest txid that the hand-over has."""
+    """Newest txid of the hand-over."""
 
     txid: int
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
-    """Something that a person should hear of, once."""
+class Note:
+    """A message for a person."""
 
     text: str
 
 
-Event: TypeAlias = QueriesKnown | BatchDone | StatusChanged | NewestSeen | Told
+Event: TypeAlias = QueriesKnown | BatchDone | StatusChanged | NewestSeen | Note
 
 
 @dataclass(frozen=True, slots=True)
 class QuerySnapshot:
-    """One query, since the pipeline began."""
+    """One query. Counts begin with the start of the pipeline."""
 
     name: str
     status: QueryStatus = "starting"
     txid: int = 0
-    """The newest transaction whose rows it has processed."""
+    """Newest transaction whose rows it has processed."""
     lag: int = 0
-    """How many transactions of the hand-over it has not processed."""
+    """Transactions of the hand-over that it has not processed."""
     rows: int = 0
-    """Rows it has read; those of a batch that came again after a crash twice."""
+    """Rows read. Those of a batch that is repeated after a crash count twice."""
     batches: int = 0
     batch_ms: float | None = None
-    """How long its last micro-batch with rows took."""
+    """Duration of its last micro-batch with rows."""
     state_rows: int | None = None
     restarts: int = 0
     trouble: str | None = None
-    """Why it was last restarted or has failed."""
+    """Cause of its last restart or failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +88,28 @@ class PipelineSnapshot:
     newest_txid: int = 0
     queries: Mapping[str, QuerySnapshot] = field(default_factory=dict)
     deaths: int = 0
-    """How often Spark's process was started again."""
+    """Number of deaths of Spark's process."""
 
     @property
     def lag(self) -> int:
-        """How far the slowest query is behind."""
+        """Return the lag of the slowest query."""
         return max((query.lag for query in self.queries.values()), default=0)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it as plain values, for JSON."""
+        """Return all values for JSON."""
         names = ("name", "state", "uptime_secs", "newest_txid", "lag", "deaths")
         return {**{name: getattr(self, name) for name in names}, "queries": [asdict(query) for query in self.queries.values()]}
 
 
 def row_rate(before: PipelineSnapshot | None, now: PipelineSnapshot, name: str) -> float | None:
-    """Return the rows per second of a query since `before`, or since the beginning."""
+    """Return the rows per second of a query since `before`, or since the start."""
     began, rows = (0.0, 0) if before is None else (before.uptime_secs, before.queries[name].rows if name in before.queries else 0)
     secs = now.uptime_secs - began
     return (now.queries[name].rows - rows) / secs if secs > 0 else None
 
 
-class Board:
-    """Takes in events, gives snapshots. What a child has told stays when it dies and another one goes on."""
+class ProgressTracker:
+    """Applies events and returns snapshots. Keeps its counts when Spark's process is replaced."""
 
     def __init__(self, name: str, now: Callable[[], float]) -> None:
         self._now = now
@@ -120,30 +120,30 @@ class Board:
         self.state: PipelineState = "starting"
         self.deaths = 0
 
-    def hear(self, event: Event) -> None:
-        """Take in what has happened."""
+    def apply_event(self, event: Event) -> None:
+        """Update the counts."""
         match event:
             case QueriesKnown(planned):
                 for name, txid in planned.items():
                     known = self._queries.get(name, QuerySnapshot(name, txid=txid))
                     self._queries[name] = replace(known, status="starting")
             case BatchDone():
-                self._take_batch(event)
+                self._apply_batch(event)
             case StatusChanged(name, status, trouble):
                 known = self._queries.get(name, QuerySnapshot(name))
-                again = known.restarts + (status == "restarting")
-                self._queries[name] = replace(known, status=status, trouble=trouble or known.trouble, restarts=again)
+                restarts = known.restarts + (status == "restarting")
+                self._queries[name] = replace(known, status=status, trouble=trouble or known.trouble, restarts=restarts)
             case NewestSeen(txid):
                 self._newest = max(self._newest, txid)
-            case Told():
+            case Note():
                 pass
 
     def snapshot(self) -> PipelineSnapshot:
-        """Return how things stand."""
+        """Return the current state."""
         queries = {name: replace(query, lag=max(0, self._newest - query.txid)) for name, query in self._queries.items()}
         return PipelineSnapshot(self._name, self.state, self._now() - self._began, self._newest, queries, self.deaths)
 
-    def _take_batch(self, done: BatchDone) -> None:
+    def _apply_batch(self, done: BatchDone) -> None:
         known = self._queries.get(done.query, QuerySnapshot(done.query))
         self._queries[done.query] = replace(
             known,

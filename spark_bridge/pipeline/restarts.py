@@ -1,20 +1,20 @@
-"""Whether what died is started again, and after how long: a plain object that is told what happened."""
+"""Decides whether and when a query or Spark's process is restarted. Plain objects: the caller provides the time."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
 FaultKind = Literal["passing", "code", "final"]
-"""`passing`: it may do better by itself (a lost executor, storage that is away). `code`: the user's, or what the rows make of it.
-`final`: nothing but a person can help (a deleted txid, a checkpoint of something else)."""
+"""`passing`: may not happen again (a lost executor, unavailable storage). `code`: raised by the user's code, or by the rows.
+`final`: only a person can repair it (a deleted txid, a checkpoint of another query)."""
 
 FIRST_PAUSE_SECS: Final = 1.0
-LONGEST_PAUSE_SECS: Final = 30.0
-CODE_TRIES: Final = 2
-"""The same batch comes again after a restart; where it fails again in the user's code, a third time would not help."""
+MAX_PAUSE_SECS: Final = 30.0
+MAX_CODE_FAULTS: Final = 2
+"""A restart repeats the same batch. If user code fails twice on it, a third attempt would fail too."""
 
 
 class Restarts:
-    """Counts the deaths since something was last done; `most` of them in a row are survived.
+    """Counts failures since the last finished batch. `most` failures in a row lead to a restart.
 
     >>> restarts = Restarts(most=2)
     >>> restarts.pause_after("passing"), restarts.pause_after("passing"), restarts.pause_after("passing")
@@ -23,25 +23,27 @@ class Restarts:
 
     def __init__(self, *, most: int) -> None:
         self._most = most
-        self._deaths = 0
+        self._faults = 0
         self._code_faults = 0
 
-    def progressed(self) -> None:
-        """Note that a batch was finished: what came before is past."""
-        self._deaths = self._code_faults = 0
+    def note_batch(self) -> None:
+        """Reset the counts after a finished batch."""
+        self._faults = self._code_faults = 0
 
     def pause_after(self, kind: FaultKind) -> float | None:
-        """Return how many seconds to wait before the next start; None where there is to be none."""
-        self._deaths += 1
+        """Count a failure. Return the seconds until the restart, or None for no restart."""
+        self._faults += 1
         self._code_faults += kind == "code"
-        if kind == "final" or self._code_faults >= CODE_TRIES or self._deaths > self._most:
+        if kind == "final" or self._code_faults >= MAX_CODE_FAULTS or self._faults > self._most:
             return None
-        return float(min(FIRST_PAUSE_SECS * 2 ** (self._deaths - 1), LONGEST_PAUSE_SECS))
+        return float(min(FIRST_PAUSE_SECS * 2 ** (self._faults - 1), MAX_PAUSE_SECS))
 
 
 def next_to_start(due: Mapping[str, float], now: float, *, are_starting: bool) -> str | None:
-    """Return the query whose time has come, None where it has for none, or while another one is starting: the sources of a query have
-    Python processes of their own, and where many start at once none has answered within the ten seconds that Spark gives each.
+    """Return the query that is due first, or None if none is due or another one is starting.
+
+    Queries start one at a time. Each source needs Python processes of its own, and if many start at once, none of them answers within
+    the ten seconds that Spark allows.
     """
     first = min(due, key=due.__getitem__, default=None)
     return None if first is None or are_starting or due[first] > now else first

@@ -1,4 +1,4 @@
-"""`run_pipeline`: the queries of a pipeline in Spark's child process, from the first look at the folder to the end."""
+"""`run_pipeline`: runs the queries of a pipeline in Spark's process, from the wait for the folder to the end."""
 
 import asyncio
 import inspect
@@ -10,40 +10,47 @@ from engine.clock import Clock
 from engine.errors import EngineError
 from spark_bridge.handover import HandoverError, storage_at
 from spark_bridge.handover.names import CONTRACT
-from spark_bridge.pipeline.consumers import claim_checkpoints
-from spark_bridge.pipeline.definition import Definition, definition_of
-from spark_bridge.pipeline.driver import drive, settle
-from spark_bridge.pipeline.errors import PipelineError, refusal
-from spark_bridge.pipeline.load import check_readable
-from spark_bridge.pipeline.progress import BatchDone, Board, Event, NewestSeen, PipelineSnapshot, QueriesKnown, StatusChanged, Told
+from spark_bridge.pipeline.definition import MAX_RESTARTS, STOP_SECS, Definition, PipelineSettings, check_readable, definition_of
+from spark_bridge.pipeline.driver import drive, wait_until_idle
+from spark_bridge.pipeline.errors import PipelineError, folder_error
+from spark_bridge.pipeline.folder_checks import claim_checkpoints
+from spark_bridge.pipeline.progress import (
+    BatchDone,
+    Event,
+    NewestSeen,
+    Note,
+    PipelineSnapshot,
+    ProgressTracker,
+    QueriesKnown,
+    StatusChanged,
+)
 from spark_bridge.pipeline.restarts import Restarts
-from spark_bridge.pipeline.settings import MOST_RESTARTS, STOP_SECS, PipelineSettings
 from spark_bridge.process import SparkConfig, SparkDied, SparkUnavailable
-from spark_bridge.process.shared import SparkHold, hold
+from spark_bridge.process.spark_child import SparkHold, hold
 from spark_bridge.source.options import SourceOptions
 
 Pipeline: TypeAlias = str | os.PathLike[str] | Callable[..., object]
-Place: TypeAlias = str | os.PathLike[str]
+FolderPath: TypeAlias = str | os.PathLike[str]
 Until: TypeAlias = Literal["stopped", "caught up"] | int | Awaitable[object]
-LOOK_SECS: Final = 0.5
-SETTLE_LOOK_SECS: Final = 0.2
+FOLDER_POLL_SECS: Final = 0.5
+IDLE_POLL_SECS: Final = 0.2
 
 
 class PipelineRun:
-    """One run of a pipeline: `completed()` runs it, `drain()` stops it, `snapshot()` shows it. Belongs to the loop that it is used on."""
+    """One run of a pipeline: `completed()` runs it, `drain()` stops it, `snapshot()` shows it. Belongs to one event loop."""
 
     def __init__(self, settings: PipelineSettings, spark: SparkConfig, until: Until = "stopped") -> None:
         self.on_progress: list[Callable[[PipelineSnapshot], object]] = []
-        """Called with the figures whenever one of them has changed."""
+        """Called with a snapshot after each event."""
         self.on_note: list[Callable[[str], object]] = []
-        """Called with what a person should hear of: restarts, a folder that is not there yet."""
+        """Called with messages for a person: restarts, a missing folder."""
         self._settings = settings
         self._until = until
         self._spark = spark
         self._caught_up = False
         self._has_begun = False
-        """True once Spark's process has told of the queries."""
-        self._board = Board(settings.name, Clock().now)
+        """True after Spark's process has reported the queries."""
+        self._tracker = ProgressTracker(settings.name, Clock().now)
         self._restarts = Restarts(most=settings.most_restarts)
         self._stop = asyncio.Event()
         self._over = asyncio.Event()
@@ -51,39 +58,39 @@ class PipelineRun:
         self._names: tuple[str, ...] = ()
 
     def snapshot(self) -> PipelineSnapshot:
-        """Return the figures of now."""
-        return self._board.snapshot()
+        """Return the current progress."""
+        return self._tracker.snapshot()
 
     async def drain(self, timeout_secs: float | None = None) -> None:
-        """Have each query finish its micro-batch, and wait for the end; after `timeout_secs` raises TimeoutError."""
-        self._board.state = "stopping"
+        """Let each query finish its micro-batch, and wait for the end. Raise TimeoutError after `timeout_secs`."""
+        self._tracker.state = "stopping"
         self._stop.set()
         async with asyncio.timeout(timeout_secs):
             await self._over.wait()
 
     async def completed(self) -> None:
-        """Run until stopped, or until what `until` says; raises why the pipeline cannot go on. Cancelled, it stops at once."""
-        held = hold(self._spark)  # with whatever else of this loop asks for an equal configuration, such as a SparkTransform
+        """Run until the end that `until` names. Raise the error that ends the pipeline. Cancellation stops it at once."""
+        spark = hold(self._spark)  # shared with other users of an equal configuration, such as a SparkTransform
         try:
-            if await self._folder_is_there():
-                await self._run(held)
-            self._board.state = "caught up" if self._caught_up else "stopped"
+            if await self._wait_for_folder():
+                await self._run(spark)
+            self._tracker.state = "caught up" if self._caught_up else "stopped"
         except BaseException:
-            self._board.state = "failed"
+            self._tracker.state = "failed"
             raise
         finally:
-            await held.close()
+            await spark.close()
             self._over.set()
 
-    async def _run(self, held: SparkHold) -> None:
-        """Have the pipeline driven, and stopped when it has caught up, where that is asked for."""
+    async def _run(self, spark: SparkHold) -> None:
+        """Drive the pipeline, and stop it when it has caught up, if `until` demands that."""
         if self._until == "stopped":
-            await self._drive(held)
+            await self._drive(spark)
             return
-        ending = asyncio.create_task(self._catch_up(held))
+        ending = asyncio.create_task(self._catch_up(spark))
         ending.add_done_callback(lambda _: self._stop.set())
         try:
-            await self._drive(held)
+            await self._drive(spark)
             if ending.done():
                 ending.result()
         finally:
@@ -92,44 +99,44 @@ class PipelineRun:
 
     # The folder
 
-    async def _folder_is_there(self) -> bool:
-        """Wait for the folder, and see whose it is; False where the pipeline was stopped before it was there."""
+    async def _wait_for_folder(self) -> bool:
+        """Wait for the folder, and claim the checkpoints. Return False if the pipeline was stopped before the folder existed."""
         try:
             storage = storage_at(self._settings.folder, self._settings.storage)
             if not await asyncio.to_thread(storage.exists, CONTRACT):
-                self._board.state = "waiting for the folder"
-                self._note(f"waiting for the hand-over {storage.url}: its topology makes it when it starts; or correct the folder")
+                self._tracker.state = "waiting for the folder"
+                self._note(f"waiting for the hand-over {storage.url}. Start its topology, which creates it, or correct the folder.")
                 while not await asyncio.to_thread(storage.exists, CONTRACT):
-                    if await _is_set(self._stop, LOOK_SECS):
+                    if await _is_set(self._stop, FOLDER_POLL_SECS):
                         return False
-            self._board.state = "starting"
+            self._tracker.state = "starting"
             newest = await asyncio.to_thread(_claim, self._settings)
-            self._board.hear(NewestSeen(newest))
+            self._tracker.apply_event(NewestSeen(newest))
         except HandoverError as error:
-            raise refusal(error) from error
+            raise folder_error(error) from error
         return True
 
     # Spark's process
 
-    async def _drive(self, held: SparkHold) -> None:
-        """Have the pipeline driven, by one process of Spark after the other, until it has come to its end."""
+    async def _drive(self, spark: SparkHold) -> None:
+        """Drive the pipeline until its end, in a new process of Spark after each death."""
         while not self._stop.is_set():
             try:
-                error = await self._call(held)
+                error = await self._call_driver(spark)
             except (SparkDied, SparkUnavailable) as death:
                 if isinstance(death, SparkUnavailable) and not self._names:
-                    raise  # it was never there: rather a wrong master than one that will come back
-                await self._pause(death)
+                    raise  # it never ran: a wrong master is more likely than a temporary failure
+                await self._pause_after(death)
                 continue
             if error is not None:
                 raise error
             return
 
-    async def _call(self, held: SparkHold) -> EngineError | None:
-        """Have it driven by one process; where it is stopped before the queries are known, do not wait for Spark to start."""
+    async def _call_driver(self, spark: SparkHold) -> EngineError | None:
+        """Drive the pipeline in one process. If it is stopped before the queries are known, do not wait for the start of Spark."""
         self._has_begun = False
         calling: asyncio.Task[EngineError | None] = asyncio.create_task(
-            held.call(drive, self._settings, on_event=self._hear, stop=self._stop)
+            spark.call(drive, self._settings, on_event=self._note_event, stop=self._stop)
         )
         stopping = asyncio.create_task(self._stop.wait())
         try:
@@ -142,36 +149,33 @@ class PipelineRun:
             if not calling.cancelled():
                 calling.exception()
 
-    async def _pause(self, death: EngineError) -> None:
-        """Wait before the next process; raises PipelineError where there have been too many without a batch between them."""
+    async def _pause_after(self, death: EngineError) -> None:
+        """Wait before the next process. Raise PipelineError after too many deaths without a finished batch in between."""
         pause = self._restarts.pause_after("passing")
         if pause is None:
-            hint = (
-                death.hint or "See the end of its log above. Nothing is lost: each query goes on where it stood when it is started again."
-            )
-            raise PipelineError(
-                f"{death.message}\nThat was {self._settings.most_restarts + 1} times in a row, without a batch between", hint=hint
-            ) from death
-        self._board.deaths += 1
-        self._board.state = "starting"
+            hint = death.hint or "See the end of its log above. Nothing is lost: after a start each query continues from its checkpoint."
+            text = f"{death.message}\nSpark's process died {self._settings.most_restarts + 1} times in a row, without a finished batch"
+            raise PipelineError(text, hint=hint) from death
+        self._tracker.deaths += 1
+        self._tracker.state = "starting"
         for name in self._names:
-            self._board.hear(StatusChanged(name, "restarting", "Spark's process died", pause))
-        self._note(f"{death.message.partition('; the end of its log')[0]}; all queries go on from their checkpoints in {pause:g} s")
+            self._tracker.apply_event(StatusChanged(name, "restarting", "Spark's process died", pause))
+        self._note(f"{death.message.partition('; the end of its log')[0]}; all queries continue from their checkpoints in {pause:g} s")
         await _is_set(self._stop, pause)
 
-    def _hear(self, event: Event) -> None:
-        """Take in what Spark's process tells."""
-        self._board.hear(event)
+    def _note_event(self, event: Event) -> None:
+        """Apply an event of Spark's process."""
+        self._tracker.apply_event(event)
         match event:
             case QueriesKnown(planned):
                 self._names, self._has_begun = tuple(planned), True
-                self._board.state = "stopping" if self._stop.is_set() else "running"
+                self._tracker.state = "stopping" if self._stop.is_set() else "running"
             case StatusChanged(name, "restarting", trouble, pause):
-                self._note(f"query {name!r} is started again in {pause:g} s: {trouble}")
-            case Told(text):
+                self._note(f"query {name!r} restarts in {pause:g} s: {trouble}")
+            case Note(text):
                 self._note(text)
             case BatchDone():
-                self._restarts.progressed()
+                self._restarts.note_batch()
         self._changed.set()
         for listener in self.on_progress:
             listener(self.snapshot())
@@ -182,17 +186,18 @@ class PipelineRun:
 
     # Until
 
-    async def _catch_up(self, held: SparkHold) -> None:
-        """Return when all queries have done all that there was when it was asked for, or when the producer ended."""
+    async def _catch_up(self, spark: SparkHold) -> None:
+        """Return when all queries have processed everything up to the target."""
         target = await self._target()
         while self.snapshot().newest_txid < target or not self._names:
             self._changed.clear()
             await self._changed.wait()
-        while not await self._has_settled(held, target):
-            await _is_set(self._over, SETTLE_LOOK_SECS)
+        while not await self._is_idle(spark, target):
+            await _is_set(self._over, IDLE_POLL_SECS)
         self._caught_up = True
 
     async def _target(self) -> int:
+        """Return the txid at which the pipeline ends. Waits for an awaitable `until`, such as the end of the producer."""
         if inspect.isawaitable(self._until):
             await self._until
         elif isinstance(self._until, int):
@@ -201,66 +206,66 @@ class PipelineRun:
             handover = await asyncio.to_thread(self._settings.handover)
             return await asyncio.to_thread(handover.newest)
         except HandoverError as error:
-            raise refusal(error) from error
+            raise folder_error(error) from error
 
     def _is_beyond(self, target: int) -> bool:
-        """Tell whether more came, and all queries are there already: then there is no end to wait for."""
+        """Tell whether all queries have processed later transactions. With a steady producer they may never become idle."""
         queries = self.snapshot().queries
         return bool(queries) and all(query.txid > target for query in queries.values())
 
-    async def _has_settled(self, held: SparkHold, target: int) -> bool:
-        """Wait until the queries have nothing to do, or all have gone on beyond the target."""
-        settling = asyncio.create_task(held.call(settle, self._names))
+    async def _is_idle(self, spark: SparkHold, target: int) -> bool:
+        """Wait until the queries are idle or beyond the target. Return False if one of them does not run."""
+        waiting = asyncio.create_task(spark.call(wait_until_idle, self._names))
         try:
-            while not settling.done() and not self._is_beyond(target):
-                await asyncio.wait([settling], timeout=SETTLE_LOOK_SECS)
-            return self._is_beyond(target) or bool(settling.result())
+            while not waiting.done() and not self._is_beyond(target):
+                await asyncio.wait([waiting], timeout=IDLE_POLL_SECS)
+            return self._is_beyond(target) or bool(waiting.result())
         except EngineError:
-            return False  # a query or Spark died: what drives them says so, and starts them again
+            return False  # a query or Spark died: the driver reports it, and restarts them
         finally:
-            settling.cancel()
+            waiting.cancel()
 
 
 class RunOptions(TypedDict, total=False):
-    """What a pipeline may be told beside what it needs."""
+    """Further options of a pipeline."""
 
     source: Mapping[str, object]
     """Options of the data source for all queries: maxTransactionsPerBatch, maxRowsPerBatch, startingTxid, storage.<name>."""
     stop_secs: float
-    """How long a micro-batch under way gets to finish when the pipeline is stopped (60)."""
+    """Time for the current micro-batches to finish when the pipeline is stopped. Default: 60."""
     most_restarts: int
-    """So many deaths in a row, without a batch between them, are survived (5)."""
+    """Restarts in a row without a finished batch in between. Default: 5."""
 
 
 class HostOptions(RunOptions, total=False):
-    """What beside it the program that runs a pipeline may want."""
+    """Further options of `run_pipeline`."""
 
     stop: asyncio.Event
-    """Once set, each query finishes its micro-batch, and the pipeline ends."""
+    """When it is set, each query finishes its micro-batch, and the pipeline ends."""
     on_progress: Callable[[PipelineSnapshot], object]
-    """Called with the figures whenever one of them has changed."""
+    """Called with a snapshot after each event."""
     on_note: Callable[[str], object]
-    """Called with what a person should hear of: restarts, a folder that is not there yet."""
+    """Called with messages for a person: restarts, a missing folder."""
 
 
 async def run_pipeline(
     pipeline: Pipeline,
-    folder: Place,
+    folder: FolderPath,
     *,
-    checkpoints: Place,
+    checkpoints: FolderPath,
     spark: SparkConfig | None = None,
     until: Until = "stopped",
     **options: Unpack[HostOptions],
 ) -> PipelineSnapshot:
-    """Run a pipeline over a hand-over folder, beside whatever runs on this loop; return the last figures. `options`: see `HostOptions`.
+    """Run a pipeline over a hand-over folder on this loop, and return the last snapshot. `options`: see `HostOptions`.
 
-    `pipeline`: a file as `file.py[:name]`, or a function. Each of its queries is a consumer of the folder, and has its checkpoint in
-    `checkpoints`, where a restart goes on. `until`: "stopped", which is when `stop` is set; "caught up" with what the folder has now;
-    a txid; or an awaitable, such as the end of the engine's run: when it is done, all that the folder has then is processed.
-    Cancelled, it stops at once; what was under way comes again next time.
+    `pipeline`: a file as `file.py[:name]`, or a function. Each query is a consumer of the folder, and continues from its checkpoint below
+    `checkpoints`. `until` is the end of the run: "stopped" (when `stop` is set), "caught up" (with the current content of the folder), a
+    txid, or an awaitable such as the end of the engine's run. After the awaitable, the remaining transactions are processed.
+    Cancellation stops at once, and the next run repeats unfinished micro-batches.
 
-    Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, what an awaited `until` raises, and SparkUnavailable where Spark
-    was not there from the beginning: later on it is waited for.
+    Raises PipelineFileError, PipelineRefused, PipelineError, SparkMissing, and errors of an awaited `until`. Raises SparkUnavailable if
+    Spark cannot be reached at the start; a Spark that is lost later is waited for.
     """
     settings = settings_of(pipeline, folder, checkpoints, options)
     run = PipelineRun(settings, spark or SparkConfig(), until)
@@ -275,22 +280,22 @@ async def run_pipeline(
     return run.snapshot()
 
 
-def settings_of(pipeline: Pipeline, folder: Place, checkpoints: Place, options: RunOptions) -> PipelineSettings:
-    """Return what Spark's process is told; raise PipelineFileError or PipelineRefused for what is wrong with it."""
+def settings_of(pipeline: Pipeline, folder: FolderPath, checkpoints: FolderPath, options: RunOptions) -> PipelineSettings:
+    """Return validated settings; raise PipelineFileError or PipelineRefused."""
     if isinstance(pipeline, (str, os.PathLike)):
-        what: str | Definition = os.fspath(pipeline)
+        chosen: str | Definition = os.fspath(pipeline)
         check_readable(os.fspath(pipeline))
     else:
-        what = definition_of(pipeline, getattr(pipeline, "__qualname__", repr(pipeline)))
+        chosen = definition_of(pipeline, getattr(pipeline, "__qualname__", repr(pipeline)))
     texts = {name: str(value) for name, value in options.get("source", {}).items()}
-    place = _place(folder)
-    storage = _storage({**texts, "path": place})
-    most_restarts = options.get("most_restarts", MOST_RESTARTS)
-    return PipelineSettings(what, place, _place(checkpoints), texts, storage, options.get("stop_secs", STOP_SECS), most_restarts)
+    path = _absolute(folder)
+    storage = _storage({**texts, "path": path})
+    most_restarts = options.get("most_restarts", MAX_RESTARTS)
+    return PipelineSettings(chosen, path, _absolute(checkpoints), texts, storage, options.get("stop_secs", STOP_SECS), most_restarts)
 
 
-def _place(folder: Place) -> str:
-    """Return a folder as any process understands it."""
+def _absolute(folder: FolderPath) -> str:
+    """Return a path that does not depend on the current folder."""
     text = os.fspath(folder)
     return text if "://" in text else os.path.abspath(text)
 
@@ -299,18 +304,18 @@ def _storage(options: Mapping[str, str]) -> Mapping[str, Any]:
     try:
         return SourceOptions.parse(options).storage
     except HandoverError as error:
-        raise refusal(error) from error
+        raise folder_error(error) from error
 
 
 def _claim(settings: PipelineSettings) -> int:
-    """Claim the folder of checkpoints; return the newest txid that the hand-over has."""
+    """Claim the folder of checkpoints; return the newest txid of the hand-over."""
     handover = settings.handover()
     claim_checkpoints(storage_at(settings.checkpoints), handover.contract)
     return handover.newest()
 
 
 async def _is_set(event: asyncio.Event, secs: float) -> bool:
-    """Wait so long, or until the event is set; return whether it is."""
+    """Wait up to `secs` for the event. Return whether it is set."""
     try:
         await asyncio.wait_for(event.wait(), secs)
     except TimeoutError:

@@ -1,7 +1,7 @@
 """Runs Spark in a child process: starts it, calls functions there, and replaces it after its death (SP-5).
 
-In the engine's process: `spark_child` (the face), `spark_process` (one child), `launch` (the operating system's side), `shared`.
-In both: `messages`, `pickling`, `exit_reasons`. The package `child` runs in Spark's process and imports no engine.
+In the engine's process: `spark_child` (the face), `spark_process` (one child), `launch` (the operating system's side).
+In both: `messages`, `pickling`. The package `child` runs in Spark's process and imports no engine.
 """
 
 import importlib
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from spark_bridge.process.errors import SparkError as SparkError
     from spark_bridge.process.errors import SparkMissing as SparkMissing
     from spark_bridge.process.errors import SparkUnavailable as SparkUnavailable
-    from spark_bridge.process.shared import SharedSpark as SharedSpark
+    from spark_bridge.process.spark_child import SharedSpark as SharedSpark
     from spark_bridge.process.spark_child import SparkChild as SparkChild
 
 _MODULES: Final = {
-    "SharedSpark": "shared",
+    "SharedSpark": "spark_child",
     "SparkChild": "spark_child",
     "SparkConfig": "config",
     "SparkDied": "errors",

@@ -1,8 +1,8 @@
 """Errors of Spark's process, raised in the engine's process."""
 
 from engine.errors import EngineError, FatalError
+from spark_bridge.process.child.diagnosis import describe_status, likely_cause
 from spark_bridge.process.config import SparkConfig
-from spark_bridge.process.exit_reasons import describe_status, likely_cause
 from spark_bridge.process.messages import StartFailure
 
 

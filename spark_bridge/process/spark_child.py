@@ -1,11 +1,17 @@
-"""`SparkChild` calls functions in Spark's process. It starts that process on first use, and again after a death (SP-5)."""
+"""`SparkChild` calls functions in Spark's process. It starts that process on first use, and again after a death (SP-5).
+
+`SharedSpark` and `hold` share one child between all users of an event loop with an equal configuration.
+"""
 
 import asyncio
 import functools
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
+from engine.api import TaskContext
 from engine.clock import Clock
 from engine.errors import EngineError, FatalError, UsageError
 from engine.in_thread import in_thread
@@ -173,6 +179,65 @@ class SparkChild:
         now = Clock.of(asyncio.get_running_loop()).now()
         self._not_before = now + (min(FIRST_BACKOFF_SECS * 2 ** (self._failures - 1), MAX_BACKOFF_SECS) if self._failures else 0.0)
         self._failures += 1
+
+
+@dataclass(slots=True, eq=False)
+class _SharedChild:
+    """A child and the number of its users."""
+
+    child: SparkChild
+    users: int = 0
+
+
+_CHILDREN: Final[WeakKeyDictionary[asyncio.AbstractEventLoop, dict[SparkConfig, _SharedChild]]] = WeakKeyDictionary()
+"""By event loop: a child belongs to one loop, and an embedding program may have several."""
+
+
+@dataclass(frozen=True)
+class SharedSpark:
+    """A resource (`await self.resources.opened(SharedSpark(config))`). The last task that closes it ends the child."""
+
+    config: SparkConfig
+
+    async def open(self, context: TaskContext) -> "SparkHold":
+        """Return a hold of the child of this configuration. The first call starts the child."""
+        return hold(self.config)
+
+
+def hold(config: SparkConfig) -> "SparkHold":
+    """Return a hold of the child of this configuration on the running loop. The caller must close it."""
+    children = _CHILDREN.setdefault(asyncio.get_running_loop(), {})
+    shared = children.get(config)
+    if shared is None:
+        shared = children[config] = _SharedChild(SparkChild(config))
+    shared.users += 1
+    return SparkHold(config, shared)
+
+
+class SparkHold:
+    """One user's reference to a shared child."""
+
+    def __init__(self, config: SparkConfig, shared: _SharedChild) -> None:
+        self._config = config
+        self._shared = shared
+        self._closed = False
+        self.child = shared.child
+
+    async def call(self, function: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        """Return `await child.call(...)`."""
+        return await self.child.call(function, *arguments, **options)
+
+    async def close(self) -> None:
+        """Release the child. The last release ends it."""
+        if self._closed:
+            return
+        self._closed = True
+        self._shared.users -= 1
+        if self._shared.users == 0:
+            children = _CHILDREN[asyncio.get_running_loop()]
+            if children.get(self._config) is self._shared:
+                del children[self._config]
+            await self.child.close()
 
 
 def pyspark_missing_error() -> SparkMissing:

@@ -1,12 +1,12 @@
-"""Where a streaming query writes each row exactly once: `Parquet`, `Delta`, `Postgres`, `Sqlite`. Needs pyspark and no engine.
+"""Sinks that write each row of a streaming query exactly once: `Parquet`, `Delta`, `Postgres`, `Sqlite`. Needs pyspark and no engine.
 
-A micro-batch is known by the query's id, which its checkpoint keeps, and its batch id: after a crash Spark repeats the newest one. Each
-sink notes both in the same atomic step as the rows, and skips what it has, or it replaces. It is not known by txids: a query with state
-has micro-batches without new transactions.
+A micro-batch is identified by the query's id, which its checkpoint stores, and by its batch id. After a crash Spark repeats the newest
+micro-batch. A sink stores both ids in the same atomic step as the rows and skips a repeat, or it replaces the rows. Txids would not
+identify a micro-batch: a query with state has micro-batches without new transactions.
 """
 
 try:
-    import pyspark  # noqa: F401 - here, where its absence can be told
+    import pyspark  # noqa: F401 - here, because its absence is reported with the package to install
 except ModuleNotFoundError as error:
     fix = "pip install 'stormcell[spark]'"
     raise ModuleNotFoundError(f"spark_bridge.sinks needs pyspark, which is not installed. Install it: {fix}", name=error.name) from None

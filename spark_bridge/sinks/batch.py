@@ -1,4 +1,4 @@
-"""What all sinks share: a micro-batch, what is noted of it, and how a query is connected."""
+"""Base of all sinks: the identity of a micro-batch, its stored form, and the writer of a query."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
@@ -11,46 +11,46 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 QUERY_ID: Final = "sql.streaming.queryId"
-"""What Spark calls it in the thread that runs a micro-batch."""
+"""Spark's local property with the query's id, in the thread that runs a micro-batch."""
 
 
 class SinkError(HandoverError):
-    """A sink cannot write; says what, where, and what to do."""
+    """A sink cannot write."""
 
 
 class SinkUnavailable(SinkError):
-    """What a sink writes to is away, full, or held by another just now. A pipeline tries again by itself."""
+    """The target of a sink is unavailable, full or locked at the moment. A pipeline tries again."""
 
 
 @dataclass(frozen=True)
 class SinkBatch:
-    """A micro-batch. The first of each checkpoint is 0."""
+    """Identity of a micro-batch. The batch ids of each checkpoint begin with 0."""
 
     query: str
-    """The query's name: the same one after a restart."""
+    """Name of the query, which survives a restart."""
     query_id: str
-    """Of its checkpoint: another checkpoint, another id."""
+    """Id of the query, which its checkpoint stores. A new checkpoint has a new id."""
     batch_id: int
 
 
 @dataclass(frozen=True)
-class Noted:
-    """The newest micro-batch that a sink holds of a query."""
+class StoredBatch:
+    """Newest micro-batch of a query that a sink has stored."""
 
     query_id: str
     batch_id: int
 
 
-def noted_of(where: str, query_id: object, batch_id: object) -> Noted:
-    """Return what a sink's note says; raise SinkError where it can be none of ours. `where`: the sink, as errors name it."""
+def parse_stored_batch(where: str, query_id: object, batch_id: object) -> StoredBatch:
+    """Return a stored batch; raise SinkError if the values have wrong types. `where`: name of the sink in errors."""
     if not isinstance(query_id, str) or type(batch_id) is not int:
-        text = f"{where}: the note of its newest micro-batch says {batch_id!r} of query {query_id!r}, which is none"
-        raise SinkError(text, hint="Correct the note (the id of the query is a text, the micro-batch a number), or write to another place.")
-    return Noted(query_id, batch_id)
+        text = f"{where}: the record of its newest micro-batch is damaged: query id {query_id!r}, batch id {batch_id!r}"
+        raise SinkError(text, hint="Correct the record (the query id is a text, the batch id an integer), or write to another place.")
+    return StoredBatch(query_id, batch_id)
 
 
 def raised_in_a_task(error: Exception) -> bool:
-    """Tell whether Python code of the query's plan has raised it, such as its source: then it says itself what, and where.
+    """Tell whether Python code of the query's plan raised it, such as its source. Such an error describes itself.
 
     >>> raised_in_a_task(ValueError("no such table"))
     False
@@ -59,14 +59,14 @@ def raised_in_a_task(error: Exception) -> bool:
 
 
 class Sink(ABC):
-    """Writes micro-batches, each once."""
+    """Base class of sinks: writes each micro-batch once."""
 
     @abstractmethod
     def write(self, df: "DataFrame", batch: SinkBatch) -> None:
-        """Write a micro-batch, or skip it where it is there. Raises SinkError."""
+        """Write a micro-batch, or skip a stored one. Raises SinkError."""
 
     def writer(self, df: "DataFrame", name: str) -> "DataStreamWriter":
-        """Return the writer of a streaming query with this name; give it a checkpoint and start it.
+        """Return the writer of a streaming query with this name. The caller sets its checkpoint and starts it.
 
         >>> Sqlite("counts.db", "counts").writer(batches, "counts").option("checkpointLocation", "/data/counts").start()  # doctest: +SKIP
         """
@@ -78,38 +78,38 @@ class Sink(ABC):
 
 
 def query_id_of(spark: "SparkSession", name: str) -> str:
-    """Return the id of the query whose micro-batch is written now, in a function of foreachBatch; raise SinkError elsewhere.
+    """Return the id of the query whose foreachBatch function is running; raise SinkError outside of one.
 
-    In a session of Spark Connect, which has no such thread, it is found by its name.
+    Spark Connect has no local properties here, so the query is found by its name.
     """
     context = getattr(spark, "_sc", None)
     found: str | None = None if context is None else context.getLocalProperty(QUERY_ID)
     found = found or next((str(query.id) for query in spark.streams.active if query.name == name), None)
     if found is None:
-        text = f"no query {name!r} writes a micro-batch here"
-        raise SinkError(text, hint="Call it from the function that foreachBatch calls, in a query of that name: sink.writer(df, name).")
+        text = f"no micro-batch of a query {name!r} is running"
+        raise SinkError(text, hint="Write to the sink from foreachBatch of a query with this name, as sink.writer(df, name) does.")
     return found
 
 
-def is_new(noted: Noted | None, batch: SinkBatch, where: str, replaces: str | None = None) -> bool:
-    """Tell whether a micro-batch is to be written, by what the sink holds of this query's name.
+def is_new_batch(stored: StoredBatch | None, batch: SinkBatch, where: str, replaces: str | None = None) -> bool:
+    """Tell whether a micro-batch must be written, by the stored batch of this query's name.
 
-    Raises SinkError where it is of another checkpoint, since it may hold rows that are there; `replaces` is the id of the checkpoint that
-    the user gave up.
+    Raises SinkError for a batch of another checkpoint, because its rows may be stored already. `replaces` is the id of a checkpoint
+    that the user has abandoned.
 
-    >>> is_new(Noted("a", 4), SinkBatch("counts", "a", 4), "counts.db")
+    >>> is_new_batch(StoredBatch("a", 4), SinkBatch("counts", "a", 4), "counts.db")
     False
     """
-    if noted is None or noted.query_id == replaces:
+    if stored is None or stored.query_id == replaces:
         return True
-    if noted.query_id == batch.query_id:
-        return batch.batch_id > noted.batch_id
+    if stored.query_id == batch.query_id:
+        return batch.batch_id > stored.batch_id
     text = (
-        f"{where} has micro-batches of query {batch.query!r} up to {noted.batch_id}, written with another checkpoint "
-        f"(its id is {noted.query_id}, that of this one {batch.query_id}): rows that both have read would be there twice"
+        f"{where} has micro-batches of query {batch.query!r} up to {stored.batch_id}, written with another checkpoint "
+        f"(id {stored.query_id}; this one has id {batch.query_id}). Rows that both have read would be duplicated"
     )
     hint = (
-        "(1) Start the query with the checkpoint that it had. (2) Write to another place, from the beginning. (3) If that checkpoint is "
-        f'given up and this one begins behind it, say so: replaces="{noted.query_id}".'
+        "(1) Start the query with its former checkpoint. (2) Write to another place, from the beginning. (3) If that checkpoint is "
+        f'abandoned and this one begins after its last transaction, set replaces="{stored.query_id}".'
     )
     raise SinkError(text, hint=hint)

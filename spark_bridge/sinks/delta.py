@@ -1,4 +1,4 @@
-"""A table of Delta Lake."""
+"""Sink into a table of Delta Lake."""
 
 import json
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pyspark.errors import AnalysisException, PySparkException
 
-from spark_bridge.sinks.batch import Noted, Sink, SinkBatch, SinkError, is_new, noted_of, raised_in_a_task
+from spark_bridge.sinks.batch import Sink, SinkBatch, SinkError, StoredBatch, is_new_batch, parse_stored_batch, raised_in_a_task
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -29,41 +29,41 @@ JARS: Final = (
 
 @dataclass(frozen=True)
 class Delta(Sink):
-    """Rows are appended to a Delta table, which itself knows the newest micro-batch of each query (txnAppId, txnVersion) and skips repeats.
+    """Appends rows to a Delta table. Delta stores the newest micro-batch of each query (txnAppId, txnVersion), and skips repeats.
 
-    With another checkpoint a query of the same name is refused when it begins, unless `replaces` names the one that is given up: each
-    commit tells its query in `userMetadata`, and the table's history is looked through before the first micro-batch of a checkpoint.
+    A query of the same name with another checkpoint is refused at its start, unless `replaces` has the id of the former one. Each commit
+    names its query in `userMetadata`. Before the first micro-batch of a checkpoint, the sink searches the table's history for that name.
     """
 
     table: str
-    """A path or URL, which has a slash; or the name of a table of the catalog."""
+    """Path or URL, which contains a slash, or the name of a table in the catalog."""
     replaces: str | None = None
-    """The id of a checkpoint of this query that is given up: that of the error which asks for it."""
+    """Id of an abandoned checkpoint of this query. The error that asks for it contains the id."""
 
     def write(self, df: "DataFrame", batch: SinkBatch) -> None:
-        """Append a micro-batch; Delta skips it where it is there. Raises SinkError."""
+        """Append a micro-batch. Delta skips a stored one. Raises SinkError."""
         try:
             if batch.batch_id == 0:
-                noted = self._noted(df.sparkSession, batch)
-                if not is_new(noted, batch, f"the Delta table {self.table!r}", self.replaces):
+                stored = self._stored_batch(df.sparkSession, batch)
+                if not is_new_batch(stored, batch, f"the Delta table {self.table!r}", self.replaces):
                     return
             self._append(df, batch)
         except PySparkException as error:
             if raised_in_a_task(error):
                 raise
-            raise self._explained(error) from error
+            raise self._sink_error(error) from error
 
     def _append(self, df: "DataFrame", batch: SinkBatch) -> None:
-        told = json.dumps({"query": batch.query, "query_id": batch.query_id, "batch_id": batch.batch_id})
-        writer = df.write.format("delta").mode("append").option("userMetadata", told)
+        metadata = json.dumps({"query": batch.query, "query_id": batch.query_id, "batch_id": batch.batch_id})
+        writer = df.write.format("delta").mode("append").option("userMetadata", metadata)
         writer = writer.option("txnAppId", f"{batch.query}/{batch.query_id}").option("txnVersion", batch.batch_id)
         if "/" in self.table:
             writer.save(self.table)
         else:
             writer.saveAsTable(self.table)
 
-    def _noted(self, spark: "SparkSession", batch: SinkBatch) -> Noted | None:
-        """The newest micro-batch of a query of this name: each checkpoint begins with 0, and asks then."""
+    def _stored_batch(self, spark: "SparkSession", batch: SinkBatch) -> StoredBatch | None:
+        """Return the newest micro-batch of a query with this name."""
         table = f"delta.`{self.table}`" if "/" in self.table else self.table
         try:
             history = spark.sql(f"DESCRIBE HISTORY {table}").select("userMetadata").where("userMetadata IS NOT NULL").collect()
@@ -71,23 +71,23 @@ class Delta(Sink):
             if error.getCondition() in NO_TABLE:
                 return None
             raise
-        told = (_told(row.userMetadata) for row in history)
-        newest = next((each for each in told if each.get("query") == batch.query), None)
+        commits = (_parse_metadata(row.userMetadata) for row in history)
+        newest = next((each for each in commits if each.get("query") == batch.query), None)
         where = f"the Delta table {self.table!r}"
-        return None if newest is None else noted_of(where, newest.get("query_id"), newest.get("batch_id"))
+        return None if newest is None else parse_stored_batch(where, newest.get("query_id"), newest.get("batch_id"))
 
-    def _explained(self, error: PySparkException) -> SinkError:
-        said = str(error).partition("JVM stacktrace:")[0].strip()
+    def _sink_error(self, error: PySparkException) -> SinkError:
+        text = str(error).partition("JVM stacktrace:")[0].strip()
         if error.getCondition() == "DATA_SOURCE_NOT_FOUND" or "DeltaSparkSessionExtension" in str(error):
-            return SinkError(f"this Spark has no Delta Lake: {said}", hint=JARS)
-        hint = "Where its columns are others than those of the query: write to another table, or change them (ALTER TABLE, or select())."
-        return SinkError(f"writing to the Delta table {self.table!r} failed: {said}", hint=hint)
+            return SinkError(f"this Spark has no Delta Lake: {text}", hint=JARS)
+        hint = "If the columns differ from the query's, change them (ALTER TABLE, or select()), or write to another table."
+        return SinkError(f"writing to the Delta table {self.table!r} failed: {text}", hint=hint)
 
 
-def _told(metadata: str) -> dict[str, Any]:
-    """What a commit tells; nothing where others wrote it."""
+def _parse_metadata(metadata: str) -> dict[str, Any]:
+    """Return the metadata of a commit. Empty for a commit of another program."""
     try:
-        told = json.loads(metadata)
+        fields = json.loads(metadata)
     except (ValueError, RecursionError):
         return {}
-    return told if isinstance(told, dict) else {}
+    return fields if isinstance(fields, dict) else {}

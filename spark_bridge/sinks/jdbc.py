@@ -1,4 +1,4 @@
-"""Statements of the driver over JDBC: in the JVM of a session, by the driver's jar that Spark has."""
+"""JDBC connections of Spark's driver process to PostgreSQL. They live in the JVM of the session, and need the JDBC jar there."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 DRIVER: Final = "org.postgresql.Driver"
-URL_HINT: Final = "It is postgresql://user:password@host:5432/database."
+URL_HINT: Final = "Write postgresql://user:password@host:5432/database."
 JAR_HINT: Final = (
     "Start Spark with PostgreSQL's JDBC driver: spark.jars=/path/to/postgresql-42.7.8.jar, or --packages org.postgresql:postgresql:42.7.8."
 )
-AWAY: Final = tuple(
+UNAVAILABLE: Final = tuple(
     re.compile(text)
     for text in (
         r"PSQLException: Connection to \S+ refused",
@@ -29,29 +29,29 @@ AWAY: Final = tuple(
         "FATAL: (sorry, too many clients|remaining connection slots)",
     )
 )
-"""What PostgreSQL's driver says, in its own language, of SQLSTATE classes 08, 53 and 57; in an error of a task there is only the text."""
+"""Messages of the JDBC driver for SQLSTATE classes 08, 53 and 57. An error of a task has only the message, not the SQLSTATE."""
 
 
 @dataclass(frozen=True)
 class Database:
-    """Where a database is, as JDBC wants it."""
+    """Address of a database for JDBC."""
 
     url: str
     """"jdbc:postgresql://host:port/database"."""
     credentials: dict[str, str] = field(repr=False)
 
     @classmethod
-    def at(cls, url: str) -> "Database":
-        """Return it; raise SinkError for what is no URL of PostgreSQL.
+    def from_url(cls, url: str) -> "Database":
+        """Parse a URL; raise SinkError if it is not one of PostgreSQL.
 
-        >>> Database.at("postgresql://me:s%40fe@db:5432/logs?sslmode=require").url
+        >>> Database.from_url("postgresql://me:s%40fe@db:5432/logs?sslmode=require").url
         'jdbc:postgresql://db:5432/logs?sslmode=require'
         """
         if url.startswith("jdbc:postgresql:"):
             return cls(url, {})
         parts = urlsplit(url)
         if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or not parts.path.strip("/"):
-            raise SinkError(f"the URL begins with {parts.scheme!r} and is none of a database of PostgreSQL", hint=URL_HINT)
+            raise SinkError(f"a URL with the scheme {parts.scheme!r} is not the URL of a PostgreSQL database", hint=URL_HINT)
         host = parts.netloc.rpartition("@")[2]
         named = {"user": parts.username, "password": parts.password}
         query = f"?{parts.query}" if parts.query else ""
@@ -59,19 +59,17 @@ class Database:
         return cls(f"jdbc:postgresql://{host}{parts.path}{query}", credentials)
 
     def options(self) -> dict[str, str]:
-        """Those of Spark's reader and writer of JDBC."""
+        """Return the options of Spark's JDBC reader and writer."""
         return {"url": self.url, "driver": DRIVER, **self.credentials}
 
     @contextmanager
-    def connected(self, spark: "SparkSession") -> Iterator["Connection"]:
-        """A connection of the driver. Raises SinkError for whatever goes wrong meanwhile."""
+    def connect(self, spark: "SparkSession") -> Iterator["Connection"]:
+        """Open a connection for the `with` block. Raises SinkError for any error in the block."""
         jvm = getattr(spark, "_jvm", None)
         if jvm is None:
-            text = "a session of Spark Connect has no connection to a database of its own"
-            raise SinkError(
-                text, hint="Run the query in a classic session (local, spark://, YARN, Kubernetes), or write to Delta or Parquet."
-            )
-        with self.explained():
+            text = "the sink Postgres does not work in a session of Spark Connect, which gives no access to its JVM"
+            raise SinkError(text, hint="Use a classic session (local, spark://, YARN, Kubernetes), or write to Delta or Parquet.")
+        with self.translate_errors():
             jvm.org.apache.spark.sql.execution.datasources.jdbc.DriverRegistry.register(DRIVER)
             properties = jvm.java.util.Properties()
             for name, value in self.credentials.items():
@@ -83,8 +81,8 @@ class Database:
                 java.close()
 
     @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turn what the JVM raises into a SinkError that says what to do."""
+    def translate_errors(self) -> Iterator[None]:
+        """Turn errors of the JVM into SinkError."""
         try:
             yield
         except SinkError:
@@ -92,15 +90,15 @@ class Database:
         except Exception as error:
             if raised_in_a_task(error):
                 raise
-            said = _said(error)
-            if "ClassNotFoundException" in said or "No suitable driver" in said:
-                raise SinkError(f"this Spark has no driver for {self.url}: {said}", hint=JAR_HINT) from error
-            hint = "Nothing of the micro-batch is written. Correct the cause and start the query again: Spark repeats it."
-            raise (SinkUnavailable if is_away(str(error)) else SinkError)(f"{self.url}: {said}", hint=hint) from error
+            text = _message(error)
+            if "ClassNotFoundException" in text or "No suitable driver" in text:
+                raise SinkError(f"this Spark has no JDBC driver for {self.url}: {text}", hint=JAR_HINT) from error
+            hint = "Nothing of the micro-batch was written. Correct the cause and start the query again: Spark repeats the micro-batch."
+            raise (SinkUnavailable if is_unavailable(str(error)) else SinkError)(f"{self.url}: {text}", hint=hint) from error
 
 
 class Connection:
-    """A JDBC connection."""
+    """Open JDBC connection."""
 
     def __init__(self, java: Any) -> None:
         self._java = java
@@ -115,7 +113,7 @@ class Connection:
         self._java.setAutoCommit(True)
 
     def update(self, statement: str, values: Sequence[str | int]) -> int:
-        """Run one statement, with a value for each `?`; return how many rows it changed."""
+        """Run one statement with a value for each `?`. Return the number of changed rows."""
         return int(self._prepared(statement, values).executeUpdate())
 
     def rows(self, query: str, values: Sequence[str | int] = ()) -> list[tuple[Any, ...]]:
@@ -128,9 +126,9 @@ class Connection:
         return rows
 
     def columns(self, table: str) -> list[str]:
-        """Return the names of a table's columns; `table` is quoted."""
-        told = self._prepared(f"SELECT * FROM {table} WHERE false", ()).executeQuery().getMetaData()
-        return [str(told.getColumnName(column)) for column in range(1, told.getColumnCount() + 1)]
+        """Return the names of a table's columns. `table` is already quoted."""
+        described = self._prepared(f"SELECT * FROM {table} WHERE false", ()).executeQuery().getMetaData()
+        return [str(described.getColumnName(column)) for column in range(1, described.getColumnCount() + 1)]
 
     def _prepared(self, statement: str, values: Sequence[str | int]) -> Any:
         prepared = self._java.prepareStatement(statement)
@@ -142,16 +140,16 @@ class Connection:
         return prepared
 
 
-def is_away(text: str) -> bool:
-    """Tell whether an error of the driver is one of its connection, or of a server that starts or ends.
+def is_unavailable(text: str) -> bool:
+    """Tell whether the JDBC driver has lost its connection, or the server is starting, stopping or full.
 
-    >>> is_away("org.postgresql.util.PSQLException: FATAL: the database system is starting up")
+    >>> is_unavailable("org.postgresql.util.PSQLException: FATAL: the database system is starting up")
     True
     """
-    return any(found.search(text) for found in AWAY)
+    return any(found.search(text) for found in UNAVAILABLE)
 
 
-def _said(error: Exception) -> str:
-    """The JVM's own words, without its stack."""
+def _message(error: Exception) -> str:
+    """Return the message of the JVM, without its stack."""
     java = getattr(error, "java_exception", None)
     return str(java.toString()) if java is not None else str(error).partition("\n")[0]

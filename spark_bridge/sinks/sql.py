@@ -1,4 +1,4 @@
-"""What the sinks into a database write in SQL: PostgreSQL and SQLite read it alike."""
+"""Parts of SQL statements that PostgreSQL and SQLite share."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 from spark_bridge.sinks.batch import SinkError
 
 BATCHES: Final = "stormcell_batches"
-"""The table of the newest micro-batch of each query."""
+"""Table with the newest micro-batch of each query."""
 
 
 def quoted(name: str) -> str:
-    """Return a name as it stands in a statement.
+    """Return a quoted name.
 
     >>> print(quoted("page"))
     "page"
@@ -18,22 +18,22 @@ def quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def listed(names: Iterable[str]) -> str:
-    """Return names with commas between them.
+def column_list(names: Iterable[str]) -> str:
+    """Return quoted names, separated by commas.
 
-    >>> listed(["page", "hits"])
+    >>> column_list(["page", "hits"])
     '"page", "hits"'
     """
     return ", ".join(map(quoted, names))
 
 
 def columns_of(key: str | Sequence[str]) -> tuple[str, ...]:
-    """Return the columns of a `key`, which may be one name."""
+    """Return the columns of `key`, which may be a single name."""
     return (key,) if isinstance(key, str) else tuple(key)
 
 
 def on_conflict(key: str | Sequence[str], names: Iterable[str]) -> str:
-    """Return what an INSERT of these columns says of a row that is there; nothing where there is no key.
+    """Return the clause of an INSERT that replaces an existing row. Empty without a key.
 
     >>> on_conflict("page", ["page", "hits"])
     'ON CONFLICT ("page") DO UPDATE SET "hits" = excluded."hits"'
@@ -42,12 +42,12 @@ def on_conflict(key: str | Sequence[str], names: Iterable[str]) -> str:
     if not columns:
         return ""
     changed = ", ".join(f"{quoted(name)} = excluded.{quoted(name)}" for name in names if name not in columns)
-    return f"ON CONFLICT ({listed(columns)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
+    return f"ON CONFLICT ({column_list(columns)}) DO {f'UPDATE SET {changed}' if changed else 'NOTHING'}"
 
 
-def check_columns(where: str, there: Sequence[str], names: Iterable[str]) -> None:
-    """Raise SinkError where a table lacks some of these columns. `where`: the database and the table."""
-    missing = [name for name in names if name not in there]
+def check_columns(where: str, existing: Sequence[str], names: Iterable[str]) -> None:
+    """Raise SinkError if a table lacks some of these columns. `where`: database and table, for the error."""
+    missing = [name for name in names if name not in existing]
     if missing:
-        text = f"{where} has the columns {', '.join(there)}, and not {', '.join(missing)}"
-        raise SinkError(text, hint="Write to another table, add the columns (ALTER TABLE), or leave them out with select().")
+        text = f"{where} has no column {', '.join(missing)} (its columns are {', '.join(existing)})"
+        raise SinkError(text, hint="Add the columns (ALTER TABLE), drop them from the query with select(), or write to another table.")

@@ -1,9 +1,9 @@
-"""Folders of staging that killed drivers have left in a folder of Parquet: swept where all who wrote there are known to be dead.
+"""Removes staging folders of killed drivers from a folder of Parquet files.
 
-Spark replaces folders by txid from `.spark-staging-<id>`, which a driver that is killed leaves behind. Its id tells nobody whose it is, and
-to remove one that is still written loses rows: Spark deletes the folder that it replaces before it moves the new one there. So
-each driver leaves a note of itself before it first writes. Who comes next sweeps if there are notes and every one is of a process
-that is gone: of this boot of this machine, in this namespace of process ids. Of others nothing is known, and nothing is swept.
+Spark replaces subfolders by txid from `.spark-staging-<id>`. A killed driver leaves this folder behind, and its id does not tell whose
+it is. Removing the staging folder of a living driver loses rows: Spark deletes the old subfolder before it moves the new one there.
+So each driver registers its process in the folder before its first write. The next driver removes staging folders only if all
+registered processes are known to be dead. A process is known if it ran in this boot of this machine, in this PID namespace.
 """
 
 import os
@@ -23,33 +23,33 @@ if TYPE_CHECKING:
 PREFIX: Final = ".spark-staging-"
 WRITERS: Final = "_stormcell/writers"
 UNKNOWN: Final = f"{WRITERS}/unknown.json"
-"""The note of drivers of which nobody can say whether they are dead."""
-MOST_WRITERS: Final = 100
-"""So many notes are kept; behind them there is the one of unknown drivers."""
+"""Entry of drivers whose death cannot be observed."""
+MAX_WRITERS: Final = 100
+"""Largest number of entries. Further drivers share the entry of unknown drivers."""
 _WRITER: Final = re.compile(r"([0-9a-f]+\.\d+)-(\d+)-(\d+)\.json")
 _LOCK: Final = threading.Lock()
-_SWEPT: Final = set[tuple[int | None, str]]()
-"""Which driver has left its note where."""
+_CLEANED: Final = set[tuple[int | None, str]]()
+"""Pairs of a driver's PID and a folder in which it is registered."""
 
 
-def sweep_once(spark: "SparkSession", storage: Storage, path: str) -> None:
-    """Leave a note of this driver, and sweep what dead ones have left; only before the first write of this process to a folder."""
-    with _LOCK:  # another thread does not write before that is done
+def clean_once(spark: "SparkSession", storage: Storage, path: str) -> None:
+    """Register this driver and remove leftovers of dead ones, before the first write of this process to a folder."""
+    with _LOCK:  # no other thread may write before that is done
         pid = _driver_pid(spark)
-        if (pid, path) not in _SWEPT:
-            _sweep(spark, storage, path, pid)
-            _SWEPT.add((pid, path))
+        if (pid, path) not in _CLEANED:
+            _clean(spark, storage, path, pid)
+            _CLEANED.add((pid, path))
 
 
-def _sweep(spark: "SparkSession", storage: Storage, path: str, pid: int | None) -> None:
-    known = storage.names(WRITERS)
-    mine = UNKNOWN if pid is None or len(known) >= MOST_WRITERS else note_of(pid)
+def _clean(spark: "SparkSession", storage: Storage, path: str, pid: int | None) -> None:
+    registered = storage.names(WRITERS)
+    mine = UNKNOWN if pid is None or len(registered) >= MAX_WRITERS else writer_entry(pid)
     storage.make_folder(WRITERS)
     is_new = storage.create(mine, encode("writer", {"pid": pid, "path": path}))
-    if pid is None or not is_new or not known:
+    if pid is None or not is_new or not registered:
         return
-    with _folders_of(spark, path) as folders:
-        left = list(folders)  # before the notes are looked at: who writes one of these has left its note
+    with _staging_folders(spark, path) as folders:
+        left = list(folders)  # listed before the entries: the writer of each of these folders has its entry already
         others = [name for name in storage.names(WRITERS) if f"{WRITERS}/{name}" != mine]
         if not all(map(is_dead, others)):
             return
@@ -59,15 +59,15 @@ def _sweep(spark: "SparkSession", storage: Storage, path: str, pid: int | None) 
         storage.remove(f"{WRITERS}/{name}")
 
 
-def note_of(pid: int) -> str:
-    """Return where the note of a process of this machine is."""
+def writer_entry(pid: int) -> str:
+    """Return the entry of a process of this machine."""
     machine, process = _machine(), _process(pid)
     return UNKNOWN if machine is None or process is None else f"{WRITERS}/{machine}-{pid}-{process.started_ticks}.json"
 
 
-def is_dead(note: str) -> bool:
-    """Tell whether the process of a note is known to be gone; False where that cannot be told."""
-    found = _WRITER.fullmatch(note)
+def is_dead(entry: str) -> bool:
+    """Tell whether the process of an entry is known to be dead. False if that is not known."""
+    found = _WRITER.fullmatch(entry)
     if found is None or found[1] != _machine():
         return False
     pid = int(found[2])
@@ -82,7 +82,7 @@ def is_dead(note: str) -> bool:
 
 
 def _machine() -> str | None:
-    """Return which boot of which kernel this is, and whose process ids these are; None where nobody says."""
+    """Return the ids of this boot and of the PID namespace. None if the system does not provide them."""
     try:
         with open("/proc/sys/kernel/random/boot_id") as file:
             boot = file.read().strip().replace("-", "")
@@ -93,13 +93,13 @@ def _machine() -> str | None:
 
 class _Process(NamedTuple):
     started_ticks: int
-    """Since the boot."""
+    """Clock ticks from the boot to its start."""
     is_over: bool
-    """True where only nobody has waited for its end."""
+    """True for a zombie."""
 
 
 def _process(pid: int) -> _Process | None:
-    """Return what the kernel says of a process; None where it says nothing."""
+    """Return the kernel's facts about a process. None without any."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             state, *numbers = file.read().rpartition(")")[2].split()
@@ -109,7 +109,7 @@ def _process(pid: int) -> _Process | None:
 
 
 def _driver_pid(spark: "SparkSession") -> int | None:
-    """Return the process that commits what is staged: the JVM. None with Spark Connect, where it is elsewhere."""
+    """Return the PID of the JVM, which commits the staged files. None with Spark Connect, whose JVM is in another process."""
     jvm: Any = getattr(spark, "_jvm", None)
     return None if jvm is None else int(jvm.java.lang.ProcessHandle.current().pid())
 
@@ -119,14 +119,15 @@ def _configuration(spark: "SparkSession") -> Any:
 
 
 @contextmanager
-def _folders_of(spark: "SparkSession", path: str) -> Iterator[Iterator[Any]]:
-    """Yield the folders of staging there, as Hadoop's paths: Spark's own file system may be another than the storage."""
+def _staging_folders(spark: "SparkSession", path: str) -> Iterator[Iterator[Any]]:
+    """Yield the staging folders as Hadoop's paths, because Spark's file system may differ from the storage."""
     jvm: Any = spark._jvm
     try:
         base = jvm.org.apache.hadoop.fs.Path(path)
         filesystem = base.getFileSystem(_configuration(spark))
         found = filesystem.listStatus(base) if filesystem.exists(base) else ()
         yield (each.getPath() for each in found if each.isDirectory() and each.getPath().getName().startswith(PREFIX))
-    except Exception as error:  # of the file system's, by py4j
-        text = f"{path}: cannot remove what killed drivers have left: {str(error).partition(chr(10))[0]}"
-        raise SinkUnavailable(text, hint="Nothing of the micro-batch is written. See that the driver may list and delete there.") from error
+    except Exception as error:  # of Hadoop's file system, through py4j
+        text = f"{path}: the staging folders of killed drivers cannot be removed: {str(error).partition(chr(10))[0]}"
+        hint = "Nothing of the micro-batch was written. Give the driver permission to list and delete there."
+        raise SinkUnavailable(text, hint=hint) from error

@@ -9,8 +9,8 @@ import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
 
 from spark_bridge.handover import HandoverError, Manifest, StagedFile, StorageUnavailable, TornFile, open_staged, storage_at
+from spark_bridge.handover.manifest import RESTORE_FILE
 from spark_bridge.handover.names import file_text
-from spark_bridge.handover.staged_file import RESTORE
 from spark_bridge.handover.storage.api import HINT, reason
 from spark_bridge.source.options import SourceOptions, Table
 
@@ -90,7 +90,7 @@ def _read_batches(file: Any, part: FilePart, where: str) -> Iterator[pa.RecordBa
     parquet = ParquetFile(file, page_checksum_verification=True)
     if parquet.metadata.num_rows != part.file.rows:
         text = f"{where}: {file_text(part.file.name)} has {parquet.metadata.num_rows} rows, but {part.file.rows} were committed"
-        raise TornFile(text, hint=RESTORE)
+        raise TornFile(text, hint=RESTORE_FILE)
     own = [name for name in parquet.schema_arrow.names if name != ADDED[0].name]  # rejects have their own column txid
     for batch in parquet.iter_batches(batch_size=rows_per_batch(parquet.metadata), columns=own):
         yield _add_columns(batch, part)

@@ -1,4 +1,4 @@
-"""What Spark's process does for one share of a batch: from a file of rows to a file of rows. Imports no engine."""
+"""Job of one attempt in Spark's process: reads a file of rows, calls the user's function, writes the result. Imports no engine."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,48 +10,48 @@ import pyarrow.parquet as pq
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One share of a batch."""
+    """One task's part of a batch."""
 
     function: Callable[[Any], Any]
-    """Of the user's: DataFrame -> DataFrame."""
+    """The user's function: DataFrame -> DataFrame."""
     ddl: str
-    """The columns of the input."""
+    """Columns of the input."""
     rows_path: str
-    """A Parquet file."""
+    """Parquet file of the input."""
     result_path: str
-    """Where the result goes, as a stream of Arrow."""
+    """File for the result, in Arrow's stream format."""
     fields: tuple[str, ...]
-    """The columns that are asked of the result."""
+    """Columns of the result to return."""
     executors_read: bool
-    """True where the executors reach `rows_path`; else its rows go through the driver."""
+    """True if executors can read `rows_path`. Otherwise the rows go through the driver."""
 
 
 class WrongResult(Exception):
-    """What the user's function returned is none, or lacks columns."""
+    """The user's function did not return a DataFrame, or the DataFrame lacks columns."""
 
 
-def run(spark: Any, call: Any, job: Job) -> int:
-    """Do it; return how many rows came."""
-    result: pa.Table = _asked(job, job.function(_input(spark, job))).toArrow()
+def run_job(spark: Any, call: Any, job: Job) -> int:
+    """Run the job. Return the number of rows in the result."""
+    result: pa.Table = _select_fields(job, job.function(_read_rows(spark, job))).toArrow()
     with pa.OSFile(job.result_path, "wb") as file, pa.ipc.new_stream(file, result.schema) as writer:
         writer.write_table(result)
-    rows: int = result.num_rows
-    return rows
+    row_count: int = result.num_rows
+    return row_count
 
 
-def _input(spark: Any, job: Job) -> Any:
+def _read_rows(spark: Any, job: Job) -> Any:
     if job.executors_read:
         return spark.read.schema(job.ddl).option("parquet.page.verify-checksum.enabled", "true").parquet(job.rows_path)
     return spark.createDataFrame(pq.read_table(job.rows_path, memory_map=False, page_checksum_verification=True), schema=job.ddl)
 
 
-def _asked(job: Job, result: Any) -> Any:
-    """Return the columns of the result that are asked for, in their order."""
+def _select_fields(job: Job, result: Any) -> Any:
+    """Return the columns of `fields`, in this order."""
     name = getattr(job.function, "__qualname__", repr(job.function))
     columns = getattr(result, "columns", None)
     if columns is None or not hasattr(result, "toArrow"):
-        raise WrongResult(f"{name}() returned {result!r}, which is no DataFrame")
+        raise WrongResult(f"{name}() returned {result!r}, which is not a DataFrame")
     missing = [field for field in job.fields if field not in columns]
     if missing:
-        raise WrongResult(f"{name}() returned no column {missing[0]!r}, which output_fields names (it has: {', '.join(columns)})")
+        raise WrongResult(f"{name}() returned no column {missing[0]!r} of output_fields. Its columns are: {', '.join(columns)}")
     return result.select(*(f"`{field.replace('`', '``')}`" for field in job.fields))

@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 
-from engine.topology import TaskContext
+from engine.api import TaskContext
 from engine.transactional import Admitted
 from spark_bridge.handover import Handover
 from spark_bridge.writer.manifest_writer import state_is_older
-from spark_bridge.writer.open_folder import FolderResource, OpenFolder
+from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, OpenFolder
 from spark_bridge.writer.retention import consumer_positions
-from spark_bridge.writer.settings import HandoverSettings
 
 
 @dataclass(frozen=True)

@@ -7,15 +7,14 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from engine.api import TaskContext, Tuple
 from engine.errors import EngineError
 from engine.names import POOL_NAME
-from engine.topology import TaskContext, Tuple
 from engine.transactional import Committer, TransactionAttempt
 from spark_bridge.handover import Manifest, StagedFile
 from spark_bridge.writer.manifest_writer import ManifestWriter
-from spark_bridge.writer.open_folder import FolderResource, OpenFolder, call_in_thread
+from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, OpenFolder, call_in_thread
 from spark_bridge.writer.retention import Retention, remove_drafts
-from spark_bridge.writer.settings import HandoverSettings
 from spark_bridge.writer.stager import REPORT
 
 LOGGER: Final = logging.getLogger("spark_bridge.writer")

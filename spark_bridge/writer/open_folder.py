@@ -1,4 +1,4 @@
-"""Hand-over folder as a resource of a task: claimed for this topology, and used in a thread."""
+"""Hand-over folder as a resource of a task: settings, the claim for this topology, and its thread."""
 
 import errno
 from collections.abc import Callable
@@ -6,19 +6,34 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
+import pyarrow as pa
+
+from engine.api import TaskContext
 from engine.errors import FatalError, StateUnavailable
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
 from engine.state import Patience
-from engine.topology import TaskContext
 from spark_bridge.handover import Consumer, Contract, HandoverError, Storage, StorageUnavailable
 from spark_bridge.handover.contract import read_contract
 from spark_bridge.handover.names import CONTRACT, FOLDERS
-from spark_bridge.writer.settings import HandoverSettings
 
 PERMANENT_ERRORS: Final = frozenset({errno.EACCES, errno.EPERM, errno.ENOENT, errno.ENOTDIR, errno.EROFS, errno.EEXIST})
 """Reasons why a folder cannot be made that another try does not change."""
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True, eq=False)
+class HandoverSettings:
+    """Settings of one `SparkHandover`, which is the public form of them. One instance per hand-over: it is a key of open resources."""
+
+    open_storage: Callable[[], Storage]
+    schema: pa.Schema
+    compression: str
+    keeps_rejects: bool
+    """False: a row that does not fit the schema ends the run."""
+    consumers: tuple[str, ...]
+    max_pending_batches: int
+    keep_batches: int
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,13 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engine.topology import Fields
+from engine.api import Fields
 from engine.transactional import TransactionAttempt
 from spark_bridge.handover import REJECTS_SCHEMA, StagedFile, Storage
+from spark_bridge.handover.manifest import DigestedOutput
 from spark_bridge.handover.names import FILES, REJECTS, StagedName
-from spark_bridge.handover.staged_file import DigestedOutput
 from spark_bridge.writer.columns import BadRow, Columns, Row, bad_row_error
-from spark_bridge.writer.settings import HandoverSettings
+from spark_bridge.writer.open_folder import HandoverSettings
 
 HINT: Final = "Clean such rows before they come here, correct the schema, or write on_bad_row='reject', which keeps them apart."
 FILE_ROWS: Final = 1_048_576

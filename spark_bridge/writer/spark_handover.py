@@ -14,7 +14,7 @@ from engine.transactional import TransactionalTopologyBuilder
 from spark_bridge.handover import HandoverError, Storage, schema_of, storage_at
 from spark_bridge.handover.names import consumer_file
 from spark_bridge.writer.manifest_committer import ManifestCommitter
-from spark_bridge.writer.settings import HandoverSettings
+from spark_bridge.writer.open_folder import HandoverSettings
 from spark_bridge.writer.stager import Stager
 
 OnBadRow = Literal["stop", "reject"]

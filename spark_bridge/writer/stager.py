@@ -4,13 +4,12 @@ import asyncio
 from collections.abc import Awaitable
 from typing import ClassVar, Final
 
-from engine.topology import Fields
+from engine.api import Fields
 from engine.transactional import BurstBolt
 from spark_bridge.writer.backpressure import HandoverBackpressure
 from spark_bridge.writer.columns import Columns, Row, places_of
-from spark_bridge.writer.open_folder import FolderResource, OpenFolder
+from spark_bridge.writer.open_folder import FolderResource, HandoverSettings, OpenFolder
 from spark_bridge.writer.partition_output import Burst, PartitionOutput, Unconverted
-from spark_bridge.writer.settings import HandoverSettings
 
 BURST_ROWS: Final = 2_048
 """Rows that are converted in one call. Plain rows are converted on the event loop, in 0.2 ms, while they are in the processor's cache, and

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import engine
 from engine import Config, Fields, Spout, SpoutExhausted, StatefulBasicBolt, TopologyBuilder, Tuple, bolt
+from engine.api import FieldsGrouping
 from engine.state import Ledger, LookupStore, ResidentStore, Row, StagedDelta, StateProvider, TaskStore, provider_of
 from engine.state.api import StagingStore
-from engine.topology import FieldsGrouping
 from tests.kills import lives
 
 TOPOLOGY: Final = "killed"

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from engine import Config, StatefulBasicBolt, TopologyBuilder, TopologyError, UsageError, bolt, spout, stateful_bolt
+from engine.api import Fields, call_kind
 from engine.testing import Capture, Feeder, RaiseError, run_topology
-from engine.topology import Fields, call_kind
 
 WORDS = [("a",), ("b",), ("a",), ("c",), ("a",)]
 COUNTS = [("a", 1), ("a", 2), ("a", 3), ("b", 1), ("c", 1)]
@@ -203,7 +203,7 @@ def test_what_the_state_refuses_is_shown_at_the_line_of_the_function() -> None:
 def test_calling_it_as_the_function_says_how_to_test_it() -> None:
     with pytest.raises(UsageError) as raised:
         count({"word": "be"}, {})
-    assert str(raised.value) == "count is a bolt, not a function\nFix: To test it call count.function(tup, state)."
+    assert str(raised.value) == "count is a bolt, not a function\nFix: To test the function, call count.function(tup, state)."
 
 
 async def async_key_of(key):
@@ -215,7 +215,7 @@ async def async_key_of(key):
     [
         (
             lambda: stateful_bolt(plain),
-            "@stateful_bolt stands on plain() without its fields",
+            "@stateful_bolt above plain() names no fields",
             'Write @stateful_bolt("word") above def plain, or @stateful_bolt() if it emits nothing.',
         ),
         (
@@ -225,7 +225,7 @@ async def async_key_of(key):
         ),
         (
             lambda: stateful_bolt("a")(lambda tup: None),
-            "@stateful_bolt stands on <lambda>(), which cannot be called with (tup, state)",
+            "@stateful_bolt above <lambda>(): the function cannot be called with (tup, state)",
             "Write def f(tup, state): ...",
         ),
         (lambda: stateful_bolt("a", ""), "@stateful_bolt: a field name is empty", None),

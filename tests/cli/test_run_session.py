@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+from engine.api import Bolt, Fields, Spout, SpoutExhausted
 from engine.cli import Outcome, run_in_terminal
 from engine.cli.run_views import SilentView
 from engine.config import Config
 from engine.errors import ComponentError, ConfigError, TopologyError, UsageError
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.snapshot import Snapshot
-from engine.topology import Bolt, Fields, Spout, SpoutExhausted, Topology, TopologyBuilder
+from engine.topology import Topology, TopologyBuilder
 
 
 class Numbers(Spout):

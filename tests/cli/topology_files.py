@@ -8,7 +8,8 @@ from engine.cli.topology_file import load_topology
 from engine.errors import TopologyFileError
 
 HEAD = """\
-from engine.topology import Fields, Spout, SpoutExhausted, Topology, TopologyBuilder
+from engine.api import Fields, Spout, SpoutExhausted
+from engine.topology import Topology, TopologyBuilder
 
 
 class Lines(Spout):

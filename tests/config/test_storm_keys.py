@@ -5,12 +5,13 @@ from pathlib import Path
 
 import pytest
 
+from engine.api import BasicBolt, TaskContext
+from engine.api.bolt import BoltBase
 from engine.config import SETTING_OF_STORM_KEY, SETTINGS, Config, storm_keys, unknown_key
 from engine.config.storm_keys import answer_for_storm_key
 from engine.errors import ConfigError
-from engine.runtime.local_cluster import Run
-from engine.topology import BasicBolt, BoltDeclarer, TaskContext, TopologyBuilder
-from engine.topology.bolt import BoltBase
+from engine.runtime.run import Run
+from engine.topology import BoltDeclarer, TopologyBuilder
 from tests.project.pages import ROOT
 
 ALL = [key for key in Path(__file__).with_name("storm_keys.txt").read_text(encoding="utf-8").splitlines() if not key.startswith("#")]

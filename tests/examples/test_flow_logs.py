@@ -61,7 +61,7 @@ def test_killed_again_and_again_its_sums_are_right(tmp_path: Path) -> None:
         died = subprocess.run(command_of(f"{__name__}:STEPS", step, number, *command), env=ENVIRONMENT, capture_output=True, timeout=100)
         assert died.returncode == -signal.SIGKILL, died.stderr.decode()
     shown = run(*command).stdout
-    assert shown.startswith("Went on behind ('access-")
+    assert shown.startswith("Continued after ('access-")
     assert shown.splitlines()[-1] == EXACT
     assert sum(lines_by_task(shown)) < LINES
 

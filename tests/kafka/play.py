@@ -1,4 +1,4 @@
-"""Topologies on a real broker: a bolt notes what it gets, and settles as it is told; commits are looked at from outside."""
+"""Topologies on a real broker, with a bolt that records its tuples and settles them as a test wants."""
 
 import asyncio
 import dataclasses
@@ -31,7 +31,7 @@ def _bytes(value: object) -> bytes | None:
 
 
 async def committed(kafka: str, group: str, topic: str, partition: int = 0) -> OffsetAndMetadata:
-    """What the group has committed of a partition; offset -1 for nothing."""
+    """Return the group's commit of a partition. Offset -1 means that there is none."""
     async with admin(kafka) as client:
         found = await client.list_consumer_group_offsets(group, partitions=[TopicPartition(topic, partition)])
         return found.get(TopicPartition(topic, partition)) or OffsetAndMetadata(-1, "")
@@ -52,7 +52,7 @@ async def commit(kafka: str, group: str, topic: str, offset: int, metadata: str 
 
 
 class Notes:
-    """What the bolts of one play got, and what they are to do with it."""
+    """Records that the bolts of one run got, and their instructions."""
 
     def __init__(self) -> None:
         self.got: list[Any] = []

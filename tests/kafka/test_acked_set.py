@@ -1,4 +1,4 @@
-"""The acked offsets as a text: what comes back, how long it may be, and what of others is not read (KS-5, KS-7)."""
+"""Acked offsets in metadata: round trips, limits of length, and metadata of other programs (KS-5, KS-7)."""
 
 import base64
 import random
@@ -65,7 +65,7 @@ def test_as_much_as_has_room_is_written(most_bytes: int) -> None:
     assert left_out == len(offsets) - count(decode(metadata).runs)  # type: ignore[union-attr]
 
 
-# What survives (KAFKA says how many)
+# Number of offsets that survive (see KAFKA)
 
 
 def runs_of(offsets: Iterable[int]) -> list[int]:

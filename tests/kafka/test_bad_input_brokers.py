@@ -1,4 +1,4 @@
-"""Brokers that are not there, are something else, die, hang, or answer late: retries that can be seen, and nothing lost."""
+"""Brokers that are absent, no brokers, dead, hanging or slow: retries are reported, and no record is lost."""
 
 import asyncio
 import gc
@@ -59,9 +59,9 @@ async def serving(how: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Aw
 @pytest.mark.parametrize(
     ("how", "told"),
     [
-        (hangs_up, "Perhaps it speaks another protocol than PLAINTEXT"),
-        (speaks_http, "Perhaps it speaks another protocol than PLAINTEXT"),
-        (says_nothing, "takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"),
+        (hangs_up, "It may expect another protocol than PLAINTEXT"),
+        (speaks_http, "It may expect another protocol than PLAINTEXT"),
+        (says_nothing, "accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"),
     ],
 )
 async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -70,7 +70,7 @@ async def test_something_that_is_no_kafka(how: Any, told: str, monkeypatch: pyte
         async with playing(settings(address, "t"), notes := Notes()) as run:
             texts = heard(run)
             await notes.until(lambda: any(re.search(told, text) for text in texts))
-            assert re.search(rf"a connection to {address} failed: .*It is tried again in", texts[0])
+            assert re.search(rf"a connection to {address} failed: .*It will be retried in", texts[0])
 
 
 @pytest.mark.parametrize("broker", [f"{HOST}:1", "localhost:1", "no-such-host.invalid:9092"])
@@ -78,7 +78,7 @@ async def test_nobody_there_is_waited_for(broker: str) -> None:
     async with playing(settings(broker, "t"), notes := Notes()) as run:
         texts = heard(run)
         await notes.until(lambda: texts)
-        assert re.search(rf"a connection to {broker} failed: .*It is tried again in", texts[0])
+        assert re.search(rf"a connection to {broker} failed: .*It will be retried in", texts[0])
 
 
 async def test_files_that_are_not_there_end_the_run(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def until_it_ends(config: Any) -> None:
 
 @pytest.mark.deep
 async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Given a spout without a broker, when one comes, is killed -9 and frozen, then it is told, and each record comes once."""
+    """Given no broker, when one starts, is killed and frozen, then this is reported, and each record comes once."""
     monkeypatch.setattr("engine.kafka.client.connect._TIMEOUT_SECS", 0.5)
     monkeypatch.setattr("engine.runtime.error_report.WINDOW_SECS", 0.5)
     port = free_port()
@@ -123,7 +123,7 @@ async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeyp
 
         texts.clear()
         broker.freeze()
-        await notes.until(lambda: any("takes connections, and does not answer" in text for text in texts))
+        await notes.until(lambda: any("accepts connections, but does not answer" in text for text in texts))
         broker.thaw()
         await produce(broker.bootstrap, "words", range(200, 300))
         await notes.until(lambda: len(set(notes.got)) == 300)
@@ -134,7 +134,7 @@ async def test_a_broker_that_comes_dies_and_hangs(new_broker: NewBroker, monkeyp
 
 @pytest.mark.deep
 async def test_answers_that_come_late_or_not_at_all(new_broker: NewBroker) -> None:
-    """Given connections that are slow, and cut again and again, when records flow, then each comes, and all of them are committed."""
+    """Given slow connections that break again and again, when records flow, then each comes and is committed."""
     port, behind = free_port(), free_port()
     advertised = {"advertised.listeners": f"PLAINTEXT://{HOST}:{behind}"}
     broker = await asyncio.to_thread(new_broker, port=port, settings=advertised)
@@ -157,7 +157,7 @@ async def test_answers_that_come_late_or_not_at_all(new_broker: NewBroker) -> No
 async def test_a_run_ends_though_the_broker_is_frozen(
     own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given a broker that answers nothing, when the spout is deactivated and closed, then both end, it is told, and no task is left."""
+    """Given a silent broker, when the spout is deactivated and closed, then both end with a report."""
     monkeypatch.setattr("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 1.0)
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     await produce(own_broker.bootstrap, topic, range(100))
@@ -173,7 +173,7 @@ async def test_a_run_ends_though_the_broker_is_frozen(
         async with asyncio.timeout(PATIENCE_SECS):
             await run.stop()
     own_broker.thaw()
-    assert any("the group was not left: no broker answered" in text for text in texts)
+    assert any("the consumer could not leave its group: no broker answered" in text for text in texts)
     gc.collect()
     await asyncio.sleep(0.1)
     assert "never retrieved" not in caplog.text

@@ -37,7 +37,7 @@ QUICK: dict[str, Any] = {"heartbeat_interval_ms": 100}
 
 
 async def test_two_topologies_in_one_group_are_told(kafka: str, new_topic: NewTopic) -> None:
-    """Given a topology that reads, when another one joins its group, then it is told once who else is there; each record comes once."""
+    """Given a reading topology, when another one joins its group, then one report names it, and each record comes once."""
     topic = await new_topic(partitions=2)
     for partition in (0, 1):
         await produce(kafka, topic, range(100 * partition, 100 * partition + 100), partition=partition)
@@ -50,7 +50,7 @@ async def test_two_topologies_in_one_group_are_told(kafka: str, new_topic: NewTo
             for partition in (0, 1):
                 await produce(kafka, topic, range(1000 * partition, 1000 * partition + 100), partition=partition)
             await second.until(lambda: len(first.got) + len(second.got) == 400)
-            assert sum("Two topologies in one group share the records" in text for text in texts) == 1
+            assert sum("Two topologies in one group share its records" in text for text in texts) == 1
             assert len(second.got) == 100
 
 
@@ -67,7 +67,7 @@ async def test_a_group_with_another_assignor(kafka: str, new_topic: NewTopic) ->
 
 
 async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, new_topic: NewTopic) -> None:
-    """Given records in flight and a loop that stands still beyond the session, when it goes on, then what was not committed comes again."""
+    """Given records in flight and a loop blocked beyond the session, when it continues, then uncommitted records come again."""
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10))
     await produce(kafka, topic, range(10, 20), partition=1)
@@ -80,7 +80,7 @@ async def test_a_session_that_is_lost_while_a_bolt_blocks_the_loop(kafka: str, n
         forgotten.start()
         forgotten.join()  # the loop stands still
         await notes.until(lambda: sum(value >= 5 for value in notes.got) == 30)
-        assert any("went on without this member" in text for text in texts)
+        assert any("removed this member" in text for text in texts)
         notes.hold = lambda value: False
         notes.release()
         await notes.until(lambda: run.snapshot().components["kafka"].acked == 25)

@@ -1,4 +1,4 @@
-"""Records that are strange or broken, and translators that misbehave: a failure of that record alone, or one clear error (KS-4, KS-8)."""
+"""Strange or broken records, and faulty translators: one record fails, or one clear error ends the run (KS-4, KS-8)."""
 
 import asyncio
 import struct
@@ -25,7 +25,7 @@ def whole(record: Any) -> tuple[Any]:
 
 
 async def test_keys_values_and_headers_of_any_kind(kafka: str, new_topic: NewTopic) -> None:
-    """Given None, empty and foreign bytes, names that are empty or come twice, when they are read, then all is there as it was sent."""
+    """Given None, empty and foreign bytes, and empty or repeated names, when they are read, then nothing is changed."""
     topic = await new_topic(partitions=1)
     headers = [("", b""), ("twice", b"\xff\xfe"), ("twice", None), ("Größe", "ü".encode("latin-1"))]
     sent = [(b"tombstone", None, []), (None, b"", []), (b"", b"", headers), (b"\xff", b"\x00" * 2000, [])]
@@ -48,7 +48,7 @@ async def test_a_codec_that_is_not_installed_is_named(kafka: str, new_topic: New
     monkeypatch.setattr("aiokafka.codec.cramjam", None)
     topic = await new_topic(partitions=1, settings={"compression.type": codec})
     await produce(kafka, topic, range(3))
-    with pytest.raises(ComponentError, match=r"(?s)UnsupportedCodecError.*Fix: .*pip install 'stormcell\[kafka\]', or cramjam"):
+    with pytest.raises(ComponentError, match=r"(?s)UnsupportedCodecError.*Fix: .*pip install 'stormcell\[kafka\]', or only cramjam"):
         await all_of(settings(kafka, topic))
 
 
@@ -73,7 +73,7 @@ def foreign_names(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_what_cannot_be_decoded_is_named_and_nothing_else_is_lost(kafka: str, new_topic: NewTopic, foreign_names: None) -> None:
-    """Given a header's name that is not UTF-8, when it is read, then one error names its place; what is before it is done and committed."""
+    """Given a header name that is not UTF-8, then one error names its offset, and all earlier records are committed."""
     topic = await new_topic(partitions=2)
     async with AIOKafkaProducer(bootstrap_servers=kafka, linger_ms=20) as producer:
         batch = [producer.send(topic, str(n).encode(), partition=0, headers=[("MARK", b"")] if n == 3 else []) for n in range(6)]
@@ -89,7 +89,7 @@ async def test_what_cannot_be_decoded_is_named_and_nothing_else_is_lost(kafka: s
 async def test_a_record_that_was_damaged_on_its_way_is_fetched_again(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given polls that fail at one partition after they took records of another, when they are repeated, then none of those is missing."""
+    """Given polls that fail after they took records of another partition, when they are repeated, then none is missing."""
     topic = await new_topic(partitions=2)
     for partition in (0, 1):
         await produce(kafka, topic, range(100 * partition, 100 * partition + 100), partition=partition)
@@ -109,7 +109,7 @@ async def test_a_record_that_was_damaged_on_its_way_is_fetched_again(
 
 
 class Wordless(BaseException):
-    """What no `except Exception` catches."""
+    """Error that no `except Exception` catches."""
 
 
 def raising(error: BaseException) -> Any:

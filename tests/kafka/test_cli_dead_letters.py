@@ -54,7 +54,7 @@ async def test_one_letter(kafka: str, new_topic: NewTopic, capsys: Captured) -> 
     assert out.endswith("value         2 bytes\n  v1\n")
     found = await shown(capsys, "dead-letters", *where, "--show", "0@1")
     assert (found["value"], found["headers"]) == ("v1", [["trace", "t"], ["trace", {"$bytes": "/w=="}]])
-    assert "names no letter" in (await printed(capsys, "dead-letters", *where, "--show", "1", status=2))[1]
+    assert "is not the name of a letter" in (await printed(capsys, "dead-letters", *where, "--show", "1", status=2))[1]
     assert "has no record at 0@3" in (await printed(capsys, "dead-letters", *where, "--show", "0@3", status=2))[1]
 
 
@@ -83,7 +83,7 @@ async def test_replay_sends_each_letter_once(kafka: str, new_topic: NewTopic, ca
     topic, where = await letters(kafka, new_topic)
     assert (await printed(capsys, "replay", *where, "--dry-run"))[0] == f"to send: 3\n  3 to {topic}\n"
     assert await records_of(kafka, topic) == []
-    assert "there is no group" in (await printed(capsys, "offsets", "--brokers", kafka, "--group", f"{where[-1]}.replay", status=2))[1]
+    assert "has no commits yet" in (await printed(capsys, "offsets", "--brokers", kafka, "--group", f"{where[-1]}.replay", status=2))[1]
     assert (await printed(capsys, "replay", *where))[0] == f"sent: 3\n  3 to {topic}\n"
     await write_letters(kafka, where[-1], [dead_letter_of(topic, 3)])
     assert [one["sent"] for one in await lines(capsys, "dead-letters", *where)] == [True, True, True, False]
@@ -135,7 +135,7 @@ async def test_what_cannot_be_sent_is_said_and_stays(kafka: str, new_topic: NewT
     found = await shown(capsys, "replay", *where, status=1)
     assert found["sent"] == {small: 3}
     refused, cut, nowhere = sorted(found["left"].items())
-    assert (refused[1], cut[1], nowhere) == (1, 1, ("topic 'nowhere' is not there", 1))
+    assert (refused[1], cut[1], nowhere) == (1, 1, ("topic 'nowhere' does not exist", 1))
     assert "MessageSizeTooLargeError" in refused[0]
     again = await shown(capsys, "replay", *where, status=1)
     assert (again["sent"], again["sent_before"], sum(again["left"].values())) == ({}, 3, 3)
@@ -174,7 +174,7 @@ async def test_many_letters(kafka: str, new_topic: NewTopic, capsys: Captured) -
 
 async def test_a_broken_replay_notes_what_it_sent(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic, where = await letters(kafka, new_topic)
-    send = DeadLetterSender.send
+    send = DeadLetterSender.send_letters
 
     async def broken(self: DeadLetterSender, given: Any, **options: Any) -> list[Outcome]:
         return [*await send(self, given[:2], **options), Outcome(error=FatalError("the broker has burnt down"))]
@@ -182,7 +182,7 @@ async def test_a_broken_replay_notes_what_it_sent(kafka: str, new_topic: NewTopi
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=where[-1], group=f"{topic}-group")
         with monkeypatch.context() as patch:
-            patch.setattr(DeadLetterSender, "send", broken)
+            patch.setattr(DeadLetterSender, "send_letters", broken)
             with pytest.raises(FatalError, match="burnt down"):
                 await replay(link, plan, lambda number: None, print)
         assert (await replay(link, plan, lambda number: None, print)).sent == {topic: 1}
@@ -195,7 +195,7 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await write_many(kafka, dead, [dead_letter_of(topic, number) for number in range(2 * POLL_RECORDS)])
     commits = 0
-    commit = ReplayMember.commit
+    commit = ReplayMember.commit_progress
 
     async def die(self: ReplayMember, *noted: Any) -> None:
         nonlocal commits
@@ -207,7 +207,7 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
-            patch.setattr(ReplayMember, "commit", die)
+            patch.setattr(ReplayMember, "commit_progress", die)
             with pytest.raises(FatalError, match="burnt down"):
                 await replay(link, plan, lambda number: None, print)
         sent = (await replay(link, plan, lambda number: None, print)).sent.total()
@@ -231,7 +231,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
     await write_many(kafka, dead, [dead_letter_of(topic, number) for number in range(POLL_RECORDS + 100)])
     other = AIOKafkaConsumer(dead, bootstrap_servers=kafka, group_id=f"{dead}.group", enable_auto_commit=False)
-    send, revoked, has_come = DeadLetterSender.send, ReplayMember.on_partitions_revoked, asyncio.Event()
+    send, revoked, has_come = DeadLetterSender.send_letters, ReplayMember.on_partitions_revoked, asyncio.Event()
     newcomers: list[asyncio.Task[None]] = []
 
     async def send_when_it_comes(self: DeadLetterSender, given: Any, **options: Any) -> list[Outcome]:
@@ -247,7 +247,7 @@ async def test_a_member_that_comes_ends_a_replay_between_letters(kafka: str, new
     async with connected(ClusterConfig(brokers=kafka)) as link:
         plan = ReplayPlan(topic=dead, group=f"{dead}.group")
         with monkeypatch.context() as patch:
-            patch.setattr(DeadLetterSender, "send", send_when_it_comes)
+            patch.setattr(DeadLetterSender, "send_letters", send_when_it_comes)
             patch.setattr(ReplayMember, "on_partitions_revoked", tell_it_comes)
             with pytest.raises(UsageError, match="has another member"):
                 await replay(link, plan, lambda number: None, print)

@@ -21,7 +21,7 @@ from tests.servers.kafka_security import KafkaSecurity
 
 
 async def words(kafka: str, new_topic: NewTopic) -> tuple[str, str]:
-    """A topic with ten records in partition 0, and a group that has committed 4 of them and acked three more."""
+    """Topic with ten records in partition 0, and a group that committed four and acked three more."""
     topic, group = await new_topic(partitions=2), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 4, acked_set.encode("word count", 4, [5, 7, 8, 9], 4096)[0])
@@ -142,14 +142,14 @@ async def test_reset_is_refused(kafka: str, new_topic: NewTopic, capsys: Capture
 async def test_what_is_not_there(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
     topic, group = await words(kafka, new_topic)
     err = (await printed(capsys, "lag", "--brokers", kafka, "--group", f"{group}x", status=2))[1]
-    assert err.splitlines() == [f"Error: there is no group '{group}x', or it has committed nothing yet", f"Fix: Did you mean '{group}'?"]
+    assert err.splitlines() == [f"Error: group '{group}x' does not exist, or has no commits yet", f"Fix: Did you mean '{group}'?"]
     for command in (["lag", "--group", group], ["dead-letters"], ["replay"]):
         err = (await printed(capsys, *command, "--brokers", kafka, "--topic", f"{topic}x", status=2))[1]
-        assert err.startswith(f"Error: there is no topic '{topic}x'")
+        assert err.startswith(f"Error: topic '{topic}x' does not exist")
     err = (await printed(capsys, "lag", "--brokers", "127.0.0.1:1", "--group", group, status=2))[1]
     assert err.startswith("Error: Kafka at 127.0.0.1:1 does not answer (connecting): ConnectionRefusedError")
     assert len(err.splitlines()) == 2
-    assert "broker 'nowhere' is no 'host:port'" in (await printed(capsys, "lag", "--brokers", "nowhere", "--group", group, status=2))[1]
+    assert "broker 'nowhere' is not 'host:port'" in (await printed(capsys, "lag", "--brokers", "nowhere", "--group", group, status=2))[1]
 
 
 async def test_passwords(new_broker: NewBroker, tmp_path: Path, capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""Which errors of the client pass by themselves, and what a person is told of names that are not there."""
+"""Transient errors of the client, and hints for unknown names."""
 
 import pytest
 
@@ -19,4 +19,4 @@ def test_a_name_that_is_like_none_of_many_is_told_what_to_do() -> None:
     some = ", ".join(map(repr, known[:5]))
     assert nearest_of("xyz", known) == f"Correct the name. There are 25 others: {some}, …"
     assert nearest_of("xyz", ["a", "b"]) == "Correct the name. Known: 'a', 'b'."
-    assert nearest_of("xyz", []) == "Make it first: there is none yet."
+    assert nearest_of("xyz", []) == "Create it first: none exists."

@@ -1,4 +1,4 @@
-"""What a spout commits, and when (KS-1, KS-2, KS-3)."""
+"""Commits of a spout: their offsets, metadata and times (KS-1, KS-2, KS-3)."""
 
 from random import Random
 from typing import Any
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.guarantee("KS-2")
 
 
 async def test_the_contiguous_acked_prefix_is_committed(kafka: str, new_topic: NewTopic) -> None:
-    """Given 5 is in flight and all else is acked, when the spout is deactivated, then the commit is 5, and its metadata has the rest."""
+    """Given 5 in flight and all others acked, then deactivation commits 5, with the others as metadata."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     config, notes = settings(kafka, topic), Notes()
@@ -64,7 +64,7 @@ async def test_a_set_below_a_name_that_an_older_version_has_cut_is_told_of_and_n
         texts = heard(run)
         await notes.until(lambda: len(notes.got) == 6)
         assert notes.got == [*range(4, 10)]
-        assert any("by an older version, which has cut the name" in text for text in texts)
+        assert any("by an older version, which shortened the name" in text for text in texts)
         assert counted(run, "kafka_acked_set_dropped") == 3
         await run.drain()
     note = decode((await committed(kafka, config.group or "", topic)).metadata)
@@ -92,7 +92,7 @@ async def test_commits_are_made_each_period(kafka: str, new_topic: NewTopic) -> 
 
 @pytest.mark.parametrize("isolation", ["read_committed", "read_uncommitted"])
 async def test_holes_are_skipped_over(kafka: str, new_topic: NewTopic, isolation: str) -> None:
-    """Given markers of transactions and aborted records between and behind the others, when all is acked, then the commit is the end."""
+    """Given markers and aborted records between and after the others, when all are acked, then the commit is the end."""
     topic = await new_topic(partitions=1)
     async with AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=topic) as producer:
         for number in range(4):
@@ -165,7 +165,7 @@ def test_the_client_never_commits() -> None:
 
 
 async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kafka: str, new_topic: NewTopic) -> None:
-    """Given more holes than 4,096 bytes can tell, when it commits, then the offset is there, and what fits of the set."""
+    """Given more holes than 4,096 bytes hold, then the commit has the fitting part of the set."""
     topic, chance = await new_topic(partitions=1), Random(1)
     await produce(kafka, topic, range(40_000))
     config, notes = settings(kafka, topic, max_metadata_bytes=8192), Notes()
@@ -189,7 +189,7 @@ async def test_metadata_beyond_the_brokers_limit_cost_the_far_end_of_the_set(kaf
 
 @pytest.mark.guarantee("KS-7")
 async def test_acked_sets_of_many_partitions_are_committed_in_parts(new_broker: NewBroker, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A broker keeps what one request commits as one batch: where that were too large, no commit would ever get through."""
+    """A broker stores the commits of one request as one batch. If the batch were too large, no commit would succeed."""
     monkeypatch.setattr(committing, "MOST_METADATA_BYTES_PER_REQUEST", 3000)
     broker = new_broker(settings={"message.max.bytes": 8000}).bootstrap
     topic = await create_topic(broker, "lines", partitions=12)

@@ -32,7 +32,7 @@ async def test_a_coordinator_that_loads_its_offsets_or_has_moved_is_asked_again(
         send = client.send
 
         async def refuse(node_id: int, request: Any, **options: Any) -> Any:
-            """As a broker answers from version 2 of the request on: the error stands above, and there are no partitions."""
+            """Answer of a broker since version 2 of the request: a top-level error, and no partitions."""
             nonlocal refused
             answer = await send(node_id, request, **options)
             if isinstance(request, OffsetFetchRequest) and refused < 2:

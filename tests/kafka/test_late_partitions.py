@@ -16,7 +16,7 @@ from tests.servers.kafka_fixtures import NewTopic
 async def test_a_task_that_has_ended_reads_what_a_member_leaves_behind(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given three members for two partitions, when the one in the middle goes, then the task that had none reads its partition."""
+    """Given three members for two partitions, when the middle one leaves, then the idle task reads its partition."""
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10), partition=0)
     await produce(kafka, topic, range(10, 20), partition=1)

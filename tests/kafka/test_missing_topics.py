@@ -1,4 +1,4 @@
-"""Topics that are not there, at brokers that make topics on request: they are looked for and told of, and never made by us (KS-12)."""
+"""Missing topics at brokers that create topics on request: they are looked up, reported and never created (KS-12)."""
 
 import asyncio
 import logging
@@ -14,7 +14,7 @@ from engine.testing import Feeder
 from tests.kafka.play import Notes, all_of, heard, playing, produce, settings
 from tests.kafka.sink_play import fed, sink_config, until, values, write
 from tests.kafka.tools import dead_letter_of, printed, write_letters
-from tests.kafka.transactional.committing import committer_config, committing
+from tests.kafka.transactional.committer_task import committer_config, committing
 from tests.kafka.transactional.hand import coordinating
 from tests.kafka.transactional.hand import settings as batch_settings
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
@@ -27,17 +27,17 @@ Use = Callable[[str, str, str], Awaitable[object]]
 
 
 async def spout(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await all_of(settings(kafka, missing, topic_timeout_secs=0.5))
 
 
 async def spout_without_group(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await all_of(settings(kafka, "", topics=(there, missing), membership="assign", topic_timeout_secs=0.5))
 
 
 async def batch_spout(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(FatalError, match=rf"topic '{missing}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(FatalError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         async with coordinating(KafkaTransactionalSpout(batch_settings(kafka, missing, topic_timeout_secs=0.5))):
             pass
 
@@ -48,7 +48,7 @@ async def dead_letters(kafka: str, missing: str, there: str) -> None:
 
 
 async def sink(kafka: str, missing: str, there: str) -> None:
-    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist: it has not appeared within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{missing}' does not exist, and did not appear within 0.5 s"):
         await write(sink_config(kafka, missing, topic_timeout_secs=0.5), fed(["a"]))
 
 
@@ -71,7 +71,7 @@ USES: Final = (spout, spout_without_group, batch_spout, dead_letters, sink, sink
 async def test_a_missing_topic_is_not_made_by_who_uses_it(
     kafka: str, new_topic: NewTopic, use: Use, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given brokers that make topics on request, when one is missing, then it stays so, and the client does not log it again and again."""
+    """Given brokers that create topics on request, then a missing one stays missing, and is not logged repeatedly."""
     monkeypatch.setattr("engine.kafka.dead_letters.dead_letter_writer.TOPIC_SECS", 0.5)
     caplog.set_level(logging.WARNING)
     missing = fresh_name("missing")
@@ -85,11 +85,11 @@ async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: 
     await write_letters(kafka, dead, [dead_letter_of(missing, 1)])
     brokers = ("--brokers", kafka)
     out, _ = await printed(capsys, "replay", *brokers, "--topic", dead, status=1)
-    assert f"topic {missing!r} is not there" in out
+    assert f"topic {missing!r} does not exist" in out
     for command in (["dead-letters"], ["replay"], ["replay", "--to", missing, "--topic", dead], ["dead-letters", "--show", "0@1"]):
         topic = [] if "--to" in command else ["--topic", missing]
         _, err = await printed(capsys, *command, *brokers, *topic, status=2)
-        assert f"there is no topic {missing!r}" in err
+        assert f"topic {missing!r} does not exist" in err
     assert not await topic_exists(kafka, missing)
 
 
@@ -105,15 +105,15 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
     async with playing(config, notes := Notes()):
         await notes.until(lambda: len(notes.got) == 10)
         await delete_topic(kafka, topic)
-        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        await until(lambda: f"topic {topic!r} was deleted" in caplog.text)
         await produce(kafka, other, range(10, 20))
         await notes.until(lambda: len(notes.got) == 20)
         assert not await topic_exists(kafka, topic)
         await create_topic(kafka, topic, partitions=1)
         await produce(kafka, topic, range(20, 25))
         await notes.until(lambda: len(notes.got) == 25)
-        assert f"topic {topic!r} is there again" in caplog.text
-        assert caplog.text.count(f"topic {topic!r} is gone") == 1
+        assert f"topic {topic!r} exists again" in caplog.text
+        assert caplog.text.count(f"topic {topic!r} was deleted") == 1
     assert notes.got == list(range(25))
 
 
@@ -132,7 +132,7 @@ async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka
             async with asyncio.timeout(30):
                 await run.completed()
 
-    with pytest.raises(ComponentError, match=rf"topic '{topic}' is not there, and did not appear within 0.5 s"):
+    with pytest.raises(ComponentError, match=rf"topic '{topic}' does not exist, and did not appear within 0.5 s"):
         await delete_it_while_it_is_read()
 
 
@@ -141,11 +141,11 @@ async def test_a_topic_that_comes_late_is_announced_to_who_reads(kafka: str, cap
     topic = fresh_name("late")
     async with playing(settings(kafka, topic), notes := Notes()) as run:
         texts = heard(run)
-        await notes.until(lambda: any(f"topic {topic!r} is not there" in text for text in texts))
+        await notes.until(lambda: any(f"topic {topic!r} does not exist" in text for text in texts))
         await create_topic(kafka, topic, partitions=2)
         await produce(kafka, topic, range(10))
         await notes.until(lambda: len(notes.got) == 10)
-    assert f"topic {topic!r} is there now" in caplog.text
+    assert f"topic {topic!r} exists now" in caplog.text
 
 
 async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -158,8 +158,8 @@ async def test_a_topic_of_a_pattern_that_comes_late_is_announced(kafka: str, cap
         second = await create_topic(kafka, f"{begin}-2", partitions=1)
         await produce(kafka, second, range(10, 20))
         await notes.until(lambda: len(notes.got) == 20)
-    assert f"topic {second!r} is there now" in caplog.text
-    assert f"topic {first!r} is there now" not in caplog.text
+    assert f"topic {second!r} exists now" in caplog.text
+    assert f"topic {first!r} exists now" not in caplog.text
 
 
 async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(kafka: str, caplog: pytest.LogCaptureFixture) -> None:
@@ -169,7 +169,7 @@ async def test_a_topic_of_a_batch_spouts_pattern_that_comes_late_is_announced(ka
         assert coordinator.partitions() == []
         topic = await create_topic(kafka, f"{begin}-1", partitions=1)
         await until(coordinator.partitions)
-        assert f"topic {topic!r} is there now" in caplog.text
+        assert f"topic {topic!r} exists now" in caplog.text
 
 
 @pytest.mark.guarantee("KS-10")
@@ -177,11 +177,11 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic, feeder = fresh_name("late"), fed(["a"])
     writing = asyncio.create_task(write(sink_config(kafka, topic, topic_timeout_secs=30.0), feeder))
-    await until(lambda: f"topic {topic!r} is not there" in caplog.text)
+    await until(lambda: f"topic {topic!r} does not exist" in caplog.text)
     await create_topic(kafka, topic, partitions=1)
     await writing
-    assert f"topic {topic!r} is there now" in caplog.text
-    assert caplog.text.count(f"topic {topic!r} is not there") == 1
+    assert f"topic {topic!r} exists now" in caplog.text
+    assert caplog.text.count(f"topic {topic!r} does not exist") == 1
     assert await values(kafka, topic) == [b"a"]
 
 
@@ -190,11 +190,11 @@ async def test_a_topic_that_comes_late_is_announced_to_who_writes(kafka: str, ca
 async def test_a_topic_is_looked_for_while_no_broker_is_there_without_counting_that_time(
     new_broker: NewBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a broker that dies while a topic is looked for, and is away for longer than the topic gets, when both come, all is written."""
+    """Given a broker that is away for longer than `topic_timeout_secs`, when broker and topic come, then all is written."""
     broker = await asyncio.to_thread(new_broker)
     feeder = fed(["a"])
     writing = asyncio.create_task(write(sink_config(broker.bootstrap, "late", topic_timeout_secs=1.0), feeder))
-    await until(lambda: "topic 'late' is not there" in caplog.text)
+    await until(lambda: "topic 'late' does not exist" in caplog.text)
     broker.kill()
     await until(lambda: f"Kafka at {broker.bootstrap} does not answer (writing topic 'late')" in caplog.text)
     await asyncio.to_thread(broker.start)
@@ -219,7 +219,7 @@ async def test_what_is_for_a_topic_that_was_deleted_waits_until_it_is_made_anew(
                 await asyncio.sleep(0.02)
         for number in range(100, 200):
             feeder.feed((str(number),))
-        await until(lambda: f"topic {topic!r} is gone" in caplog.text)
+        await until(lambda: f"topic {topic!r} was deleted" in caplog.text)
         assert not await topic_exists(kafka, topic)
         await create_topic(kafka, topic, partitions=1)
         await until(lambda: len(feeder.acked) == 200)

@@ -1,4 +1,4 @@
-"""What may be committed of a partition, and what travels with it: against sets of offsets, and case by case (KS-2, KS-3, KS-6, KS-7)."""
+"""Commits of one partition and their metadata, against sets of offsets and case by case (KS-2, KS-3, KS-6, KS-7)."""
 
 from collections.abc import Iterable
 from types import SimpleNamespace
@@ -44,8 +44,8 @@ def ack(entries: dict[int, Entry], *offsets: int) -> None:
 
 
 def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
-    """What it would commit: the offset, and the runs of the metadata."""
-    commit = manager.commit("words", PLENTY, carries_set=True)
+    """Return the next commit: the offset, and the runs of its metadata."""
+    commit = manager.next_commit("words", PLENTY, carries_set=True)
     assert commit is not None
     note = acked_set.decode(commit.metadata)
     assert note is not None
@@ -54,7 +54,7 @@ def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
 
 def after(manager: OffsetManager, most_bytes: int = PLENTY) -> Commit:
     """The commit that it makes now, which the broker has."""
-    commit = manager.commit("words", most_bytes, carries_set=True)
+    commit = manager.next_commit("words", most_bytes, carries_set=True)
     assert commit is not None
     manager.note_committed(commit)
     return commit
@@ -136,7 +136,7 @@ def test_verdicts_after_the_partition_was_given_up_have_no_effect() -> None:
     assert (manager.fail(entries[2]), manager.take_again(entries[1]), manager.feed(records(3))) == (False, False, 0)
     assert all(entry.is_lost for entry in entries.values())
     assert (manager.take(), manager.in_flight, manager.held, manager.waiting) == (None, 0, 0, 0)
-    assert manager.commit("words", PLENTY, carries_set=True) is None
+    assert manager.next_commit("words", PLENTY, carries_set=True) is None
 
 
 @pytest.mark.guarantee("KS-6")
@@ -180,7 +180,7 @@ def test_what_is_acked_while_a_commit_is_under_way_is_not_in_it() -> None:
     manager = window(*range(10), limit=10, committed=0)
     entries = emit(manager)
     ack(entries, 0, 1)
-    commit = manager.commit("words", PLENTY, carries_set=True)
+    commit = manager.next_commit("words", PLENTY, carries_set=True)
     ack(entries, 2, 3)
     assert commit is not None
     manager.note_committed(commit)
@@ -234,10 +234,10 @@ def test_what_of_the_set_is_behind_a_hole_is_in_no_commit() -> None:
 def test_there_is_nothing_to_commit_where_the_broker_has_it_all() -> None:
     manager = window(0, 1, 2, committed=0)
     entries = emit(manager)
-    assert manager.commit("words", PLENTY, carries_set=True) is None  # of another program's metadata nothing is known
+    assert manager.next_commit("words", PLENTY, carries_set=True) is None  # of another program's metadata nothing is known
     ack(entries, 1)
     after(manager)
-    assert manager.commit("words", PLENTY, carries_set=True) is None
+    assert manager.next_commit("words", PLENTY, carries_set=True) is None
     ack(entries, 2)
     assert after(manager).offset == 0
     fresh = window(0)
@@ -248,8 +248,8 @@ def test_there_is_nothing_to_commit_where_the_broker_has_it_all() -> None:
 def test_without_the_set_and_without_room_only_the_offset_is_committed() -> None:
     manager = window(0, 1, 2)
     ack(emit(manager), 1)
-    without = manager.commit("words", PLENTY, carries_set=False)
-    bare = manager.commit("words", 0, carries_set=True)
+    without = manager.next_commit("words", PLENTY, carries_set=False)
+    bare = manager.next_commit("words", 0, carries_set=True)
     assert without is not None
     assert (without.metadata, without.left_out) == (acked_set.encode("words", 0, [], PLENTY)[0], 0)
     assert bare is not None
@@ -260,7 +260,7 @@ def test_without_the_set_and_without_room_only_the_offset_is_committed() -> None
 def test_what_has_no_room_in_the_metadata_is_left_out_from_the_far_end_and_counted() -> None:
     manager = window(*range(2000))
     ack(emit(manager), *range(1, 2000, 2))
-    commit = manager.commit("words", 256, carries_set=True)
+    commit = manager.next_commit("words", 256, carries_set=True)
     assert commit is not None
     note = acked_set.decode(commit.metadata)
     assert note is not None
@@ -281,7 +281,7 @@ def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
     manager.note_committed(commit)
     manager.feed(records(2, 3, 4))
     assert (manager.committed, manager.uncommitted, manager.is_full, manager.end) == (5, 0, False, 0)
-    given_back = manager.commit("words", PLENTY, carries_set=False)
+    given_back = manager.next_commit("words", PLENTY, carries_set=False)
     assert given_back is not None
     assert given_back.offset == 0, "on a clean stop what was not emitted is given back"
 
@@ -289,13 +289,13 @@ def test_at_most_once_counts_what_is_committed_before_it_is_fed() -> None:
 @pytest.mark.guarantee("KS-1")
 def test_a_commit_ahead_that_was_cut_off_is_taken_back() -> None:
     manager = window(start=2, committed=2)
-    assert manager.commit("words", PLENTY, carries_set=False) is None
+    assert manager.next_commit("words", PLENTY, carries_set=False) is None
     manager.commit_ahead("words", 5, 3)
-    given_back = manager.commit("words", PLENTY, carries_set=False)
+    given_back = manager.next_commit("words", PLENTY, carries_set=False)
     assert given_back is not None
     assert given_back.offset == 2, "the broker may have 5, and nothing of it was fed"
     manager.note_committed(given_back)
-    assert manager.commit("words", PLENTY, carries_set=False) is None
+    assert manager.next_commit("words", PLENTY, carries_set=False) is None
 
 
 @pytest.mark.guarantee("KS-2")

@@ -1,4 +1,4 @@
-"""The partitions of a task: which it keeps through a rebalance, which one emits next, what it knows of all (KS-3, KS-6)."""
+"""Partitions of a task: those kept through a rebalance, the rotation, and their sums (KS-3, KS-6)."""
 
 from collections.abc import Iterable
 from itertools import groupby
@@ -8,7 +8,7 @@ import pytest
 
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
-from engine.kafka.source.partitions import Partitions
+from engine.kafka.source.partitions import Partitions, commits_of
 from engine.kernel import Entry, settle
 
 IDS = [PartitionId("lines", number) for number in range(4)]
@@ -27,7 +27,7 @@ def owning(*counts: int, membership: Membership | None = ME, limit: int = 1000) 
     partitions = Partitions()
     partitions.assign(IDS[: len(counts)], membership)
     for partition, count in zip(IDS, counts, strict=False):
-        partitions.open(fed(partition, count, limit=limit))
+        partitions.open_partition(fed(partition, count, limit=limit))
     return partitions
 
 
@@ -138,13 +138,13 @@ def test_a_partition_that_is_opened_anew_has_lost_all_and_a_commit_of_before_is_
     before = partitions.owned[IDS[0]]
     for entry in taken(partitions):
         settle(entry)
-    commits = partitions.commits("words", 4096, carries_set=True)
-    partitions.reopen(IDS[0])
+    commits = commits_of(partitions, "words", 4096, carries_set=True)
+    partitions.reopen_partition(IDS[0])
     assert before.closed
     assert partitions.opening == {IDS[0]}
     assert list(partitions) == [partitions.owned[IDS[1]]]
     anew = fed(IDS[0], 4)
-    partitions.open(anew)
+    partitions.open_partition(anew)
     assert partitions.opening == set()
     partitions.note_committed(commits)
     assert (anew.committed, anew.uncommitted) == (None, 4), "KS-3: else it might run further ahead than the limit"
@@ -155,7 +155,7 @@ def test_a_partition_that_is_opened_anew_has_lost_all_and_a_commit_of_before_is_
 def test_closing_gives_all_up() -> None:
     partitions = owning(2, 2)
     managers = list(partitions)
-    partitions.close()
+    partitions.close_all()
     assert all(manager.closed for manager in managers)
     assert (partitions.owned, partitions.opening, partitions.take(), partitions.waiting, list(partitions)) == ({}, set(), None, 0, [])
 
@@ -205,7 +205,7 @@ def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
     partitions.assign(IDS[:1], ME)
     manager = OffsetManager(IDS[0], 0, limit=1000, skips=(1, 50))
     manager.feed([SimpleNamespace(offset=0)])
-    partitions.open(manager)
+    partitions.open_partition(manager)
     assert len(taken(partitions)) == 1, "and it stays in flight"
     manager.feed([SimpleNamespace(offset=offset) for offset in range(1, 50)])
     partitions.on_low(lambda: told.append(partitions.waiting), below=49)
@@ -214,7 +214,7 @@ def test_where_all_that_waits_is_done_already_it_is_told_at_once() -> None:
     assert told == [0]
 
 
-# What there is
+# Sums over all partitions
 
 
 def test_waiting_in_flight_and_held_are_summed_up() -> None:
@@ -255,7 +255,7 @@ def test_a_full_partition_is_paused_and_goes_on_when_a_commit_has_freed_somethin
     assert list(partitions.to_resume()) == []
     for entry in taken(partitions):
         settle(entry)
-    partitions.note_committed(partitions.commits("words", 4096, carries_set=True))
+    partitions.note_committed(commits_of(partitions, "words", 4096, carries_set=True))
     assert list(partitions.to_resume()) == [full]
     assert list(partitions.to_resume()) == []
     assert not other.is_paused
@@ -266,13 +266,13 @@ def test_a_full_partition_is_paused_and_goes_on_when_a_commit_has_freed_somethin
 
 def test_only_what_the_broker_does_not_have_is_committed() -> None:
     partitions = owning(2, 2)
-    commits = partitions.commits("words", 4096, carries_set=True)
+    commits = commits_of(partitions, "words", 4096, carries_set=True)
     assert {partition: commit.offset for partition, commit in commits.items()} == {IDS[0]: 0, IDS[1]: 0}
     partitions.note_committed(commits)
-    assert partitions.commits("words", 4096, carries_set=True) == {}
+    assert commits_of(partitions, "words", 4096, carries_set=True) == {}
     entry = partitions.take()
     assert entry is not None
     settle(entry)
-    assert list(partitions.commits("words", 4096, carries_set=True)) == [IDS[0]]
-    partitions.close()
+    assert list(commits_of(partitions, "words", 4096, carries_set=True)) == [IDS[0]]
+    partitions.close_all()
     partitions.note_committed(commits)  # without effect, and without an error

@@ -1,4 +1,4 @@
-"""What a rebalance does to partitions that stay and to partitions that go (KS-6, KS-7), and what is seen of them (KS-9)."""
+"""Rebalances: kept and given-up partitions (KS-6, KS-7), and their gauges (KS-9)."""
 
 import asyncio
 from typing import Any
@@ -20,7 +20,7 @@ async def numbers_in_each(kafka: str, topic: str, partitions: int, count: int) -
 
 
 async def test_what_is_in_flight_through_a_rebalance_is_not_done_twice(kafka: str, new_topic: NewTopic) -> None:
-    """Given records in flight, when another member joins and leaves, then each is emitted once where it settles within the drain."""
+    """Given records in flight that settle within the drain, when a member joins and leaves, then each is emitted once."""
     topic = await new_topic(partitions=4)
     everything = await numbers_in_each(kafka, topic, 4, 500)
     config = settings(kafka, topic, revoke_drain_ms=8000.0, rebalance_timeout_ms=20_000, heartbeat_interval_ms=100)
@@ -39,7 +39,7 @@ async def test_what_is_in_flight_through_a_rebalance_is_not_done_twice(kafka: st
 
 
 async def test_a_kept_partition_keeps_what_is_in_flight(kafka: str, new_topic: NewTopic) -> None:
-    """Given a record that outlives the drain, when its partition stays, then its ack counts, and nothing of the partition comes again."""
+    """Given a record that outlives the drain, when its partition is kept, then no record is repeated."""
     topic = await new_topic(partitions=2)
     everything = await numbers_in_each(kafka, topic, 2, 100)
     config = settings(kafka, topic, revoke_drain_ms=50.0, heartbeat_interval_ms=100, commit_acked_set=False)
@@ -78,7 +78,7 @@ async def test_with_the_set_only_what_is_in_flight_moves(kafka: str, new_topic: 
 
 @pytest.mark.guarantee("KS-7")
 async def test_every_second_record_of_many_moves_and_no_other(kafka: str, new_topic: NewTopic) -> None:
-    """Given every second of 20,000 records in flight, when another member goes on from the commit, then it emits these, and no more."""
+    """Given every second of 20,000 records in flight, when another member resumes at the commit, then it emits only these."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(20_000))
     config, notes = settings(kafka, topic), Notes()
@@ -108,7 +108,7 @@ async def test_a_deactivated_spout_stays_a_member(kafka: str, new_topic: NewTopi
 
 
 async def test_a_stateful_topology_commits_its_checkpoint_at_a_revoke(kafka: str, new_topic: NewTopic) -> None:
-    """Given acks that wait for the next checkpoint, a minute away, when a member joins, then one begins at once and they are committed."""
+    """Given acks that wait for a checkpoint, when a member joins, then a checkpoint begins at once."""
     topic = await new_topic(partitions=2)
     await numbers_in_each(kafka, topic, 2, 50)
     config = settings(kafka, topic, revoke_drain_ms=8000.0, rebalance_timeout_ms=20_000, heartbeat_interval_ms=100)

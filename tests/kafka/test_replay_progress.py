@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engine.kafka.client.partition import CommittedOffset
-from engine.kafka.dead_letters.replay_progress import ReplayProgress
+from engine.kafka.dead_letters.replay_member import ReplayProgress
 from engine.kafka.source import acked_set
 
 Passes = list[tuple[int, set[int]]]
@@ -26,32 +26,32 @@ def test_every_pass_knows_what_was_sent(topic: tuple[list[int], Passes]) -> None
     sent = set[int]()
     commit = None
     for length, chosen in passes:
-        progress = ReplayProgress.of(commit, 0)
+        progress = ReplayProgress.of_commit(commit, 0)
         start = progress.offset
         assert {one for one in offsets if progress.is_sent_before(one)} == sent
         for offset in [one for one in offsets if one >= start][:length]:
             assert progress.is_sent(offset) == (offset in sent)
             if offset in chosen:
                 sent.add(offset)
-            progress.note(offset, is_sent=offset in sent)
-        commit = progress.commit()
+            progress.note_record(offset, is_sent=offset in sent)
+        commit = progress.next_commit()
         assert commit is not None
         assert not [one for one in offsets if one < commit.offset and one not in sent]
 
 
 def test_what_retention_deleted_is_passed() -> None:
     metadata, _ = acked_set.encode("replay", 5, [7, 12], 4096)
-    progress = ReplayProgress.of(CommittedOffset(5, metadata), 9)
+    progress = ReplayProgress.of_commit(CommittedOffset(5, metadata), 9)
     assert (progress.offset, progress.runs, progress.is_sent(11), progress.is_sent(12)) == (9, [9, 12], True, False)
 
 
 def test_what_another_program_wrote_is_not_read() -> None:
     for metadata in ("x", acked_set.encode("words", 5, [7, 12], 4096)[0], acked_set.encode("replay", 6, [7, 12], 4096)[0]):
-        assert ReplayProgress.of(CommittedOffset(5, metadata), 0).runs == []
+        assert ReplayProgress.of_commit(CommittedOffset(5, metadata), 0).runs == []
 
 
 def test_more_runs_than_a_commit_holds_are_not_lost_in_silence() -> None:
     progress, chance = ReplayProgress(0), Random(3)
     for offset in range(50_000):
-        progress.note(offset, is_sent=offset > 0 and chance.random() < 0.5)
-    assert progress.commit() is None
+        progress.note_record(offset, is_sent=offset > 0 and chance.random() < 0.5)
+    assert progress.next_commit() is None

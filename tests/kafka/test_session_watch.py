@@ -18,7 +18,7 @@ US: Final = Membership(7, "us")
 
 
 class Group:
-    """What a watch asks of the client."""
+    """Fake client with the calls of a watch."""
 
     def __init__(self) -> None:
         self.membership = US

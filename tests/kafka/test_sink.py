@@ -112,7 +112,7 @@ async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic)
 
 
 async def test_no_more_is_in_flight_than_allowed(kafka: str, new_topic: NewTopic) -> None:
-    """One record at a time: when a record is made, all before it are written; and none is lost by the waiting."""
+    """One record at a time: a record is made after all earlier ones are written, and none is lost."""
     topic, feeder = await new_topic(partitions=1), Feeder("value")
     runs: list[Run] = []
     written_before: list[float] = []

@@ -7,8 +7,8 @@ from aiokafka import errors
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka import KafkaSink, KafkaSinkConfig
-from engine.kafka.client.producer_link import java_partition, send_error_kind
-from engine.kafka.sink.records import SinkTopic
+from engine.kafka.client.errors import send_error_kind
+from engine.kafka.sink.records import SinkTopic, java_partition
 
 BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
 
@@ -18,18 +18,18 @@ BASE: dict[str, Any] = {"brokers": "127.0.0.1:9092", "topic": "words"}
     [
         ({"topic": ""}, "topic must be a name or a function of a tuple, not ''"),
         ({"topic": 3}, "topic must be a name or a function of a tuple, not 3"),
-        ({"topic": "no topic!"}, "topic 'no topic!' is no name of a topic"),
-        ({"brokers": "nowhere"}, "broker 'nowhere' is no 'host:port'"),
+        ({"topic": "no topic!"}, "topic 'no topic!' is not a valid topic name"),
+        ({"brokers": "nowhere"}, "broker 'nowhere' is not 'host:port'"),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]"),
         ({"partitioner": "murmur2"}, "partitioner must be a function"),
-        ({"partitioner": lambda key: 0}, "cannot be called with key, all partitions and available ones"),
+        ({"partitioner": lambda key: 0}, "cannot be called with a key, all partitions and the available ones"),
         ({"topic": lambda: "words"}, "cannot be called with one tuple. Write topic=lambda tup: tup[...]"),
         *(({name: lambda: None}, f"cannot be called with one tuple. Write {name}=lambda tup: tup[...]")
           for name in ("key", "value", "headers", "timestamp_ms", "partition")),
         ({"batch_bytes": 10, "max_record_bytes": 5}, "batch_bytes=10 must be at most max_record_bytes=5"),
-        ({"client": {"acks": 0}}, "client option acks=0: the sink acks what the broker has acknowledged"),
+        ({"client": {"acks": 0}}, "client option acks=0 gives no acknowledgment, and the sink acks tuples only after it"),
         ({"client": {"acks": 1}}, "acks=1 needs enable_idempotence=False"),
-        ({"client": {"transactional_id": "t"}}, "'transactional_id' is not yours to set. Exactly once into Kafka is KafkaCommitter's"),
+        ({"client": {"transactional_id": "t"}}, "'transactional_id' cannot be set. Use a KafkaCommitter to write exactly once"),
         ({"client": {"max_batch_size": 3}}, "Write batch_bytes="),
         ({"on_refused": "dead_letter"}, "on_refused='dead_letter' needs a dead_letter_topic"),
         ({"on_refused": "drop", "dead_letter_topic": "dead"}, "exclude each other"),
@@ -95,22 +95,22 @@ def test_keys_hash_as_in_java() -> None:
 
 def test_records_without_a_key_change_the_partition_with_each_batch() -> None:
     topic = SinkTopic("words", None)
-    topic.learn((0, 1, 2), (0, 2))
-    assert [topic.choose(None, None) for _ in range(3)] == [0, 0, 0]
-    topic.taken(1)
-    assert topic.choose(None, None) == 0
-    topic.taken(0)
-    assert topic.choose(None, None) == 2
-    topic.taken(2)
-    assert topic.choose(None, None) == 0
+    topic.update_partitions((0, 1, 2), (0, 2))
+    assert [topic.choose_partition(None, None) for _ in range(3)] == [0, 0, 0]
+    topic.note_batch_closed(1)
+    assert topic.choose_partition(None, None) == 0
+    topic.note_batch_closed(0)
+    assert topic.choose_partition(None, None) == 2
+    topic.note_batch_closed(2)
+    assert topic.choose_partition(None, None) == 0
 
 
 def test_a_topic_that_is_gone_for_now_keeps_its_partitions() -> None:
     topic = SinkTopic("words", None)
-    topic.learn((0, 1), (0, 1))
-    topic.learn((), ())
+    topic.update_partitions((0, 1), (0, 1))
+    topic.update_partitions((), ())
     assert topic.partitions == (0, 1)
-    topic.learn((0, 1, 2), (2,))
-    assert topic.choose(None, None) == 2
+    topic.update_partitions((0, 1, 2), (2,))
+    assert topic.choose_partition(None, None) == 2
     with pytest.raises(UsageError, match="has no partition 3"):
-        topic.choose(None, 3)
+        topic.choose_partition(None, 3)

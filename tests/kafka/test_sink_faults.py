@@ -1,4 +1,4 @@
-"""KafkaSink and brokers that are away, killed, frozen, or refuse: nothing is lost, and what ends the run says why (KS-10)."""
+"""KafkaSink and brokers that are absent, killed, frozen or refuse: no loss, and errors with the reason (KS-10)."""
 
 import asyncio
 from collections.abc import Iterator
@@ -46,7 +46,7 @@ def as_writer(password: str = PASSWORD) -> KafkaSecurity:
     return KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256", username="writer", password=password)
 
 
-# What ends the run
+# Errors that end the run
 
 
 async def test_a_wrong_password_ends_the_run(strict: KafkaBroker) -> None:
@@ -65,7 +65,7 @@ async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
         config, feeder = sink_config(strict.address("SASL_PLAINTEXT"), name, security=as_writer()), fed(["a"])
         with pytest.raises(ComponentError, match="TopicAuthorizationFailed") as raised:
             await write(config, feeder)
-        assert "to write: WRITE" in str(raised.value)
+        assert "(sinks: WRITE," in str(raised.value)
         assert all("TopicAuthorizationFailed" in (failure.error or "") for _, failure in feeder.failed)
 
 
@@ -93,7 +93,7 @@ async def test_a_topic_that_a_function_names_and_that_is_not_there_fails_its_tup
     assert all("'nowhere' has not appeared within 0.3 s" in (failure.error or "") for _, failure in feeder.failed)
 
 
-# What passes
+# Transient errors
 
 
 async def test_no_broker_is_reported_and_waited_for(new_broker: NewBroker, caplog: pytest.LogCaptureFixture) -> None:
@@ -174,7 +174,7 @@ async def test_what_is_not_acknowledged_in_time_fails_and_its_source_sends_it_ag
 
 
 async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: KafkaBroker) -> None:
-    """What was not acknowledged is not acked: its source has it still."""
+    """Unacknowledged records are not acked, so the source still has them."""
     topic = await create_topic(shaken.bootstrap, "closed")
     feeder = Feeder("value")
 
@@ -199,9 +199,9 @@ async def test_a_sink_closes_within_its_bound_while_no_broker_answers(shaken: Ka
 async def test_letters_wait_for_a_broker_that_is_away(shaken: KafkaBroker) -> None:
     await create_topic(shaken.bootstrap, "dead-1")
     async with burying(shaken.bootstrap, "dead-1", request_timeout_ms=500) as (letters, _):
-        await letters.send(Record(offset=0), FAILURE, 1)
+        await letters.send_failed_record(Record(offset=0), FAILURE, 1)
         shaken.kill()
-        waiting = letters.send(Record(offset=1), FAILURE, 1)
+        waiting = letters.send_failed_record(Record(offset=1), FAILURE, 1)
         await asyncio.to_thread(shaken.start)
         assert not waiting.done() or waiting.exception() is None
         await asyncio.wait_for(waiting, PATIENCE_SECS)
@@ -213,7 +213,7 @@ async def test_letters_that_are_open_when_it_stops_are_cancelled(shaken: KafkaBr
     await create_topic(shaken.bootstrap, "dead")
     async with burying(shaken.bootstrap, "dead", request_timeout_ms=500) as (letters, _):
         shaken.freeze()
-        waiting = letters.send(Record(), FAILURE, 1)
+        waiting = letters.send_failed_record(Record(), FAILURE, 1)
         assert letters.unacknowledged == 1
     shaken.thaw()
     assert waiting.cancelled()

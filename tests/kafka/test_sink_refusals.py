@@ -1,4 +1,4 @@
-"""Records that cannot be made or written, on a real broker: each concerns its own tuple alone, or ends the run with one clear text."""
+"""Records that cannot be made or written: each fails its own tuple, or ends the run with one clear error."""
 
 import json
 from collections import Counter
@@ -21,7 +21,7 @@ SMALL = {"max.message.bytes": "2000"}
 
 
 def told(finished: Finished) -> str:
-    """What was reported."""
+    """Return the reports as one text."""
     return "\n".join(report.text for report in finished.errors)
 
 
@@ -31,7 +31,7 @@ def failed(feeder: Feeder) -> list[object]:
 
 
 def why(feeder: Feeder) -> str:
-    """What the source of the one tuple that failed learned of it."""
+    """Return the error that the source of the one failed tuple got."""
     [(_, failure)] = feeder.failed
     assert (failure.reason, failure.component_id) == ("failed", "sink")
     return failure.error or ""
@@ -43,13 +43,13 @@ def why(feeder: Feeder) -> str:
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"value": lambda tup: 17}, "value: 17 (int) is neither bytes nor a text"),
+        ({"value": lambda tup: 17}, "value: 17 (int) is neither bytes nor text"),
         ({"value": lambda tup: json.loads("{")}, "JSONDecodeError"),
         ({"key": lambda tup: ["k"]}, "key: ['k'] (list) is neither"),
-        ({"headers": lambda tup: [("name", "text")]}, "headers: ('name', 'text') is no pair of a name and bytes"),
+        ({"headers": lambda tup: [("name", "text")]}, "headers: ('name', 'text') is not a pair of a name and bytes"),
         ({"headers": lambda tup: 3}, "headers: the function returned 3"),
         ({"timestamp_ms": lambda tup: "noon"}, "timestamp_ms: the function returned 'noon'"),
-        ({"timestamp_ms": lambda tup: -5}, "timestamp_ms: -5 is no time"),
+        ({"timestamp_ms": lambda tup: -5}, "timestamp_ms: -5 is not a time"),
         ({"partition": lambda tup: 99}, "has no partition 99 (it has 4)"),
         ({"partitioner": lambda key, partitions, available: "first"}, "has no partition 'first'"),
         ({"topic": lambda tup: "no topic!"}, "topic: the function returned 'no topic!'"),
@@ -97,7 +97,7 @@ async def test_the_dead_letter_of_the_source_says_why_the_sink_failed_it(kafka: 
     await run_topology_async(builder.build(), Config(), limit_secs=60)
     [letter] = map(read_dead_letter, await written(kafka, dead))
     assert (letter.offset, letter.failure.component_id, letter.failure.reason) == (1, "sink", "failed")
-    assert f"a record for topic {topic!r} is refused: " in (letter.failure.error or "")
+    assert f"a record for topic {topic!r} was refused: " in (letter.failure.error or "")
     assert "MessageSizeTooLargeError" in (letter.failure.error or "")
 
 
@@ -162,7 +162,7 @@ async def test_a_record_too_large_may_be_dropped(kafka: str, new_topic: NewTopic
     feeder = fed(["a", "x" * 3000, "b"])
     finished = await write(sink_config(kafka, topic, on_refused="drop"), feeder)
     assert sorted(feeder.acked) == [1, 2, 3]
-    assert "it is dropped" in told(finished)
+    assert "The record is dropped" in told(finished)
     assert await values(kafka, topic) == [b"a", b"b"]
 
 
@@ -177,7 +177,7 @@ async def test_a_compacted_topic_takes_no_record_without_a_key(kafka: str, new_t
     assert await values(kafka, topic) == [b"1", b"3"]
     [letter] = map(read_dead_letter, await written(kafka, dead))
     assert letter.value == b"2"
-    assert "a compacted topic takes none" in (letter.failure.error or "")
+    assert "probably because the topic is compacted" in (letter.failure.error or "")
 
 
 async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, new_topic: NewTopic) -> None:
@@ -192,18 +192,18 @@ async def test_a_timestamp_that_the_topic_does_not_take_fails_alone(kafka: str, 
 
 
 async def test_a_function_that_names_a_topic_of_the_brokers_fails_its_tuples_alone(kafka: str, new_topic: NewTopic) -> None:
-    """As any topic that it names and that cannot be written; the name may have come with the data."""
+    """Like any named topic that cannot be written. The name may come from the data."""
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await commit(kafka, group, topic, 0)  # from now on, if not before, the topic of the commits is there
     feeder = fed([topic, "__consumer_offsets", topic])
     finished = await write(sink_config(kafka, lambda tup: tup["value"]), feeder)
     assert (feeder.acked, failed(feeder)) == ([1, 3], [2])
-    assert "topic '__consumer_offsets' is the brokers' own" in why(feeder)
-    assert "topic '__consumer_offsets' is the brokers' own" in told(finished)
+    assert "topic '__consumer_offsets' is internal to the brokers" in why(feeder)
+    assert "topic '__consumer_offsets' is internal to the brokers" in told(finished)
 
 
 async def test_a_sink_of_a_topic_of_the_brokers_ends_the_run(kafka: str, new_topic: NewTopic) -> None:
     await commit(kafka, fresh_name("group"), await new_topic(partitions=1), 0)
-    with pytest.raises(ComponentError, match="topic '__consumer_offsets' is the brokers' own") as raised:
+    with pytest.raises(ComponentError, match="topic '__consumer_offsets' is internal to the brokers") as raised:
         await write(sink_config(kafka, "__consumer_offsets"), fed(["a"]))
-    assert "Name a topic of your own" in str(raised.value)
+    assert "Choose a topic that is not internal" in str(raised.value)

@@ -1,4 +1,4 @@
-"""What the client has read of a partition before the spout knows where it begins."""
+"""Records that the client reads before the start position of their partition is known."""
 
 import asyncio
 from typing import Any
@@ -19,7 +19,7 @@ async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_
     await produce(kafka, topic, range(20))
     config = settings(kafka, topic, guarantee="at_most_once")
     await commit(kafka, config.group or "", topic, 10)
-    find, poll = start_positions.find, ConsumerLink.poll
+    find, poll = start_positions.find_start_positions, ConsumerLink.poll
 
     async def find_late(*arguments: Any) -> Any:
         await came.wait()
@@ -31,7 +31,7 @@ async def test_records_that_come_before_their_partition_is_opened_do_not_end_an_
             came.set()
         return batches
 
-    monkeypatch.setattr(start_positions, "find", find_late)
+    monkeypatch.setattr(start_positions, "find_start_positions", find_late)
     monkeypatch.setattr(ConsumerLink, "poll", noted_poll)
     notes = Notes()
     async with playing(config, notes) as run:

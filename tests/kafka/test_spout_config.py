@@ -1,4 +1,4 @@
-"""`KafkaSpoutConfig` and `KafkaSecurity` say all that is wrong with them at once, each fault with its fix; no password is shown."""
+"""`KafkaSpoutConfig` and `KafkaSecurity` name all their faults at once, each with its fix, and show no password."""
 
 import dataclasses
 import re
@@ -61,21 +61,21 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
-        ({"brokers": ""}, "broker '' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
-        ({"brokers": "a:1,,b:2"}, "broker '' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
+        ({"brokers": ""}, "broker '' is not 'host:port'. Write brokers='127.0.0.1:9092'."),
+        ({"brokers": "a:1,,b:2"}, "broker '' is not 'host:port'. Write brokers='127.0.0.1:9092'."),
         *(
-            ({"brokers": bad}, f"broker {bad!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.")
+            ({"brokers": bad}, f"broker {bad!r} is not 'host:port'. Write brokers='127.0.0.1:9092'.")
             for bad in ("a", ":1", "a:0", "a:65536")
         ),
         *(
-            ({"brokers": bad}, f"broker {bad!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.")
+            ({"brokers": bad}, f"broker {bad!r} is not 'host:port'. Write brokers='127.0.0.1:9092'.")
             for bad in ("a:-1", "a:x", "a:²", "a:٣")
         ),
         *(({"brokers": bad}, f"brokers must be 'host:port' or several of them, not {bad!r}.") for bad in ((), 5, ["a:1", 2], {"a:1": 1})),
         *(({"topics": bad}, f"topics must be names, not {bad!r}.") for bad in (("a", ""), ("a", 5), (None,))),
-        ({"topics": "x", "pattern": "y"}, "give either topics or a pattern."),
+        ({"topics": "x", "pattern": "y"}, "topics and pattern exclude each other."),
         ({"topics": ()}, "topics is missing. Write topics='lines', or pattern='lines-.*'."),
-        ({"topics": (), "pattern": "("}, "pattern '(' is no regular expression: missing ), unterminated subpattern at position 0."),
+        ({"topics": (), "pattern": "("}, "pattern '(' is not a regular expression: missing ), unterminated subpattern at position 0."),
         ({"group": None}, "group is missing. Write group='word-count', or membership='assign' to read without a group."),
         ({"group": " "}, "group must be a non-empty string, or none, not ' '."),
         ({"membership": "assign", "group_instance_id": "one"}, "group_instance_id and pattern are for membership='group'."),
@@ -95,14 +95,14 @@ def test_what_makes_sense_is_taken(values: dict[str, Any]) -> None:
         ({"heartbeat_interval_ms": 15_001}, "heartbeat_interval_ms=15001 must be at most a third of session_timeout_ms=45000."),
         (
             {"max_retries": 3},
-            "max_retries=3 needs dead_letter_topic='...' or on_give_up='drop': a record that is given up must go somewhere.",
+            "max_retries=3 needs dead_letter_topic='...' or on_give_up='drop', to handle records that are given up.",
         ),
         ({"max_retries": 3, "on_give_up": "dead_letter"}, "on_give_up='dead_letter' needs a dead_letter_topic."),
         ({"max_retries": 3, "on_give_up": "drop", "dead_letter_topic": "d"}, "on_give_up='drop' and dead_letter_topic exclude each other."),
-        ({"dead_letter_topic": "d"}, "max_retries is missing: without it nothing is ever given up."),
+        ({"dead_letter_topic": "d"}, "max_retries is missing. Without it no record is ever given up."),
         (
             {"dead_letter_topic": "lines", "max_retries": 1},
-            "dead_letter_topic 'lines' is one of the topics: its records would come back for ever.",
+            "dead_letter_topic 'lines' is one of the topics, so its records would be read again forever.",
         ),
         ({"max_uncommitted_offsets": 0}, "max_uncommitted_offsets must be an integer from 1 to 2_147_483_647, not 0."),
         ({"retry_period_ms": 0}, "retry_period_ms must be a number above 0, not 0."),
@@ -117,7 +117,7 @@ def test_each_fault_has_one_clear_text(values: dict[str, Any], fault: str) -> No
     "broker", ["[::1", "[::1:9092", "::1]:9092", "[x]:9092", "\udcff:9092", "a\0b:9092", "..:9092", f"{'a' * 64}:9092", "a b:9092"]
 )
 def test_a_broker_whose_host_can_be_none_is_a_fault(broker: str) -> None:
-    assert faults(config, brokers=[broker]) == (f"broker {broker!r} is no 'host:port'. Write brokers='127.0.0.1:9092'.",)
+    assert faults(config, brokers=[broker]) == (f"broker {broker!r} is not 'host:port'. Write brokers='127.0.0.1:9092'.",)
 
 
 @pytest.mark.parametrize("topics", [5, None, 1.5])
@@ -134,8 +134,8 @@ def test_fields_that_are_none_say_what_to_write() -> None:
 def test_the_client_is_not_let_commit() -> None:
     (fault,) = faults(config, client={"enable_auto_commit": True})
     assert fault == (
-        "client option 'enable_auto_commit' is not yours to set. "
-        "The spout commits, or an acked record could be lost (KS-2): choose a guarantee."
+        "client option 'enable_auto_commit' cannot be set. "
+        "The spout itself commits, so that no acked record is lost (KS-2). Write guarantee=..."
     )
     assert len(faults(config, client={"enable_auto_commit": False, "auto_commit_interval_ms": 5})) == 2
 
@@ -143,7 +143,7 @@ def test_the_client_is_not_let_commit() -> None:
 @pytest.mark.parametrize("option", sorted(_REFUSED))
 def test_an_option_of_the_client_that_is_not_the_users_says_what_to_write(option: str) -> None:
     (fault,) = faults(config, client={option: "x"})
-    assert re.fullmatch(rf"client option '{option}' is not yours to set\. [A-Z].+\.(?:\.\.)?", fault)
+    assert re.fullmatch(rf"client option '{option}' cannot be set\. [A-Z].+\.(?:\.\.)?", fault)
 
 
 async def test_no_option_of_the_client_is_given_twice(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -177,10 +177,10 @@ def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> Non
     [
         (
             {"protocol": "SASL_SSL"},
-            "protocol='SASL_SSL' needs a mechanism. Write mechanism='SCRAM-SHA-512', or what the brokers offer.",
+            "protocol='SASL_SSL' needs a mechanism. Write mechanism='SCRAM-SHA-512', or another one of the brokers.",
         ),
         *(
-            (values, "mechanism, username and password are of SASL, and protocol='PLAINTEXT' has none. Write protocol='SASL_SSL'.")
+            (values, "mechanism, username and password need SASL, and protocol='PLAINTEXT' has none. Write protocol='SASL_SSL'.")
             for values in ({"mechanism": "GSSAPI"}, {"username": "u"}, {"password": "secret"})
         ),
         *(
@@ -189,12 +189,12 @@ def test_all_faults_are_told_at_once_and_a_wrong_word_names_the_nearest() -> Non
             for missing in ("username", "password")
         ),
         ({"protocol": "SASL_SSL", "mechanism": "OAUTHBEARER"}, "mechanism='OAUTHBEARER' needs a token_provider."),
-        ({"cafile": "ca.pem"}, "certificates are of TLS, and protocol='PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'."),
+        ({"cafile": "ca.pem"}, "certificates need TLS, and protocol='PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'."),
         (
             {"protocol": "SASL_PLAINTEXT", "mechanism": "GSSAPI", "certfile": "c.pem"},
-            "certificates are of TLS, and protocol='SASL_PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'.",
+            "certificates need TLS, and protocol='SASL_PLAINTEXT' has none. Write protocol='SSL' or 'SASL_SSL'.",
         ),
-        ({"protocol": "SSL", "keyfile": "k.pem"}, "keyfile is the key of a certfile, which is missing."),
+        ({"protocol": "SSL", "keyfile": "k.pem"}, "keyfile needs a certfile, which is missing."),
         (
             {"protocol": "SSL", "ssl_context": ssl.create_default_context(), "cafile": "ca.pem"},
             "ssl_context and files of certificates exclude each other. Load the files into the context.",

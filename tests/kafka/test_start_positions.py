@@ -1,4 +1,4 @@
-"""Where reading begins: by the settings, by the group's commit, and by whose it is (KS-5); when its acked set is used (KS-7)."""
+"""Start positions by the settings, and by the commit and its topology (KS-5), and use of its acked set (KS-7)."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,7 +9,7 @@ import pytest
 from engine.kafka import KafkaSpoutConfig
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source import acked_set
-from engine.kafka.source.start_positions import StartPosition, find, resume
+from engine.kafka.source.start_positions import StartPosition, find_start_positions, position_at_commit
 
 ID = PartitionId("lines", 0)
 FIRST, LAST, AT_TIME = 3, 90, 40
@@ -47,7 +47,7 @@ class FakeLink:
 
 async def begin(settings: KafkaSpoutConfig, commit: tuple[int, str] | None) -> StartPosition:
     link = FakeLink({ID: commit} if commit else {}, {ID: AT_TIME})
-    found = await find(link, settings, "words", [ID])  # type: ignore[arg-type]
+    found = await find_start_positions(link, settings, "words", [ID])  # type: ignore[arg-type]
     assert list(found) == [ID]
     return found[ID]
 
@@ -81,8 +81,8 @@ async def test_whose_commit_it_is_is_told_where_it_is_used() -> None:
     assert (await begin(config(), (50, OTHERS))).foreign == "other: one"
     assert (await begin(config(), (50, UNKNOWN))).foreign is None
     assert (await begin(config(), (50, MINE))).foreign is None
-    assert resume(config(start="earliest"), "words", 50, OTHERS) is None
-    mine = resume(config(start="latest"), "other: one", 50, OTHERS)
+    assert position_at_commit(config(start="earliest"), "words", 50, OTHERS) is None
+    mine = position_at_commit(config(start="latest"), "other: one", 50, OTHERS)
     assert mine is not None
     assert (mine.foreign, mine.skips) == (None, (52, 55))
 
@@ -99,14 +99,14 @@ async def test_a_commit_of_a_later_version_is_this_topologys_and_its_set_is_not_
     ("start", "offset"), [("earliest", FIRST), ("latest", 50), ("uncommitted_earliest", 50), ("uncommitted_latest", 50), ("timestamp", 50)]
 )
 async def test_where_an_older_version_has_cut_the_name_nothing_is_skipped(start: str, offset: int) -> None:
-    """Given a commit that may be of this topology or of another one, then reading begins where neither would lose a record."""
+    """Given a commit of an unknown topology, then reading begins at an offset that loses no record."""
     name = "words " * 30
     metadata = f"stormcell:1:{quote(name, safe='')[:96]}:{MINE.rsplit(':', 1)[1]}"
     link = FakeLink({ID: (50, metadata)}, {ID: AT_TIME})
-    position = (await find(link, config(start=start), name, [ID]))[ID]  # type: ignore[arg-type]
+    position = (await find_start_positions(link, config(start=start), name, [ID]))[ID]  # type: ignore[arg-type]
     assert (position.offset, position.skips, position.dropped, position.foreign) == (offset, (), 4, None)
     assert position.unsure == "words " * 12 + "…"
-    assert (await find(link, config(start=start), "lines", [ID]))[ID].unsure is None  # type: ignore[arg-type]
+    assert (await find_start_positions(link, config(start=start), "lines", [ID]))[ID].unsure is None  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("KS-7")
@@ -148,7 +148,7 @@ async def test_where_a_start_is_applied_the_set_is_dropped_and_counted(start: st
 async def test_each_partition_begins_where_it_does() -> None:
     ids = [PartitionId("lines", number) for number in range(4)]
     link = FakeLink({ids[0]: (50, MINE), ids[2]: (7, "")}, {ids[1]: AT_TIME})
-    found = await find(link, config(start="timestamp"), "words", ids)  # type: ignore[arg-type]
+    found = await find_start_positions(link, config(start="timestamp"), "words", ids)  # type: ignore[arg-type]
     assert {partition.partition: position.offset for partition, position in found.items()} == {0: 50, 1: AT_TIME, 2: 7, 3: LAST}
     assert (1234, (ids[1], ids[3])) in link.asked
 
@@ -176,7 +176,7 @@ async def test_a_commit_at_the_first_record_or_just_before_the_end_is_where_read
 @pytest.mark.guarantee("KS-7")
 @pytest.mark.parametrize(("committed", "stop"), [(LAST, LAST + 2), (LAST - 3, LAST + 1), (50, 2**62)])
 async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed: int, stop: int) -> None:
-    """Given acked offsets that the broker does not have, since the topic was made anew, then others may stand there soon."""
+    """Given acked offsets beyond the end of a topic that was created again, then the acked set is dropped."""
     metadata = acked_set.encode("words", committed, [committed + 1, stop], 4096)[0]
     position = await begin(config(), (committed, metadata))
     assert position == StartPosition(committed, committed, dropped=stop - committed - 1, first=FIRST, last=LAST)
@@ -187,5 +187,5 @@ async def test_a_set_that_names_records_behind_the_last_one_is_dropped(committed
 @pytest.mark.guarantee("KS-7")
 async def test_where_the_next_offset_is_not_there_the_commit_is_not_asked_for() -> None:
     link = FakeLink({ID: (50, MINE)}, {})
-    found = await find(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
+    found = await find_start_positions(link, config(), "words", [ID], {ID: 2})  # type: ignore[arg-type]
     assert found[ID] == StartPosition(FIRST, missing=2, first=FIRST, last=LAST, is_passing=True)

@@ -1,4 +1,4 @@
-"""Where reading begins, and where it goes on when the offset is not there (KS-5, KS-7)."""
+"""Start positions, and positions after an offset that does not exist (KS-5, KS-7)."""
 
 import asyncio
 from typing import Any
@@ -117,7 +117,7 @@ async def test_offsets_that_are_not_there_can_end_the_run(kafka: str, new_topic:
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await produce(kafka, topic, range(10))
     await commit(kafka, group, topic, 50)
-    with pytest.raises(ComponentError, match=f"{topic}-0: offset 50 is not there; the broker has 0 to 10"):
+    with pytest.raises(ComponentError, match=f"{topic}-0: offset 50 does not exist; the broker has 0 to 10"):
         await all_of(settings(kafka, topic, group=group, out_of_range="fail"))
     assert (await committed(kafka, group, topic)).offset == 50
 
@@ -166,7 +166,7 @@ async def test_topics_by_pattern(kafka: str, new_topic: NewTopic) -> None:
 @pytest.mark.guarantee("KS-2")
 @pytest.mark.parametrize("start", ["latest", "uncommitted_latest", "timestamp"])
 async def test_a_beginning_at_the_end_is_committed_before_a_record_is_emitted(kafka: str, new_topic: NewTopic, start: Any) -> None:
-    """Else a process that dies before its first commit loses what it has emitted: the next one begins at a later end."""
+    """Otherwise a process that dies before its first commit loses records, because the next one begins at a later end."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     timestamp_ms = 1_900_000_000_000 if start == "timestamp" else None

@@ -36,7 +36,7 @@ async def until_a_fetch_pauses(consumer: AIOKafkaConsumer, poll: Callable[[], Aw
 async def test_a_fetch_that_pauses_after_an_error_does_not_keep_a_consumer_from_stopping(
     own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Given a broker that is dead, when the consumer stops, then no cancellation comes out of that, and no task of it is left."""
+    """Given a dead broker, when the consumer stops, then it raises no CancelledError, and leaves no task."""
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     before = asyncio.all_tasks()
     link = ConsumerLink(settings(own_broker.bootstrap, topic, membership="assign", group=None), "us", None, not_revoked, not_asked)
@@ -72,7 +72,7 @@ async def test_nor_does_it_keep_the_tools_from_it(own_broker: KafkaBroker, caplo
 async def test_a_client_that_has_failed_leaves_nothing_when_it_stops(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Given aiokafka's fetcher that ended with an error of its own, when the consumer stops, then that is raised, and nothing is left."""
+    """Given a failed fetcher of aiokafka, when the consumer stops, then it raises this error, and leaves no task."""
     topic = await new_topic(partitions=1)
     before = asyncio.all_tasks()
     link = ConsumerLink(settings(kafka, topic, membership="assign", group=None), "us", None, not_revoked, not_asked)

@@ -210,7 +210,7 @@ async def test_a_rebalance_while_partitions_are_stopped_keeps_their_order(kafka:
 
 def test_strict_order_needs_verdicts() -> None:
     for guarantee in ("at_most_once", "no_guarantee"):
-        with pytest.raises(ConfigError, match=rf"on_failure='stop_partition' needs guarantee='at_least_once': '{guarantee}' hears of no"):
+        with pytest.raises(ConfigError, match=rf"on_failure='stop_partition' needs guarantee='at_least_once': '{guarantee}' tracks no"):
             KafkaSpoutConfig(brokers="h:1", topics="t", group="g", guarantee=guarantee, on_failure="stop_partition")
 
 
@@ -236,7 +236,7 @@ def test_what_waits_behind_a_failed_record_counts_not_as_room() -> None:
     for one in ids:
         manager = OffsetManager(one, 0, limit=100, most_waiting=3)
         manager.feed([SimpleNamespace(offset=offset) for offset in range(5)])
-        partitions.open(manager)
+        partitions.open_partition(manager)
     assert partitions.waiting == 10
     entry = partitions.take()
     assert entry is not None

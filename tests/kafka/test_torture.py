@@ -1,4 +1,4 @@
-"""Members that join, leave, die and are paused, and a broker that does, under load: nothing is lost, and what is repeated is explained.
+"""Members and a broker that die and pause under load: nothing is lost, and each repeat has a reason.
 
 A tenth of what `python -m tests.soak --full --only kafka` does, by the same scenarios.
 """

@@ -16,7 +16,7 @@ Captured = pytest.CaptureFixture[str]
 
 
 async def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[str, str]:
-    """What a command of `kafka` wrote to standard output and error; it runs in a thread, beside the loop of the test."""
+    """Run a command of `kafka` in a thread, and return its standard output and error."""
     capsys.readouterr()
     found = await asyncio.to_thread(run_command_line, ["kafka", *arguments])
     out, err = capsys.readouterr()
@@ -25,12 +25,12 @@ async def printed(capsys: Captured, *arguments: str, status: int = 0) -> tuple[s
 
 
 async def shown(capsys: Captured, *arguments: str, status: int = 0) -> Any:
-    """What a command printed as JSON, one object."""
+    """Return the JSON object that a command printed."""
     return json.loads((await printed(capsys, *arguments, "--json", status=status))[0])
 
 
 async def lines(capsys: Captured, *arguments: str) -> list[Any]:
-    """What a command printed as JSON, one object a line."""
+    """Return the JSON objects that a command printed, one in each line."""
     return [json.loads(line) for line in (await printed(capsys, *arguments, "--json"))[0].splitlines()]
 
 

@@ -1,6 +1,5 @@
-"""kill -9 of one process again and again, until its topology is complete and can be judged: what all that are killed so have in common.
+"""kill -9 of one process again and again until its topology is complete and can be judged.
 
-`steps`: where a process dies. `moments`: when, of a call. `lives`: what happens in the process. `rounds`: what starts and kills them.
-`program`: any script, with a death.
-Each kind of topology adds its own steps, and a judge.
+`steps` names the places of death, `moments` the moments around a call. `lives` runs in the process, `rounds` starts and kills the
+processes. `program` adds a death to any script. Each kind of topology adds its own steps and a judge.
 """

@@ -1,4 +1,4 @@
-"""One life of a topology, as a process of its own: it runs to its end, or to its death. It dies with the program that started it."""
+"""One life of a topology in its own process, which ends by itself or by its death. It dies with the program that started it."""
 
 import asyncio
 import json
@@ -18,13 +18,13 @@ RUNS: Final = b"runs\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Death:
-    """How one process ends: at a step, or so many seconds after it ran, or after it began; without either it lives to its end."""
+    """The end of one process: at a step, or seconds after its run or its start began. Without either it ends by itself."""
 
     step: str | None = None
     at: int = 1
-    """When it is there for the n-th time."""
+    """Strikes the n-th time that the process reaches the step."""
     flight_secs: float = 0.0005
-    """How long before that something was sent, for steps in the midst of a call."""
+    """For steps in the middle of a call: seconds between a sent request and the death."""
     secs: float | None = None
     from_the_beginning: bool = False
 
@@ -34,25 +34,25 @@ PlacesT = TypeVar("PlacesT")
 
 
 class Armed(Protocol):
-    """A step, as `Step` is one."""
+    """A step, like `Step`."""
 
     def arm(self, number: int, flight_secs: float) -> None:
-        """Have this process die there."""
+        """Make this process die at the step."""
 
 
 def told(places: Any, death: Death, number: int) -> str:
-    """The argument of a process: where everything is, how it ends, and which process of its round it is."""
+    """Argument of a process: its folder, its end, and its number in the round."""
     return json.dumps([asdict(places), asdict(death), number])
 
 
 def heard(places: type[PlacesT], death: type[DeathT]) -> tuple[PlacesT, DeathT, int]:
-    """What this process was told."""
+    """The argument that this process got."""
     of_places, of_death, number = json.loads(sys.argv[1])
     return places(**of_places), death(**of_death), number
 
 
 async def live(topology: Topology, config: Config, death: Death, steps: Mapping[str, Armed]) -> None:
-    """Run to the end, or to the death; say on stdout when it begins, and when it runs."""
+    """Run to the end or to the death. Prints when it begins, and when it runs."""
     if death.step is not None:
         steps[death.step].arm(death.at, death.flight_secs)
     asyncio.get_running_loop().add_reader(sys.stdin, os.kill, os.getpid(), signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""When, of a call, a process dies: each moment puts a deadly call in the place of one."""
+"""Moments of death around a call. Each moment replaces one call by a deadly one."""
 
 import asyncio
 import functools
@@ -14,27 +14,27 @@ from typing import Any, Final, NoReturn, TypeAlias
 
 Call: TypeAlias = Callable[..., Any]
 Moment: TypeAlias = Callable[["Trigger", Call], Call]
-"""Puts another call in the place of one, which dies in the midst of it."""
+"""Replaces one call by another one, in which the process dies."""
 
 WRONG_STEP: Final = 70
-"""The status of a process whose step cannot be told."""
+"""Exit status of a process whose step does not fit the code."""
 
 
 @dataclass
 class Trigger:
-    """Dies when a call that counts comes for the n-th time."""
+    """Dies when a matching call comes for the n-th time."""
 
     counts: Callable[..., bool]
     number: int
     flight_secs: float
-    """How long what was sent is under way, where it dies in the midst of that."""
+    """Seconds between a sent request and the death, for deaths in the middle of a call."""
 
     def is_due(self, *arguments: Any) -> bool:
-        """Tell whether this is the call to die at."""
+        """Tell whether the process dies at this call."""
         try:
             if not self.counts(*arguments):
                 return False
-        except Exception:  # a step that does not fit the code any more: no engine is to go on with that
+        except Exception:  # the step does not fit the code any more, and no test may pass without its kill
             traceback.print_exc()
             os._exit(WRONG_STEP)
         self.number -= 1
@@ -47,7 +47,7 @@ class Trigger:
 
 
 def put_deadly_call(target: str, moment: Moment, trigger: Trigger) -> None:
-    """Have this process die at the call `module:Class.method`."""
+    """Make this process die at the call `module:Class.method`."""
     module, _, path = target.partition(":")
     owner: Any = importlib.import_module(module)
     *outer, name = path.split(".")
@@ -57,7 +57,7 @@ def put_deadly_call(target: str, moment: Moment, trigger: Trigger) -> None:
 
 
 def before(trigger: Trigger, call: Call) -> Call:
-    """Before it is made."""
+    """Dies before the call."""
 
     @functools.wraps(call)
     def dying(*arguments: Any, **named: Any) -> Any:
@@ -69,7 +69,7 @@ def before(trigger: Trigger, call: Call) -> Call:
 
 
 def signalled(number: signal.Signals) -> Moment:
-    """Return the moment before it is made, once, with a signal that need not be deadly: an interrupt, a pause."""
+    """Return a moment before the call that strikes once, with any signal: an interrupt or a pause, for example."""
 
     def moment(trigger: Trigger, call: Call) -> Call:
         is_sent = False
@@ -88,7 +88,7 @@ def signalled(number: signal.Signals) -> Moment:
 
 
 def after(trigger: Trigger, call: Call) -> Call:
-    """When it is done, before whoever made it hears of that."""
+    """Dies after the call, before the caller gets the result."""
 
     @functools.wraps(call)
     async def dying_later(*arguments: Any, **named: Any) -> Any:
@@ -108,7 +108,7 @@ def after(trigger: Trigger, call: Call) -> Call:
 
 
 def in_flight(trigger: Trigger, call: Call) -> Call:
-    """While it is under way: what was sent may be done, or not, or later."""
+    """Dies during the call: the sent request may be done, not done, or done later."""
 
     @functools.wraps(call)
     async def dying(*arguments: Any, **named: Any) -> Any:
@@ -121,7 +121,7 @@ def in_flight(trigger: Trigger, call: Call) -> Call:
 
 
 def in_transaction(trigger: Trigger, call: Call) -> Call:
-    """When the work that it was given is done, and not committed."""
+    """Dies after the work of the call, before its commit."""
 
     @functools.wraps(call)
     def dying(owner: Any, work: Call) -> Any:
@@ -135,7 +135,7 @@ def in_transaction(trigger: Trigger, call: Call) -> Call:
 
 
 def half_way(trigger: Trigger, call: Call) -> Call:
-    """When half of the rows are emitted."""
+    """Dies after half of the rows are emitted."""
 
     @functools.wraps(call)
     def dying(emitter: Any, rows: list[Any], *stream: str) -> Any:
@@ -148,7 +148,7 @@ def half_way(trigger: Trigger, call: Call) -> Call:
 
 
 def between(trigger: Trigger, call: Call) -> Call:
-    """Between two parts that a generator gives."""
+    """Dies between two items of a generator."""
 
     @functools.wraps(call)
     def dying(*arguments: Any) -> Iterator[Any]:
@@ -161,7 +161,7 @@ def between(trigger: Trigger, call: Call) -> Call:
 
 
 def when_done(*others: tuple[str, int]) -> Moment:
-    """Before an update, when these other committers (component, task) are done with the same batch."""
+    """Dies before an update, after the named other committers (component, task) are done with the same batch."""
 
     def moment(trigger: Trigger, call: Call) -> Call:
         done: defaultdict[Any, set[tuple[str, int]]] = defaultdict(set)

@@ -11,7 +11,7 @@ from typing import Final
 from tests.kills.steps import Step
 
 FLIGHT_SECS: Final = 0.0005
-"""How long before a death in the midst of a call something was sent."""
+"""Seconds between a sent request and the death, for a death in the middle of a call."""
 
 
 def command_of(steps: str, step: str, number: int, *command: str) -> list[str]:
@@ -20,7 +20,7 @@ def command_of(steps: str, step: str, number: int, *command: str) -> list[str]:
 
 
 def main() -> None:
-    """Arm the step, and run the script."""
+    """Arm the step and run the script."""
     table, step, number, *sys.argv = sys.argv[1:]
     module, _, name = table.partition(":")
     steps: dict[str, Step] = getattr(importlib.import_module(module), name)

@@ -1,4 +1,4 @@
-"""One topology that is killed again and again, and started again until it is complete; then it is judged."""
+"""One topology that is killed and restarted until it is complete, and then judged."""
 
 import asyncio
 import os
@@ -16,17 +16,17 @@ from tests.kills.lives import BEGINS, RUNS, Death, told
 
 AT_AN_INSTANT: Final = "at an instant"
 MOST_SECS: Final = 60.0
-"""What takes longer hangs."""
+"""Limit for a process. A longer run hangs."""
 TAIL_CHARACTERS: Final = 3000
 
 
 @dataclass
 class Killed:
-    """What came of a round."""
+    """Result of a round."""
 
     combination: Any
     deaths: Counter[str] = field(default_factory=Counter)
-    """By step, and `at an instant`."""
+    """Number of deaths by step, and by `at an instant`."""
     lives: int = 0
     violations: list[str] = field(default_factory=list)
 
@@ -36,12 +36,12 @@ DeathT = TypeVar("DeathT", bound=Death)
 
 
 class KilledTopology(ABC, Generic[KilledT, DeathT]):
-    """The processes of one round, one after the other, in a folder of their own."""
+    """The processes of one round, one after the other, in one folder."""
 
     module: ClassVar[str]
-    """What a process runs: it is told its places and its death."""
+    """Program of a process. Its argument has its folder and its death."""
     to_its_end: ClassVar[Any]
-    """The death of the last process: none."""
+    """Death of the last process: none."""
 
     def __init__(self, killed: KilledT, places: Any, folder: Path) -> None:
         self.killed = killed
@@ -51,21 +51,21 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
         self._log_begins = 0
 
     async def prepare(self) -> None:
-        """Put what is read where it is read."""
+        """Put the input into its place."""
 
     async def after_life(self) -> None:
-        """Look at what a process left."""
+        """Inspect the files that a process left."""
 
     def may_end_with(self, said: str) -> bool:
-        """Tell from its output whether a process that was not killed may end with an error: no."""
+        """Tell from its output whether a process without a kill may end with an error. The default is no."""
         return False
 
     @abstractmethod
     async def judge(self) -> None:
-        """Note what is violated, when the last process was complete."""
+        """Note violated promises after the last process is complete."""
 
     async def die(self, death: DeathT) -> bool:
-        """Have a process live until its death; tell whether it died so. One that was complete before did not."""
+        """Run a process until its death. Returns False if it was complete before."""
         status = await self._live(death)
         if status == -signal.SIGKILL:
             self.killed.deaths[death.step or AT_AN_INSTANT] += 1
@@ -75,7 +75,7 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
         return status == -signal.SIGKILL
 
     async def finish(self) -> KilledT:
-        """Have a process live to its end, and judge."""
+        """Run a process to its end, and judge."""
         status = await self._live(self.to_its_end)
         if status != 0:
             self._violated(f"the last process ended with status {status}")
@@ -85,7 +85,7 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
         return self.killed
 
     async def _live(self, death: DeathT) -> int | None:
-        """Start a process, and have it die; return its exit status."""
+        """Start a process and let it die. Returns its exit status."""
         self.killed.lives += 1
         command = [sys.executable, "-m", self.module, told(self.places, death, self.killed.lives)]
         with self._log.open("ab") as log:
@@ -101,16 +101,16 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
             async with asyncio.timeout(MOST_SECS if may_live is None else may_live):
                 await process.wait()
         except TimeoutError:
-            if may_live is None:  # it was to end by itself, or has not begun
+            if may_live is None:  # it ends by itself, or it has not begun
                 self._violated(f"a process was not over after {MOST_SECS:g} s, and was killed")
         finally:
             if process.returncode is None:
-                os.kill(process.pid, signal.SIGKILL)  # process.kill() would reap one that ends just then, and its status be lost
+                os.kill(process.pid, signal.SIGKILL)  # process.kill() could reap a process that ends at the same time, and lose its status
             await process.communicate()
         return process.returncode
 
     def said(self) -> str:
-        """Return what the last process wrote to its standard error."""
+        """Return the standard error of the last process."""
         return self._log.read_bytes()[self._log_begins :].decode(errors="replace")
 
     def _violated(self, text: str) -> None:
@@ -118,7 +118,7 @@ class KilledTopology(ABC, Generic[KilledT, DeathT]):
 
 
 async def play(topology: KilledTopology[KilledT, DeathT], deaths: Iterable[DeathT]) -> KilledT:
-    """Have processes die, at all steps that are named, then one live to the end, and judge it."""
+    """Let processes die at all named steps, let one end by itself, and judge."""
     await topology.prepare()
     for death in deaths:
         if not await topology.die(death) and death.step is not None:

@@ -1,4 +1,4 @@
-"""Where a process dies by kill -9, as data; the product knows nothing of it."""
+"""Places of death by kill -9, as data. The product does not know them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,15 +14,15 @@ def every(*arguments: Any) -> bool:
 
 @dataclass(frozen=True)
 class Step:
-    """One place to die at."""
+    """One place of death."""
 
     name: str
     target: str
-    """`module:Class.method`: the call."""
+    """The call, as `module:Class.method`."""
     moment: Moment
     counts: Callable[..., bool] = every
-    """Which calls, by their arguments, the object first."""
+    """Selects calls by their arguments, the object first."""
 
     def arm(self, number: int, flight_secs: float) -> None:
-        """Have this process die when it comes there for the n-th time."""
+        """Make this process die when it reaches the call for the n-th time."""
         put_deadly_call(self.target, self.moment, Trigger(self.counts, number, flight_secs))

@@ -1,4 +1,4 @@
-"""What kills processes notices one that does not begin."""
+"""The killer notices a process that does not begin."""
 
 import sys
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from tests.kills.lives import Death
 
 @dataclass(frozen=True)
 class Places:
-    """Nowhere."""
+    """A step that no process reaches."""
 
 
 class NeverBegins(rounds.KilledTopology[rounds.Killed, Death]):
@@ -32,5 +32,5 @@ async def test_a_process_that_does_not_begin_is_a_violation(tmp_path: Path, monk
     assert "was not over after 0.3 s, and was killed" in violation
 
 
-if __name__ == "__main__":  # a process that is stuck before it begins
+if __name__ == "__main__":  # a process that hangs before it begins
     sys.stdin.read()

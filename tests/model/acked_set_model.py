@@ -1,4 +1,4 @@
-"""Metadata of a commit read bit by bit, as `offset_codec` says that they are written: the oracle of tests/kafka/test_acked_set.py.
+"""Metadata of a commit read bit by bit, in the format that `acked_set` describes: the oracle of tests/kafka/test_acked_set.py.
 
 No runs and no integers of a thousand bits: a list of offsets, one after the other.
 """

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from engine.kernel import (
     AckerCore,
+    BoltBacklog,
     BoltCore,
     BoltEmitter,
     Choice,
@@ -18,7 +19,6 @@ from engine.kernel import (
     Mailbox,
     Outlet,
     OutStream,
-    Pulse,
     Signal,
     SignalRing,
     Source,
@@ -67,12 +67,13 @@ class CoreProgram:
         random, boxes = Random(seed), {task: Mailbox() for task in BOLTS}
 
         def common(task: int) -> dict[str, Any]:
-            ids, mailbox = EdgeIds(random.getrandbits(64)), boxes.get(task, Mailbox())
-            return {"ids": ids, "mailbox": mailbox, "ackers": rings, "now": lambda: 0.0, "misuse": misuse, "pulse": Pulse()}
+            ids = EdgeIds(random.getrandbits(64))
+            return {"ids": ids, "ackers": rings, "now": lambda: 0.0, "misuse": misuse, "backlog": BoltBacklog()}
 
         verdicts = {task: SignalRing() for task in SPOUTS}
+        reasons = {"failed_reason": "failed", "forgotten_reason": "forgotten"}
         spouts = {task: SpoutCore(task, verdicts=verdicts[task], acker_failure="task_died", **common(task)) for task in SPOUTS}
-        bolts = {task: BoltCore(task, failed_reason="failed", forgotten_reason="forgotten", **common(task)) for task in BOLTS}
+        bolts = {task: BoltCore(task, mailbox=boxes[task], **reasons, **common(task)) for task in BOLTS}
         for task, core in (spouts | bolts).items():
             outlet = Outlet(Choice.CUSTOM, list(boxes.items()), chooser=lambda values: values[0])
             core.wire({"default": OutStream(Source(f"task{task}", "default", task, FIELDS), [outlet])})
@@ -225,7 +226,7 @@ class CoreProgram:
             tup = bolt.held.pop(second % len(bolt.held))
             delivery = self.delivery(bolt, tup)
             del tup
-            bolt.core.flush_lost()
+            bolt.core.flush_forgotten()
             self.tell(self.forest.fail(delivery, "forgotten"))
 
     def settle_again(self, first: int, second: int) -> None:

@@ -173,7 +173,7 @@ class OffsetProgram:
 
     def commit(self, first: int, second: int) -> None:
         """A commit; the broker may not get it, or its answer may be lost."""
-        commit = self.manager.commit(TOPOLOGY, self.most_bytes, carries_set=True)
+        commit = self.manager.next_commit(TOPOLOGY, self.most_bytes, carries_set=True)
         above = self.model.acked_above
         if commit is None:
             assert (self.committed, self.committed_acked & above) == (self.model.end, self.committed_acked)
@@ -214,7 +214,7 @@ class OffsetProgram:
         assert (self.manager.in_flight, self.manager.held, self.manager.waiting, self.manager.closed) == (0, 0, 0, True)
         assert self.manager.feed([Record(self.log_end)]) == 0
         assert self.manager.take() is None
-        assert self.manager.commit(TOPOLOGY, self.most_bytes, carries_set=True) is None
+        assert self.manager.next_commit(TOPOLOGY, self.most_bytes, carries_set=True) is None
         self.own()
 
     # Both sides

@@ -137,6 +137,6 @@ class StrictOrderProgram:
         assert (manager.in_flight, manager.held) == (len(model.in_flight), len(model.held))
         assert manager.unpassed == sum(offset >= model.end for offset in model.fetched)
         assert manager.stopped == bool(model.held or model.ghosts or len(model.in_flight) >= model.room)
-        commit = manager.commit("words", 4096, carries_set=False)
+        commit = manager.next_commit("words", 4096, carries_set=False)
         assert commit is not None
         assert commit.offset == model.end

@@ -1,16 +1,15 @@
-"""Spouts, bolts and ackers as their compiled cores alone: no loop, a clock that a test moves, errors that it can read."""
+"""Compiled cores of spouts, bolts and ackers without a loop, with a clock that a test moves."""
 
 from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Any
 
-from _native.acker_core import AckerCore
-from _native.bolt_core import BoltCore
-from _native.dispatch import Outlet, OutStream, Pulse
-from _native.edge_ids import EdgeIds
-from _native.mailbox import Mailbox, SignalRing
-from _native.spout_core import SpoutCore
-from _native.task_core import TaskCore
+from _native.acker import AckerCore
+from _native.bolt import BoltCore
+from _native.ids import EdgeIds
+from _native.queues import Mailbox, SignalRing
+from _native.spout import SpoutCore
+from _native.task import BoltBacklog, Outlet, OutStream, TaskCore
 from _native.tuples import Source, Tuple
 from engine import Fields
 from engine.kernel.codes import Choice, Signal
@@ -19,7 +18,7 @@ Execute = Callable[[Tuple], object]
 
 
 class Misused(Exception):
-    """What a core says of a wrong use: its kind, and what it knows."""
+    """Error of a wrong use of a core: its kind, and its details."""
 
     def __init__(self, kind: str, **what: Any) -> None:
         super().__init__(kind)
@@ -32,7 +31,7 @@ class Stage:
 
     def __init__(self, *, ackers: int = 1, spouts: int = 1) -> None:
         self.secs = 100.0
-        self.pulse = Pulse()
+        self.backlog = BoltBacklog()
         self.rings = [SignalRing() for _ in range(ackers)]
         self.verdicts = {task: SignalRing() for task in range(1, spouts + 1)}
         self.ackers = [AckerCore(101 + index, ring, self.verdicts, self.now) for index, ring in enumerate(self.rings)]
@@ -41,38 +40,38 @@ class Stage:
     def now(self) -> float:
         return self.secs
 
-    def _common(self, task: int, capacity: int) -> dict[str, Any]:
+    def _common(self, task: int) -> dict[str, Any]:
         return {
-            "mailbox": Mailbox(capacity),
             "ids": EdgeIds(task),
             "ackers": self.rings,
             "now": self.now,
             "misuse": Misused,
-            "pulse": self.pulse,
+            "backlog": self.backlog,
         }
 
     def bolt(self, execute: Execute = lambda tup: None, *, basic: bool = False, capacity: int = 1024, **options: Any) -> BoltCore:
         """A bolt's core, bound to execute."""
         task = next(self._bolts)
-        core = BoltCore(task, failed_reason="failed", forgotten_reason="forgotten", **self._common(task, capacity), **options)
+        reasons = {"failed_reason": "failed", "forgotten_reason": "forgotten"}
+        core = BoltCore(task, mailbox=Mailbox(capacity), **reasons, **self._common(task), **options)
         core.bind(execute, basic=basic)
         return core
 
     def spout(self, next_tuple: Callable[[], object] = lambda: None, **options: Any) -> "SpoutLog":
-        """A spout's core, bound to next_tuple, and what it is told."""
+        """A spout's core, bound to next_tuple, and a log of its calls."""
         task = next(self._spouts)
-        core = SpoutCore(task, verdicts=self.verdicts[task], acker_failure="acker died", **self._common(task, 2), **options)
+        core = SpoutCore(task, verdicts=self.verdicts[task], acker_failure="acker died", **self._common(task), **options)
         return SpoutLog(core, next_tuple)
 
     def settle(self) -> None:
-        """Have the ackers take in all that was signalled to them."""
+        """Let the ackers apply all signals that wait."""
         for acker in self.ackers:
             while acker.run_burst():
                 pass
 
 
 class SpoutLog:
-    """A spout's core with callbacks that write down."""
+    """A spout's core with a log of its acks and fails."""
 
     def __init__(self, core: SpoutCore, next_tuple: Callable[[], object]) -> None:
         self.core = core
@@ -84,7 +83,7 @@ class SpoutLog:
         self.core.emit(values, message_id, stream)
 
     def hear(self) -> None:
-        """Take in the verdicts that wait."""
+        """Hand out the verdicts that wait."""
         self.core.run_burst(1_000_000)
 
 
@@ -98,19 +97,19 @@ def wire(core: TaskCore, *outlets: Outlet, fields: Sequence[str] = ("word",), di
 
 
 def to(*cores: BoltCore, choice: Choice = Choice.SHUFFLE, **options: Any) -> Outlet:
-    """An outlet to bolts."""
+    """Return an outlet to bolts."""
     return Outlet(choice, [(core.task_id, core.mailbox) for core in cores], **options)
 
 
 def taken(core: BoltCore) -> Tuple:
-    """The next tuple of a bolt, taken up."""
+    """Return the next tuple of a bolt, which the bolt has taken."""
     tup = core.take_next()
     assert tup is not None
     return tup
 
 
 def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, SpoutLog, BoltCore]:
-    """A spout that has sent these words to a bolt."""
+    """Return a spout that has sent these words to a bolt."""
     stage = Stage()
     spout, bolt = stage.spout(), stage.bolt(**options)
     wire(spout.core, to(bolt))
@@ -120,5 +119,5 @@ def fed(*words: str, tracked: bool = True, **options: Any) -> tuple[Stage, Spout
 
 
 def told(stage: Stage) -> list[tuple[Signal, int]]:
-    """What the acker was told beside inits: kind and root."""
+    """Return kind and root of the signals to the acker, without inits."""
     return [(Signal(kind), root) for kind, root, _, _ in stage.rings[0].waiting() if kind != Signal.INIT]

@@ -1,4 +1,4 @@
-"""The ack ledger against open trees with sets of edges; its sweep while trees come and go; its memory."""
+"""The ack ledger against open trees with sets of edges, its sweep, and its memory."""
 
 import random
 from collections.abc import Iterator
@@ -8,23 +8,23 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from _native.ack_ledger import LIFETIME, AckLedger
+from _native.acker import LIFETIME, AckLedger
 from tests.model.ack_ledger_model import AckLedgerModel
 from tests.tiers import cases
 
 FIBONACCI = 0x9E3779B97F4A7C15
-"""What a root is multiplied with; the top bits of the product are its home."""
+"""Factor of a root. The top bits of the product are its home."""
 UNDO = pow(FIBONACCI, -1, 2**64)
 LEAST_SLOTS = 64
 
 
 def root_at(home: int, number: int) -> int:
-    """A root whose home is this slot of a table of 64."""
+    """Return a root whose home is this slot of a table of 64."""
     return ((home % LEAST_SLOTS << 58) + number + 1) * UNDO % 2**64
 
 
 def bits(edges: set[int]) -> int:
-    """The XOR of edges that are numbered; no two different sets have the same."""
+    """Return the XOR of numbered edges, which differs for any two sets."""
     return sum(1 << edge for edge in edges)
 
 
@@ -35,7 +35,7 @@ TASKS = st.integers(1, 3)
 
 
 class AgainstTheModel(RuleBasedStateMachine):
-    """The same signals to both; a sweep is under way while others come in."""
+    """Both get the same signals, also during a sweep."""
 
     @initialize(timeout_from=st.sampled_from(["progress", "emit"]), timeouts=st.booleans())
     def begin(self, timeout_from: str, timeouts: bool) -> None:
@@ -242,7 +242,7 @@ def test_the_trees_of_a_dead_spout_are_dropped_and_no_others(owners: dict[int, i
 
 
 def sizes(ledger: AckLedger, up_to: int) -> Iterator[float]:
-    """Grow the ledger, then have it shrink; the bytes per tree on the way, in a table beyond the least."""
+    """Grow the ledger, then shrink it. Yield the bytes per tree, in tables above the smallest size."""
     chance = random.Random(1)
     roots = [chance.getrandbits(64) | 1 for _ in range(up_to)]
     for count, root in enumerate(roots, start=1):

@@ -1,4 +1,4 @@
-"""What a bolt's core emits, and what it refuses."""
+"""Emits of a bolt's core, and its errors."""
 
 import threading
 from collections.abc import Callable
@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from _native.bolt_emitter import BoltEmitter
-from _native.dispatch import OutStream
+from _native.bolt import BoltEmitter
+from _native.task import OutStream
 from _native.tuples import Tuple
 from engine.kernel.codes import Choice
 from tests.native.stage import Misused, fed, source, taken, to, told, wire

@@ -1,14 +1,14 @@
-"""What only waits, and what checkpoints and transactions ask of a bolt's core."""
+"""Tuples that only wait, and the methods of a bolt's core for checkpoints and transactions."""
 
 import pytest
 
-from _native.mailbox import SignalRing
+from _native.queues import SignalRing
 from _native.tuples import Source, make_tuple
 from engine import Fields
 from engine.kernel.codes import BoltOutcome, Signal
 from tests.native.stage import Stage, fed, taken, to, told, wire
 
-# What only waits
+# Tuples that only wait
 
 
 @pytest.mark.guarantee("ACK-8")
@@ -59,7 +59,7 @@ def test_at_most_one_tick_waits_and_settling_it_does_nothing() -> None:
     assert bolt.waiting == 1
 
 
-# What checkpoints and transactions ask
+# Methods for checkpoints and transactions
 
 
 def test_a_control_tuple_goes_to_every_task_even_a_full_one_and_is_not_executed() -> None:
@@ -69,9 +69,9 @@ def test_a_control_tuple_goes_to_every_task_even_a_full_one_and_is_not_executed(
     anchor = taken(bolt)
     for _ in range(4):
         bolt.emit(("x",), None, "default")
-    assert bolt.emitter.stopped_by == 2
+    assert bolt.backpressure.stopped_by == 2
     bolt.emit_control(("barrier",), "default", anchor)
-    assert bolt.emitter.stopped_by == 2
+    assert bolt.backpressure.stopped_by == 2
     for task in (first, second):
         assert task.run_burst(256) == BoltOutcome.CONTROL
         assert task.executed == 2
@@ -151,7 +151,7 @@ def test_an_ack_is_reported_to_the_spout_that_asked_and_a_fail_is_the_verdicts()
 def test_an_acker_is_reached_through_a_ring() -> None:
     stage = Stage()
     stage.rings = ["ring"]  # type: ignore[list-item]
-    with pytest.raises(TypeError, match="acker 0 is reached through a SignalRing, not 'ring'"):
+    with pytest.raises(TypeError, match="acker 0 must be a SignalRing, not 'ring'"):
         stage.bolt()
 
 

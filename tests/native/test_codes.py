@@ -22,10 +22,10 @@ def c_enum(file: str, name: str) -> dict[str, int]:
 @pytest.mark.parametrize(
     ("codes", "file", "name"),
     [
-        (BoltOutcome, "bolt_core.pxd", "Outcome"),
-        (SpoutOutcome, "spout_core.pxd", "SpoutOutcome"),
-        (Choice, "dispatch.pxd", "Choice"),
-        (Signal, "mailbox.pxd", "SignalKind"),
+        (BoltOutcome, "bolt.pxd", "BoltOutcome"),
+        (SpoutOutcome, "spout.pxd", "SpoutOutcome"),
+        (Choice, "task.pxd", "Choice"),
+        (Signal, "queues.pxd", "SignalKind"),
     ],
 )
 def test_python_and_c_number_alike(codes: type[IntEnum], file: str, name: str) -> None:

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from _native.histogram import LatencyHistogram
+from _native.timing import LatencyHistogram
 
 LONGEST = 60_000.0
-"""Seconds that are told apart; more goes to the last bucket."""
+"""Range of seconds with own buckets. Longer times go to the last bucket."""
 SECONDS = st.one_of(st.floats(0, 50e-6), st.floats(0, 1), st.floats(0, LONGEST), st.sampled_from([0.0, 31e-6, 32e-6, 33e-6, 1.0, 3600.0]))
 PERCENTS = st.one_of(st.sampled_from([0.0, 50.0, 99.0, 99.9, 100.0]), st.floats(0, 100))
 
@@ -22,7 +22,7 @@ def histogram_of(values: list[float]) -> LatencyHistogram:
 
 
 def exact_percentile(values: list[float], percent: float) -> float:
-    """The least value that percent of all values do not exceed."""
+    """Return the least value that `percent` of all values do not exceed."""
     return sorted(values)[max(0, math.ceil(len(values) * percent / 100) - 1)]
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from _native.rotating_map import RotatingMap
+from _native.tables import RotatingMap
 from tests.model.rotating_map_model import RotatingMapModel
 
 KEYS = st.integers(0, 7)
@@ -16,7 +16,7 @@ VALUES = st.text("abc", max_size=2)
 
 
 class AgainstTheModel(RuleBasedStateMachine):
-    """The same calls to both; `put_again` is what the callback puts while a rotation runs."""
+    """Both get the same calls. The callback puts `put_again` during a rotation."""
 
     @initialize(buckets=st.integers(2, 5))
     def begin(self, buckets: int) -> None:
@@ -70,7 +70,7 @@ TestAgainstTheModel = pytest.mark.guarantee("RM-1", "RM-2")(AgainstTheModel.Test
 @pytest.mark.guarantee("RM-1")
 @pytest.mark.parametrize("buckets", [1, 0, -3])
 def test_fewer_than_two_buckets_are_refused(buckets: int) -> None:
-    with pytest.raises(ValueError, match="fewer than 2"):
+    with pytest.raises(ValueError, match="must be at least 2"):
         RotatingMap(buckets)
 
 
@@ -175,7 +175,7 @@ def test_it_is_generic_at_run_time_too() -> None:
 
 
 def ages_at_death(buckets: int, expiry: Fraction, puts: list[tuple[Fraction, bool]]) -> Iterator[Fraction]:
-    """Put one key at each time, rotate every expiry / (buckets - 1); `after` decides who is first at the same instant."""
+    """Put one key at each time, and rotate every expiry / (buckets - 1). `after` decides the order at the same instant."""
     ages: RotatingMap[int, Fraction] = RotatingMap(buckets)
     period = expiry / (buckets - 1)
     last = max(time for time, _ in puts) + 2 * expiry

@@ -1,4 +1,4 @@
-"""The stubs of the compiled modules name what is there, neither more nor less."""
+"""The stubs of the compiled modules have exactly the names of the modules."""
 
 import ast
 import importlib
@@ -13,7 +13,7 @@ TYPED_ONLY = {"__len__", "__iter__", "__contains__", "__getitem__", "__init__"}
 
 
 def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
-    """The names that a stub gives, private ones and type variables left out."""
+    """Return the public names of a stub, without type variables."""
     names: dict[str, ast.stmt] = {}
     for node in body:
         if isinstance(node, (ast.ClassDef, ast.FunctionDef)):
@@ -24,7 +24,7 @@ def declared(body: list[ast.stmt]) -> dict[str, ast.stmt]:
 
 
 def public(module: ModuleType) -> set[str]:
-    """What a compiled module defines itself."""
+    """Return the names that a compiled module defines itself."""
     return {
         name
         for name, value in vars(module).items()

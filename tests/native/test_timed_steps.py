@@ -11,7 +11,7 @@ from engine.kernel import StepTimer
 
 
 class Time:
-    """Seconds that pass when somebody says so."""
+    """A clock that a test moves."""
 
     def __init__(self) -> None:
         self.at = 0.0

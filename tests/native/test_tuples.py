@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from _native.bolt_core import BoltCore
+from _native.bolt import BoltCore
 from _native.tuples import Source, Tuple, make_tuple
 from engine import Fields, UsageError
 from engine.kernel.codes import Signal
@@ -91,11 +91,11 @@ def test_a_tuple_belongs_to_every_tree_of_its_anchors(count: int) -> None:
     assert sorted(spout.acked) == list(range(count))
 
 
-# What a task took up
+# Taken tuples
 
 
 class Taker(RuleBasedStateMachine):
-    """A bolt takes up, settles, holds and forgets; the model is a list of the tuples that a user's variable holds."""
+    """A bolt takes, settles, holds and forgets tuples. The model is a list of the tuples that a user's variable holds."""
 
     @initialize(fails_forgotten=st.booleans())
     def begin(self, fails_forgotten: bool) -> None:
@@ -130,7 +130,7 @@ class Taker(RuleBasedStateMachine):
         roots = tup.roots
         waiting = len(self.stage.rings[0].waiting())
         del tup
-        self.bolt.flush_lost()
+        self.bolt.flush_forgotten()
         told = self.stage.rings[0].waiting()[waiting:]
         assert [(kind, root) for kind, root, _, _ in told] == [(Signal.FAIL, root) for root in roots if self.fails_forgotten]
 
@@ -186,7 +186,7 @@ def test_the_age_of_a_taken_tuple_is_by_the_clock_that_is_given() -> None:
 
 
 def test_nobody_but_the_engine_makes_a_tuple() -> None:
-    with pytest.raises(TypeError, match="made by the engine"):
+    with pytest.raises(TypeError, match="only the engine makes tuples"):
         type(make_tuple((1,), source()))()
     assert make_tuple((2,), source()).values == (2,)
 

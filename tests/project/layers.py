@@ -4,7 +4,17 @@
 # A unit is a module, or a package with all that is in it; `engine` is the root module alone.
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("_native", "engine.names", "engine.errors", "engine.clock", "engine.randomness", "engine.version", "spark_bridge.handover"),
-    ("engine.config", "engine.log", "engine.metrics", "engine.in_thread", "engine.kernel", "engine.raised"),
+    (
+        "engine.cancellation",
+        "engine.config",
+        "engine.log",
+        "engine.metrics",
+        "engine.in_thread",
+        "engine.kernel",
+        "engine.raised",
+        "engine.svg",
+    ),
+    ("engine.api",),
     ("engine.topology", "engine.state"),
     ("engine.control",),
     ("engine.runtime",),

@@ -10,7 +10,7 @@ from tests.project.sources import Source, sources
 ALLOWED = {
     "engine/clock.py": "the one place that reads time",
     "engine/randomness.py": "the one place that draws from the operating system",
-    "_native/edge_ids.pyx": "seeds itself from the operating system where it is given no seed",
+    "_native/ids.pyx": "seeds itself from the operating system where it is given no seed",
 }
 
 # The loop of `engine.testing` is the clock of its runs.

@@ -11,9 +11,8 @@ import pytest
 
 from bench import cli
 from bench.chart import BARS, CHART, FIGURES, FOLDER, SpeedFigures, speed_svg, update_chart
-from bench.compare.contest import NAMES
-from bench.results import Pairing, Results
-from bench.spread import Ratio, Spread
+from bench.registry import WORKS
+from bench.results import Pairing, Ratio, Results, Spread
 from tests.project.pages import ROOT
 
 README, BENCHMARKS = ROOT / "README.md", ROOT / "docs" / "BENCHMARKS.md"
@@ -74,7 +73,7 @@ def test_the_summary_shows_every_missed_target() -> None:
 
 
 def test_every_bar_has_a_benchmark() -> None:
-    assert {name for bar in BARS for name in bar} <= set(NAMES)
+    assert set(BARS) <= {(work.name, peer.name) for work in WORKS if work.group == "compare" for peer in work.peers}
 
 
 def test_a_report_stores_its_figures_and_draws_them(tmp_path: Path) -> None:
@@ -91,7 +90,7 @@ def test_a_report_stores_its_figures_and_draws_them(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("words", "drawn"), [(["report"], True), (["report", "compare", "--quick"], False), (["report", "kafka"], False)])
 def test_the_command_draws_what_it_measured(words: list[str], drawn: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cli, "_measure", lambda group, *_, **__: measured(400, 800) if group == "compare" else Results())
+    monkeypatch.setattr(cli, "measure_group", lambda group, *_: measured(400, 800) if group == "compare" else Results())
     monkeypatch.setattr(cli, "update_chart", partial(update_chart, folder=tmp_path))
     assert cli.main(words) == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == ([FIGURES, CHART] if drawn else [])

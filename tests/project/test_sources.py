@@ -21,7 +21,7 @@ def source(folder: Path, name: str, text: str) -> Source:
 def test_imports_of_python(tmp_path: Path) -> None:
     text = """
 from typing import TYPE_CHECKING
-from engine.topology import bolt, Nothing
+from engine.api import bolt, Nothing
 if TYPE_CHECKING:
     import rich
 def late():
@@ -30,8 +30,8 @@ def late():
     found = [(one.module, one.typing_only, one.lazy) for one in source(tmp_path, "a.py", text).imports]
     assert found == [
         ("typing", False, False),
-        ("engine.topology.bolt", False, False),
-        ("engine.topology", False, False),
+        ("engine.api.bolt", False, False),
+        ("engine.api", False, False),
         ("rich", True, False),
         ("click", False, True),
     ]

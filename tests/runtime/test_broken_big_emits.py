@@ -1,4 +1,4 @@
-"""Rows of a big emit_many that cannot be emitted, and emits from where none may come (BP-4)."""
+"""Rows of a big emit_many that cannot be emitted, and emits from other threads (BP-4)."""
 
 import threading
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, TopologyBuilder, UsageError
-from engine.runtime.kept_rows import ROWS_PER_TURN
+from engine.runtime.collectors import ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, Sink, chain, play_run
 from tests.runtime.test_big_emits import MANY, Once, rows
@@ -32,7 +32,7 @@ def test_a_wrong_row_is_reported_and_those_behind_it_are_dropped(on_error: str) 
     sink = Capture()
     run = play_run(chain(make, sink, on_error=on_error))
     [report] = run.snapshot().errors
-    assert "2 values where 1 must stand" in report.text
+    assert "2 values, but the stream has 1 field" in report.text
     if on_error == "fail":
         assert sink.field(0) == [*range(bad), -1]
         assert len(made) == 1

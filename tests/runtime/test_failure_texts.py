@@ -1,12 +1,12 @@
-"""What a person reads when something went wrong: who owes an ack and since when, the way of a tuple, the user's own frames."""
+"""Texts of failures: the task that owes an ack, the path of a tuple, the frames of user code."""
 
 import logging
 
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Fields, TopologyBuilder, Tuple
+from engine.api import BoltFactory
 from engine.testing import Feeder, Finished, run_topology
-from engine.topology import BoltFactory
 
 
 class Hoards(Bolt):

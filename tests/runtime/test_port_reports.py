@@ -1,4 +1,4 @@
-"""The task port: counts of what was sent, reports of settles, the status of spouts, requests for a checkpoint."""
+"""The task port: counts of sent tuples, reports of settles, status of spouts, requests for checkpoints."""
 
 import asyncio
 from typing import Any
@@ -61,7 +61,7 @@ def test_what_was_sent_to_each_task_since_a_mark_is_counted_without_control_tupl
 
 
 class Listens(SpoutPortUser, Spout):
-    """A flow-control spout: hears of each receiving task's settle."""
+    """A flow-control spout that gets the settle of each receiving task."""
 
     output_fields = Fields("number")
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Spout, SpoutExhausted, Tuple
-from engine.topology import Fields
+from engine.api import Fields
 from tests.runtime.stage import LogLines, Numbers, Sink, chain, play, play_run, running
 
 pytestmark = pytest.mark.guarantee("ACK-10")
 
 
 class Guarded(Spout):
-    """Every method is async, takes a while, and notices another that runs at the same time."""
+    """All methods are async, take a while, and detect another one that runs at the same time."""
 
     output_fields = Fields("number")
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import Fields, Spout
-from engine.topology import SpoutExhausted
+from engine.api import SpoutExhausted
 from tests.runtime.stage import Numbers, Sink, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-1")

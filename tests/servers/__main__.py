@@ -1,11 +1,13 @@
-"""Servers to try things out with, from the command line.
+"""Servers for experiments, from the command line.
 
-python -m tests.servers kafka [--port N]         a Kafka broker, until Ctrl-C
-python -m tests.servers zookeeper [--port N]     a ZooKeeper
-python -m tests.servers postgres [--port N]      a PostgreSQL
-python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
-python -m tests.servers spark-connect [--port N] a Spark Connect server
-python -m tests.servers fetch                    what the servers of the tests are made of, so that no test waits for it
+    python -m tests.servers kafka [--port N]         a Kafka broker
+    python -m tests.servers zookeeper [--port N]     a ZooKeeper
+    python -m tests.servers postgres [--port N]      a PostgreSQL
+    python -m tests.servers spark-cluster [--port N] a standalone cluster of Spark: a master and two workers
+    python -m tests.servers spark-connect [--port N] a Spark Connect server
+    python -m tests.servers fetch                    fetches the files of all servers, so that no test waits for them
+
+A server runs until Ctrl-C.
 """
 
 import argparse
@@ -34,26 +36,26 @@ from tests.servers.process import HOST, free_port, is_free
 from tests.servers.server import Server
 
 TOPICS: Final = ("lines", "loud", "counts", "lines.dead")
-"""Those of the pages."""
+"""Topics that the pages name."""
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A server that can be tried."""
+    """A server for experiments."""
 
     title: str
     made_of: str
-    """What is fetched the first time."""
+    """Files that are fetched the first time."""
     port: int
-    """Where it listens by default."""
+    """Default port."""
     why_not: Callable[[], str | None]
     prepare: Callable[[], None]
     server: Callable[[Path, int], Server]
-    """Made in a folder, to listen on a port."""
+    """Makes the server in a folder, on a port."""
     told: Callable[[int], str]
-    """Where it is reached on that port, and what to export."""
+    """The address of the server on that port, and the variables to export."""
     ready: Callable[[int], object] = lambda port: None
-    """What is done on that port once it runs."""
+    """Prepares the server on that port after its start."""
 
 
 def _told_of_kafka(port: int) -> str:
@@ -65,7 +67,7 @@ def _told_of_kafka(port: int) -> str:
 
 
 def _make_topics(port: int) -> None:
-    """Make the topics of the pages: spouts and sinks make none."""
+    """Create the topics of the pages, because spouts and sinks create none."""
     for topic in TOPICS:
         asyncio.run(kafka_admin.create_topic(f"{HOST}:{port}", topic))
 
@@ -157,7 +159,7 @@ CHOICES: Final = {
 
 
 def main() -> int:
-    """Do what the command line says; status 1 where the server cannot be had, or ends by itself."""
+    """Run the command line. Returns 1 if the server cannot be had, or ends by itself."""
     parser = argparse.ArgumentParser(prog="python -m tests.servers", description="Servers to try things out with.")
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("fetch", help="fetch what the servers of the tests are made of, so that no test waits for it")
@@ -176,12 +178,12 @@ def main() -> int:
 
 
 def try_out(choice: Choice, port: int) -> int:
-    """Run a server, in a folder that goes with it, until Ctrl-C."""
+    """Run a server in a temporary folder until Ctrl-C."""
     print(f"Starting {choice.title}; the first time, {choice.made_of} are fetched", flush=True)
     if reason := choice.why_not():
         print(f"There cannot be one here: {reason}", file=sys.stderr)
         return 1
-    for number in (signal.SIGINT, signal.SIGTERM):  # also where it was started in the background, with SIGINT ignored
+    for number in (signal.SIGINT, signal.SIGTERM):  # a program started in the background ignores SIGINT by default
         signal.signal(number, signal.default_int_handler)
     with tempfile.TemporaryDirectory(prefix="stormcell-server-") as folder:
         try:
@@ -194,7 +196,7 @@ def try_out(choice: Choice, port: int) -> int:
 
 
 def run(server: Server, told: str) -> int:
-    """Tell of it, and wait until it ends, or until an interrupt."""
+    """Print the address, and wait until the server ends or an interrupt comes."""
     print(told, flush=True)
     status = server.process.wait()
     print(f"It ended by itself, with status {status}: {server.process.log_tail()}", file=sys.stderr)

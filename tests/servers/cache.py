@@ -1,4 +1,4 @@
-"""What servers are made of and is fetched or made once, in the user's cache folder."""
+"""Files of servers in the user's cache folder, fetched or made once."""
 
 import fcntl
 import os
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def cache_folder() -> Path:
-    """Return `stormcell/servers` in the user's cache folder, which need not exist."""
+    """Return `stormcell/servers` in the user's cache folder. It may not exist yet."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "stormcell" / "servers"
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold a file's lock; other processes wait for it."""
+    """Hold a file's lock. Other processes wait for it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("ab") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -25,7 +25,7 @@ def locked(path: Path) -> Iterator[None]:
 
 
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """Return a file or folder of the cache, made by the first that needs it. It is there as a whole, or not at all."""
+    """Return a file or folder of the cache. The first caller makes it, and it is complete or missing."""
     if target.exists():
         return target
     with locked(target.parent / f"{target.name}.lock"):

@@ -14,16 +14,16 @@ KEY: Final = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nod
 
 @dataclass(frozen=True)
 class Certificates:
-    """Files in PEM."""
+    """Certificate files in PEM format."""
 
     ca: Path
-    """What a client trusts."""
+    """Certificate of the authority, for clients."""
     key_and_certificate: Path
-    """What the server shows and keeps."""
+    """Certificate and key of the server."""
 
     @staticmethod
     def made_in(folder: Path) -> "Certificates":
-        """Those of a folder; makes them where there are none. Raises RuntimeError without openssl."""
+        """Return the certificates of a folder, and make them if there are none. Raises RuntimeError without openssl."""
         made = Certificates(folder / "ca.pem", folder / "server.pem")
         if not made.key_and_certificate.exists():
             if shutil.which("openssl") is None:

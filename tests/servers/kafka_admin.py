@@ -1,4 +1,4 @@
-"""What tests do to a broker from outside: make and drop topics, grant rights."""
+"""Administration of a broker by tests: creates and deletes topics, grants rights."""
 
 import asyncio
 import secrets
@@ -18,7 +18,7 @@ LITERAL: Final = 3
 
 
 class Resource(IntEnum):
-    """On what a right is granted, by its number in the protocol."""
+    """Kind of resource, by its number in the protocol."""
 
     TOPIC = 2
     GROUP = 3
@@ -26,7 +26,7 @@ class Resource(IntEnum):
 
 
 class Operation(IntEnum):
-    """What a right allows, by its number in the protocol."""
+    """Operation of a right, by its number in the protocol."""
 
     ALL = 2
     READ = 3
@@ -37,7 +37,7 @@ class Operation(IntEnum):
 
 @asynccontextmanager
 async def admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    """A client that may do all."""
+    """Return a client with all rights."""
     client = AIOKafkaAdminClient(bootstrap_servers=bootstrap)
     await client.start()
     try:
@@ -47,19 +47,19 @@ async def admin(bootstrap: str) -> AsyncIterator[AIOKafkaAdminClient]:
 
 
 def fresh_name(begin: str) -> str:
-    """A name for a topic or a group that nothing had before."""
+    """Return a new name for a topic or a group."""
     return f"{begin}-{secrets.token_hex(4)}"
 
 
 async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings: dict[str, str] | None = None) -> str:
-    """Make a topic, and return its name once each partition has its leader; raises the broker's error."""
+    """Create a topic and return its name after each partition has its leader. Raises the broker's error."""
     async with admin(bootstrap) as client:
         for _ in range(SEEN_TRIES):
             answer = await client.create_topics([NewTopic(name, partitions, 1, topic_configs=settings or {})])
             [(_, code, *_)] = answer.topic_errors
             if code != InvalidReplicationFactorError.errno:
                 break
-            await asyncio.sleep(10 * PAUSE_SECS)  # a broker that was just thawed takes no replicas before it has registered again
+            await asyncio.sleep(10 * PAUSE_SECS)  # a broker after a freeze accepts no replicas before it has registered again
         if code:
             raise for_code(code)(name)
         await _until_seen(client, name, partitions)
@@ -67,7 +67,7 @@ async def create_topic(bootstrap: str, name: str, partitions: int = 4, settings:
 
 
 async def add_partitions(bootstrap: str, name: str, total: int) -> None:
-    """Let a topic have so many partitions, and return once each has its leader; raises the broker's error."""
+    """Grow a topic to a number of partitions, and return after each has its leader. Raises the broker's error."""
     async with admin(bootstrap) as client:
         answer = await client.create_partitions({name: NewPartitions(total_count=total)})
         [(_, code, *_)] = answer.topic_errors
@@ -86,19 +86,19 @@ async def _until_seen(client: AIOKafkaAdminClient, name: str, partitions: int) -
 
 
 async def topic_exists(bootstrap: str, name: str) -> bool:
-    """Tell whether a topic is there, without a question that would make it."""
+    """Tell whether a topic exists, without a request that would create it."""
     async with admin(bootstrap) as client:
         return any(one["topic"] == name for one in await client.describe_topics())
 
 
 async def delete_topic(bootstrap: str, name: str) -> None:
-    """Drop a topic."""
+    """Delete a topic."""
     async with admin(bootstrap) as client:
         await client.delete_topics([name])
 
 
 async def allow(bootstrap: str, user: str, resource: Resource, name: str, *operations: Operation) -> None:
-    """Grant a user rights on the topic, group or transactional id of this name; `*` is any."""
+    """Grant a user rights on the topic, group or transactional id of this name. `*` means any."""
     async with admin(bootstrap) as client:
         for operation in operations:
             request = CreateAclsRequest(resource, name, LITERAL, f"User:{user}", "*", operation, ALLOW)

@@ -1,4 +1,4 @@
-"""A real Kafka broker for tests: one process that is broker and controller, its records in a folder of its own, ended by its pid."""
+"""A real Kafka broker for tests: one process that is broker and controller, with its own folder."""
 
 import hashlib
 import shutil
@@ -36,10 +36,10 @@ SETTINGS: Final[Mapping[str, object]] = {
     "share.coordinator.state.topic.min.isr": 1,
     "group.initial.rebalance.delay.ms": 0,
     "group.min.session.timeout.ms": 100,
-    # After kill -9 the controller waits until the session of the broker that died is over: 9 s by default.
+    # After kill -9 the controller waits for the end of the dead broker's session: 9 s by default.
     "broker.session.timeout.ms": 1000,
     "broker.heartbeat.interval.ms": 200,
-    # One small machine: as few threads as it works with.
+    # A small machine: the smallest number of threads that works.
     "num.network.threads": 2,
     "num.io.threads": 4,
     "background.threads": 2,
@@ -48,12 +48,12 @@ SETTINGS: Final[Mapping[str, object]] = {
 
 
 def why_not() -> str | None:
-    """Return why no broker can be started here; None where it can, after fetching its jars where that is not done."""
+    """Return the reason why no broker can start here, or None. Fetches its jars the first time."""
     return why_no_jars(NAME, JARS)
 
 
 def prepare() -> None:
-    """Have all that a start needs in the cache; nothing where no broker can be started."""
+    """Fetch everything for a start into the cache. Does nothing if no broker can start."""
     if why_not() is None:
         _archive()
 
@@ -61,7 +61,7 @@ def prepare() -> None:
 class KafkaBroker(Server):
     """One broker.
 
-    `settings` go into its server.properties, over those of `SETTINGS`. `security` opens further listeners beside the plain one.
+    `settings` override `SETTINGS` in its server.properties. `security` opens more listeners beside the plain one.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class KafkaBroker(Server):
 
     @property
     def bootstrap(self) -> str:
-        """Where it is reached without TLS and password, as a user who may do all: "127.0.0.1:port"."""
+        """Address without TLS and password, with all rights: "127.0.0.1:port"."""
         return self.address("PLAINTEXT")
 
     def address(self, listener: str) -> str:
-        """Where one of its listeners is reached: PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
+        """Return the address of a listener: PLAINTEXT, SASL_PLAINTEXT, SSL or SASL_SSL."""
         return f"{HOST}:{self._ports[listener]}"
 
     def start(self) -> None:
@@ -123,9 +123,9 @@ def _run(*arguments: str) -> None:
 
 
 def _archive() -> Path:
-    """The classes of a broker as this machine's JVM holds them in memory: halves the time to start. Made once, by a broker."""
+    """Class archive of a broker for this machine's JVM, which halves the start time. A broker makes it once."""
     java = Path(shutil.which("java") or "java").resolve()
-    files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in (java, *jars(NAME, JARS))]  # as Java compares them
+    files = [(path.name, path.stat().st_size, path.stat().st_mtime_ns) for path in (java, *jars(NAME, JARS))]  # in the order of Java
     told = f"{java} {files} {JAVA}"
     return made_once(cache_folder() / f"{NAME}-{hashlib.sha256(told.encode()).hexdigest()[:12]}.jsa", _make_archive)
 
@@ -136,4 +136,4 @@ def _make_archive(path: Path) -> None:
         broker._start(f"-XX:ArchiveClassesAtExit={path}")
         broker.stop()
     if not path.exists():
-        path.touch()  # a JVM that cannot make one does not use it either
+        path.touch()  # a JVM that cannot make an archive cannot use one

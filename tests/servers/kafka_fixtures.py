@@ -1,6 +1,6 @@
-"""Fixtures for tests that need Kafka, one of each for the whole session: tests/conftest.py names them.
+"""Fixtures for tests that need Kafka, one of each for the whole session. tests/conftest.py names them.
 
-`KAFKA_BOOTSTRAP=host:port` names a broker that is there already. Those that end or freeze a broker start their own all the same.
+`KAFKA_BOOTSTRAP=host:port` names a broker that runs already. Tests that end or freeze a broker still start their own.
 """
 
 import os
@@ -18,7 +18,7 @@ from tests.servers.shared import session_folder, shared_port
 
 BOOTSTRAP: Final = "KAFKA_BOOTSTRAP"
 STEADY: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 9000, "broker.heartbeat.interval.ms": 2000}
-"""A broker that many tests load is not to lose its session with itself."""
+"""A longer session timeout, because a broker under load must not lose its session with itself."""
 
 NewTopic: TypeAlias = Callable[..., Awaitable[str]]
 NewBroker: TypeAlias = Callable[..., KafkaBroker]
@@ -26,7 +26,7 @@ NewBroker: TypeAlias = Callable[..., KafkaBroker]
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the broker that all tests of the session share is reached: "host:port"."""
+    """Return the address of the broker that all tests of the session share: "host:port"."""
     if there := os.environ.get(BOOTSTRAP):
         yield there
         return
@@ -37,7 +37,7 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def new_topic(kafka: str, request: pytest.FixtureRequest) -> NewTopic:
-    """Makes topics of the shared broker that no other test has: `await new_topic(partitions=1, settings={"retention.ms": "1"})`."""
+    """Create new topics of the shared broker: `await new_topic(partitions=1, settings={"retention.ms": "1"})`."""
     from tests.servers.kafka_admin import create_topic, fresh_name
 
     begin = re.sub(r"[^\w.-]", "-", request.node.name)[:100]
@@ -46,7 +46,7 @@ def new_topic(kafka: str, request: pytest.FixtureRequest) -> NewTopic:
 
 @pytest.fixture
 def new_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewBroker]:
-    """Starts brokers of this test alone, with the options of `KafkaBroker`; they end with the test."""
+    """Start brokers for this test alone, with the options of `KafkaBroker`. They end with the test."""
     required(why_not())
     with ExitStack() as brokers:
         yield lambda **options: brokers.enter_context(KafkaBroker(tmp_path_factory.mktemp("kafka"), **options))
@@ -54,5 +54,5 @@ def new_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewBroker]:
 
 @pytest.fixture
 def own_broker(new_broker: NewBroker) -> KafkaBroker:
-    """A broker of this test alone, which it may kill and freeze."""
+    """Return a broker of this test alone, which it may kill and freeze."""
     return new_broker()

@@ -1,4 +1,4 @@
-"""What a broker asks of its clients: TLS, passwords, rights."""
+"""Security of a broker: TLS, passwords, rights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,18 +9,18 @@ from tests.servers.certificates import Certificates
 
 @dataclass(frozen=True)
 class KafkaSecurity:
-    """Listeners beside the plain one, on which everybody is ANONYMOUS and may do all."""
+    """Listeners beside the plain one, on which everybody is ANONYMOUS with all rights."""
 
     users: Mapping[str, str] = field(default_factory=dict)
-    """Passwords by name, for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512; any opens SASL_PLAINTEXT, and with `tls` SASL_SSL."""
+    """Passwords by name, for PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512. They open SASL_PLAINTEXT, and SASL_SSL with `tls`."""
     tls: bool = False
-    """Opens SSL, with a certificate of an authority of its own: `ca.pem` in the broker's folder."""
+    """Opens SSL, with a certificate of its own authority: `ca.pem` in the broker's folder."""
     acls: bool = False
-    """Users have no right that was not granted to them."""
+    """Users have only granted rights."""
 
     @property
     def listeners(self) -> list[str]:
-        """Their names, which are those of their protocols."""
+        """Names of the listeners, which are the names of their protocols."""
         return [
             *(["SASL_PLAINTEXT"] if self.users else []),
             *(["SSL"] if self.tls else []),
@@ -28,7 +28,7 @@ class KafkaSecurity:
         ]
 
     def format_options(self) -> list[str]:
-        """What the storage is formatted with: the SCRAM passwords."""
+        """Return the arguments that format the storage with the SCRAM passwords."""
         return [
             option
             for name, password in self.users.items()
@@ -37,7 +37,7 @@ class KafkaSecurity:
         ]
 
     def settings(self, folder: Path) -> dict[str, object]:
-        """What stands of it in server.properties; writes certificates into the folder where there are none yet."""
+        """Return the lines for server.properties. Writes certificates into the folder if there are none."""
         settings: dict[str, object] = {}
         if self.users:
             settings["sasl.enabled.mechanisms"] = "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512"

@@ -12,19 +12,19 @@ from contextlib import suppress
 
 
 def main() -> None:
-    """Wait for the lock that all users of the server share, then end the server, with the processes that it started."""
+    """Wait for the lock that all users of the server share, then end the server and its child processes."""
     lock = os.open(sys.argv[1], os.O_RDWR)
     os.write(1, b"waits\n")
     os.close(1)
     fcntl.flock(lock, fcntl.LOCK_EX)
-    for number in (int(sys.argv[3]), signal.SIGCONT):  # a frozen one hears the first only after the second
+    for number in (int(sys.argv[3]), signal.SIGCONT):  # a frozen process gets the first signal only after the second
         signal_family(int(sys.argv[2]), number)
 
 
 def signal_family(pid: int, number: int) -> list[int]:
-    """Send a signal to a process and to all that come from it; return their ids. Nothing where it has ended.
+    """Send a signal to a process and to all of its descendants. Returns their ids, or nothing if the process has ended.
 
-    They may lead groups of their own, as PostgreSQL's do. The first is stopped meanwhile, so that it starts no more of them.
+    Descendants may lead their own groups, like PostgreSQL's. The process is stopped meanwhile, so that it starts no more of them.
     """
     with suppress(ProcessLookupError):
         os.kill(pid, signal.SIGSTOP)
@@ -37,7 +37,7 @@ def signal_family(pid: int, number: int) -> list[int]:
 
 
 def descendants(pid: int) -> list[int]:
-    """The processes that come from this one and run: children, then theirs."""
+    """Return the running descendants of this process, children first."""
     parents = living()
     family = [pid]
     for member in family:
@@ -46,7 +46,7 @@ def descendants(pid: int) -> list[int]:
 
 
 def living() -> dict[int, int]:
-    """The parent of each process of this machine that runs; of those that ended and were not waited for, none."""
+    """Return the parent of each running process of this machine. Zombies have none."""
     try:
         return dict(_told_by_proc())
     except FileNotFoundError:  # not Linux
@@ -59,7 +59,7 @@ def _told_by_proc() -> "list[tuple[int, int]]":
     os.stat("/proc/self/stat")
     for pid in filter(str.isdecimal, os.listdir("/proc")):
         with suppress(FileNotFoundError, ProcessLookupError), open(f"/proc/{pid}/stat", errors="replace") as file:
-            state, parent = file.read().rpartition(")")[2].split()[:2]  # the name before may hold anything
+            state, parent = file.read().rpartition(")")[2].split()[:2]  # the name before may contain anything
             if state not in "ZX":
                 found.append((int(pid), int(parent)))
     return found

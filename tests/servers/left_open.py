@@ -1,4 +1,4 @@
-"""What a test leaves open is its own failure, not that of whoever comes when the garbage collector finds it."""
+"""A resource that a test leaves open fails this test, not a later one."""
 
 import gc
 from collections.abc import Iterator
@@ -8,9 +8,9 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def nothing_left_open() -> Iterator[None]:
-    """Collect what the test has made, once its loop has ended: a socket in it is a ResourceWarning, which fails the test.
+    """Collect the garbage of the test after its loop has ended. An open socket in it is a ResourceWarning, which fails the test.
 
-    What was there before is frozen meanwhile: it is not this test's, and to look at all of it would take a tenth of a second.
+    Older objects are frozen meanwhile. They do not belong to this test, and visiting all of them would take a tenth of a second.
     """
     gc.freeze()
     yield

@@ -1,4 +1,4 @@
-"""Jars with all that they need, fetched once by Maven into the cache folder."""
+"""Jars with all of their dependencies, fetched once by Maven into the cache folder."""
 
 import hashlib
 import re
@@ -12,27 +12,27 @@ from typing import Final
 from tests.servers.cache import cache_folder, made_once
 
 JAVA_VERSION: Final = 17
-"""The oldest that the servers run on."""
+"""The oldest Java on which the servers run."""
 RETRY_SECS: Final = (1, 4, 0)
-"""Pauses after tries that failed."""
+"""Pauses after failed tries."""
 FETCH_SECS: Final = 240
 NOTHING_ELSE: Final = "<exclusions><exclusion><groupId>*</groupId><artifactId>*</artifactId></exclusion></exclusions>"
 COLOUR: Final = r"\x1b\[[\d;]*m"
 
 
 class FetchFailed(Exception):
-    """The jars cannot be had; the text holds what Maven said."""
+    """The jars cannot be fetched. The text holds Maven's message."""
 
 
 def jar_folder(name: str, coordinates: tuple[str, ...]) -> Path:
-    """Return where the jars of these `group:artifact:version` are, or will be."""
+    """Return the folder of the jars of these `group:artifact:version`. It may not exist yet."""
     digest = hashlib.sha256(" ".join(coordinates).encode()).hexdigest()[:12]
     return cache_folder() / f"{name}-{digest}"
 
 
 @cache
 def why_no_jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False) -> str | None:
-    """Return why there are no jars, or no Java to run them; None where there are, after fetching them where that is not done."""
+    """Return the reason why there are no jars, or no Java for them, or None. Fetches the jars the first time."""
     if reason := why_no_java():
         return reason
     if shutil.which("mvn") is None and not jar_folder(name, coordinates).is_dir():
@@ -45,7 +45,7 @@ def why_no_jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False)
 
 
 def why_no_java() -> str | None:
-    """Return why there is no Java that runs the servers; None where there is."""
+    """Return the reason why there is no Java for the servers, or None."""
     if shutil.which("java") is None:
         return "java is not installed: scripts/install-system-packages java"
     said = subprocess.run(["java", "-version"], capture_output=True, text=True, timeout=FETCH_SECS, check=False).stderr
@@ -58,7 +58,7 @@ def why_no_java() -> str | None:
 
 
 def jars(name: str, coordinates: tuple[str, ...], *, alone: bool = False) -> list[Path]:
-    """Return the jars, in order; the first call on a machine fetches them. `alone`: without what they need. Raises FetchFailed."""
+    """Return the jars, in order. The first call on a machine fetches them. `alone` leaves dependencies out. Raises FetchFailed."""
     return sorted(made_once(jar_folder(name, coordinates), lambda folder: _fetch(folder, coordinates, alone=alone)).glob("*.jar"))
 
 
@@ -81,7 +81,7 @@ def _fetch(folder: Path, coordinates: tuple[str, ...], *, alone: bool) -> None:
             subprocess.run(command, check=True, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=FETCH_SECS)
             return
         except subprocess.CalledProcessError as error:
-            said = re.sub(COLOUR, "", error.stdout + error.stderr).partition("[ERROR] \n")[0].strip()  # help on Maven follows
+            said = re.sub(COLOUR, "", error.stdout + error.stderr).partition("[ERROR] \n")[0].strip()  # Maven's help text follows
         except subprocess.TimeoutExpired:
             said = f"not done after {FETCH_SECS} s"
         shutil.rmtree(folder, ignore_errors=True)

@@ -1,7 +1,7 @@
-"""Fixtures for tests that need PostgreSQL, one of each for the whole session: tests/conftest.py names them.
+"""Fixtures for tests that need PostgreSQL, one of each for the whole session. tests/conftest.py names them.
 
-`POSTGRES_URL=postgresql://user:password@host:port/database` names a server that is there already, by a user who may make databases. Those
-that end or freeze a server start their own all the same.
+`POSTGRES_URL=postgresql://user:password@host:port/database` names a server that runs already. Its user must be able to create databases.
+Tests that end or freeze a server still start their own.
 """
 
 import os
@@ -24,7 +24,7 @@ NewPostgres: TypeAlias = Callable[..., PostgresServer]
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server that all tests of the session share is reached: "postgresql://user:password@host:port/database"."""
+    """Return the URL of the server that all tests of the session share: "postgresql://user:password@host:port/database"."""
     if there := os.environ.get(URL):
         yield there
         return
@@ -35,7 +35,7 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 async def new_database(postgres: str) -> AsyncIterator[str]:
-    """The URL of an empty database of the shared server, which goes with the test, also where it left connections open."""
+    """Return the URL of an empty database of the shared server. It is dropped with the test, even with open connections."""
     import asyncpg
 
     name = f"test_{secrets.token_hex(8)}"
@@ -52,7 +52,7 @@ async def new_database(postgres: str) -> AsyncIterator[str]:
 
 @pytest.fixture
 def new_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewPostgres]:
-    """Starts servers of this test alone, with the options of `PostgresServer`; they end with the test."""
+    """Start servers for this test alone, with the options of `PostgresServer`. They end with the test."""
     required(why_not())
     with ExitStack() as servers:
         yield lambda **options: servers.enter_context(PostgresServer(tmp_path_factory.mktemp("postgres"), **options))
@@ -60,5 +60,5 @@ def new_postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewPostgr
 
 @pytest.fixture
 def own_postgres(new_postgres: NewPostgres) -> PostgresServer:
-    """A server of this test alone, which it may kill and freeze."""
+    """Return a server of this test alone, which it may kill and freeze."""
     return new_postgres()

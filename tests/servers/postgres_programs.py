@@ -1,4 +1,4 @@
-"""The programs of PostgreSQL: fetched by Maven, once, or those of this machine; and how they run where we are root."""
+"""The programs of PostgreSQL, fetched by Maven or found on this machine. They also run if the tests run as root."""
 
 import lzma
 import os
@@ -25,18 +25,18 @@ ARTIFACTS: Final = {
 }
 DEBIAN: Final = Path("/usr/lib/postgresql")
 OPEN_CACHE: Final = Path("/var/cache/stormcell/servers")
-"""Where root keeps what others are to run: its own cache folder is closed to them."""
+"""Folder for the programs if root runs the tests, because other users cannot read root's cache folder."""
 USER: Final = "nobody"
 TOOL_SECS: Final = 60
 
 
 class NoPrograms(Exception):
-    """PostgreSQL cannot be had; the text says why, and what to do."""
+    """PostgreSQL cannot be had. The text says why, and what to do."""
 
 
 @cache
 def programs() -> Path:
-    """Return the folder that holds initdb and postgres, after fetching them where that is not done. Raises NoPrograms."""
+    """Return the folder of initdb and postgres. Fetches them the first time. Raises NoPrograms."""
     reasons = [reason] if (reason := _why_no_user()) else []
     for found in () if reasons else (_fetched, _installed):
         try:
@@ -47,9 +47,9 @@ def programs() -> Path:
 
 
 def unprivileged() -> list[str]:
-    """What stands before a command of PostgreSQL, which does not run as root; nothing where we are not.
+    """Return the command prefix that drops root, because PostgreSQL does not run as root. Empty for other users.
 
-    The folders of root's tests are closed to others; the capability opens them.
+    Other users cannot read the folders of root's tests. The capability opens these folders.
     """
     if os.geteuid() != 0:
         return []
@@ -69,7 +69,7 @@ def _why_no_user() -> str | None:
 
 
 def _running(folder: Path) -> Path:
-    """The folder, where its programs run on this machine."""
+    """Return the folder if its programs run on this machine, else None."""
     if said := _failure([*unprivileged(), str(folder / "postgres"), "--version"]):
         raise NoPrograms(f"{folder / 'postgres'} does not run here: {said}")
     return folder
@@ -84,7 +84,7 @@ def _failure(command: list[str]) -> str | None:
 
 
 def _installed() -> Path:
-    """Those on the path; else, as Debian does not put them there, the newest of its folders."""
+    """Return the programs on the path, else those of the newest folder, because Debian keeps them off the path."""
     if on_path := shutil.which("postgres"):
         return Path(on_path).resolve().parent
     versions = [folder for folder in DEBIAN.glob("*/bin") if (folder / "postgres").exists()]
@@ -109,7 +109,7 @@ def _fetched() -> Path:
 
 
 def _unpack(jar: Path, folder: Path) -> None:
-    """The jar holds one archive, which holds the programs and what they load."""
+    """Unpack the jar: it has one archive, which has the programs and their libraries."""
     with zipfile.ZipFile(jar) as outer:
         (inner,) = (name for name in outer.namelist() if name.endswith(".txz"))
         with outer.open(inner) as file, tarfile.open(fileobj=file, mode="r|xz") as archive:

@@ -1,4 +1,4 @@
-"""A real PostgreSQL for tests: its data in a folder of its own, asking for a password, ended by its pid."""
+"""A real PostgreSQL for tests, with its own data folder and a password."""
 
 import os
 import pwd
@@ -29,7 +29,7 @@ SETTINGS: Final[Mapping[str, object]] = {
 
 
 def why_not() -> str | None:
-    """Return why no server can be started here; None where it can, after fetching its programs where that is not done."""
+    """Return the reason why no server can start here, or None. Fetches its programs the first time."""
     try:
         programs()
     except NoPrograms as no:
@@ -38,28 +38,28 @@ def why_not() -> str | None:
 
 
 def prepare() -> None:
-    """Have all that a start needs in the cache; nothing where no server can be started."""
+    """Fetch everything for a start into the cache. Does nothing if no server can start."""
     why_not()
 
 
 def url(port: int, database: str = DATABASE) -> str:
-    """Where a database is reached, as a user who may do all."""
+    """Return the URL of a database, for a user with all rights."""
     return f"postgresql://{OWNER}:{PASSWORD}@{HOST}:{port}/{database}"
 
 
 class PostgresServer(Server):
-    """One server. `settings` are those of postgresql.conf, over those of `SETTINGS`."""
+    """One server. `settings` override `SETTINGS` in postgresql.conf."""
 
     def __init__(self, folder: Path, *, port: int | None = None, settings: Mapping[str, object] | None = None) -> None:
         self.folder = folder
         self.port = port or free_port()
         self._settings = {**SETTINGS, **(settings or {})}
-        # Ended in any other way it leaves a segment of shared memory behind, of which a system has few.
+        # Any other signal leaves a segment of shared memory behind, and a system has few of them.
         self.process = ServerProcess(NAME, folder, last_signal=signal.SIGQUIT)
 
     @property
     def url(self) -> str:
-        """Where its first database is reached: "postgresql://user:password@127.0.0.1:port/database"."""
+        """URL of the first database: "postgresql://user:password@127.0.0.1:port/database"."""
         return url(self.port)
 
     @property
@@ -74,11 +74,11 @@ class PostgresServer(Server):
         self.process.start(command, self._is_ready, ENVIRONMENT)
 
     def stop(self) -> None:
-        """End it as an administrator does: without waiting for clients to go."""
+        """End it like an administrator, without waiting for clients."""
         self.process.stop(signal.SIGINT)
 
     def remove(self) -> None:
-        """End it, and remove its data; its log stays."""
+        """End it and remove its data. Its log stays."""
         self.process.end()
         shutil.rmtree(self._data, ignore_errors=True)
 
@@ -97,9 +97,9 @@ class PostgresServer(Server):
         _run(*unprivileged(), str(programs() / "initdb"), *kept, *access)
 
     def _is_ready(self) -> bool:
-        """It says so in a file, whose first line is its process."""
+        """Tell whether the server is ready. It writes this into a file whose first line is its process id."""
         with suppress(FileNotFoundError):
-            words = (self._data / "postmaster.pid").read_text().split()  # none while it is written
+            words = (self._data / "postmaster.pid").read_text().split()  # the file is missing while the server writes it
             return words[:1] == [str(self.process.pid)] and words[-1] == "ready"
         return False
 

@@ -1,4 +1,4 @@
-"""One server process: started, watched until it answers, signalled and ended by its pid. It ends with the program that started it."""
+"""One server process: started, watched until it answers, and ended by its process id. It ends with its program."""
 
 import fcntl
 import os
@@ -17,18 +17,18 @@ from tests.servers.keeper import living, signal_family
 
 HOST: Final = "127.0.0.1"
 PORTS: Final = range(10_240, 32_768)
-"""Below those that Linux, macOS and the BSDs give to clients."""
+"""Ports below the range that Linux, macOS and the BSDs give to clients."""
 READY_SECS: Final = 60.0
 PAUSE_SECS: Final = 0.025
 STOP_SECS: Final = 20.0
 TAIL_CHARACTERS: Final = 2000
 LEFT: Final[list["subprocess.Popen[bytes]"]] = []
-"""Processes that were released: not ours to wait for, so they must not be collected as if that were forgotten."""
+"""Processes that were released. They stay referenced, because another program waits for them."""
 KEEPER: Final = Path(__file__).with_name("keeper.py")
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on, and that the system gives to no client while the server is down."""
+    """Return a free port that the system gives to no client while the server is down."""
     draws = secrets.SystemRandom()
     return next(port for port in iter(lambda: draws.choice(PORTS), None) if is_free(port))
 
@@ -51,10 +51,10 @@ def accepts(port: int) -> bool:
 
 
 class ServerProcess:
-    """The process of one server. Its folder holds `server.log` and `server.lock`.
+    """The process of one server. Its folder has `server.log` and `server.lock`.
 
-    Whoever holds `server.lock` shared keeps the server alive: this program from `start` on, others by `shared`. `last_signal` ends it
-    at once, when nobody needs it any longer; the processes that it started get it as well.
+    Every holder of a shared lock on `server.lock` keeps the server alive: this program from `start` on, other programs through `shared`.
+    Without a holder, `last_signal` ends the server and its child processes at once.
     """
 
     def __init__(self, name: str, folder: Path, *, last_signal: signal.Signals = signal.SIGKILL) -> None:
@@ -66,13 +66,13 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; raises RuntimeError where nothing runs."""
+        """The process id. Raises RuntimeError if the server does not run."""
         if self._process is None:
             raise RuntimeError(f"{self.name} in {self.folder} was not started, or has ended")
         return self._process.pid
 
     def start(self, command: Sequence[str], is_ready: Callable[[], bool], environment: Mapping[str, str] | None = None) -> None:
-        """Start it and return when it is ready; raises RuntimeError with the end of its log when it dies or is not ready in time."""
+        """Start it and return when it is ready. Raises RuntimeError with the end of its log if it dies or is late."""
         if self._process is not None:
             raise RuntimeError(f"{self.name} in {self.folder} runs already")
         with (self.folder / "server.log").open("ab") as log:
@@ -109,7 +109,7 @@ class ServerProcess:
         raise RuntimeError(f"{self.name} was not ready after {READY_SECS:g} s: {self.log_tail()}")
 
     def log_tail(self) -> str:
-        """The end of what it printed, and where all of it stands."""
+        """Return the end of its output, and the path of all of it."""
         path = self.folder / "server.log"
         return f"{path}:\n{path.read_text(errors='replace')[-TAIL_CHARACTERS:]}"
 
@@ -122,32 +122,32 @@ class ServerProcess:
         signal_family(self.pid, signal.SIGSTOP)
 
     def thaw(self) -> None:
-        """Let them go on."""
+        """Continue the stopped processes."""
         signal_family(self.pid, signal.SIGCONT)
 
     def wait(self) -> int:
-        """Wait until it ends by itself, and return its status."""
+        """Wait until it ends by itself. Returns its status."""
         assert self._process is not None
         return self._process.wait()
 
     def kill(self) -> None:
-        """End it, and the processes that it started, as by kill -9; nothing where nothing runs."""
+        """End it and its child processes by kill -9. Does nothing if it does not run."""
         if self._process is None:
             return
         family = signal_family(self.pid, signal.SIGKILL) if self._process.poll() is None else []
         self._end()
-        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # what they hold is free when they are gone
+        for _ in range(int(STOP_SECS / PAUSE_SECS)):  # the locks and ports of the child processes are free after this
             if len(family) < 2 or living().keys().isdisjoint(family):
                 return
             time.sleep(PAUSE_SECS)
         raise RuntimeError(f"{self.name} in {self.folder}: of the processes {family}, some did not end within {STOP_SECS:g} s of kill -9")
 
     def end(self) -> None:
-        """End it when it is not needed any longer."""
+        """End it with `last_signal`."""
         self.stop(self._last_signal)
 
     def stop(self, number: signal.Signals = signal.SIGTERM) -> None:
-        """Ask it to end, and wait; kill it when that takes too long."""
+        """Ask it to end, and wait. Kills it after a timeout."""
         if self._process is None:
             return
         if number is not signal.SIGKILL and self._process.poll() is None:
@@ -158,7 +158,7 @@ class ServerProcess:
         self.kill()
 
     def release(self) -> None:
-        """Leave it to the others that hold its lock; without any it is killed at once."""
+        """Release it to the other holders of its lock. Without any holder it is killed at once."""
         LEFT.extend(process for process in (self._process, self._keeper) if process is not None)
         self._process = self._keeper = None
         self._let_go()
@@ -169,7 +169,7 @@ class ServerProcess:
             self._lock = None
 
     def _end(self) -> None:
-        """The keeper goes before the pid is given back, so that it does not kill a stranger."""
+        """End the keeper before the process id becomes free, so that the keeper cannot kill another process."""
         assert self._process is not None
         if self._keeper is not None:
             self._keeper.kill()

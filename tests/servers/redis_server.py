@@ -1,4 +1,4 @@
-"""A real redis-server for tests: on a free port of 127.0.0.1, its files in a folder of its own, ended by its pid."""
+"""A real redis-server for tests, on a free port of 127.0.0.1 and with its own folder."""
 
 import shutil
 from pathlib import Path
@@ -15,7 +15,7 @@ DURABLE: Final = ("--save", "", "--appendonly", "yes", "--appendfsync", "always"
 
 
 def why_not() -> str | None:
-    """Return why there is no server here, None where there is one."""
+    """Return the reason why there is no server here, or None."""
     if shutil.which(PROGRAM):
         return None
     return f"{PROGRAM} is not installed: scripts/install-system-packages redis"
@@ -43,7 +43,7 @@ class RedisServer(Server):
             return False
 
     def client(self, db: int = 0) -> redis.Redis:
-        """A plain client, to look from outside."""
+        """Return a plain client to inspect the server."""
         return redis.Redis(HOST, self.port, db, password=self._password, socket_timeout=10)
 
     def address(self, *, port: int | None = None, db: int = 0, prefix: str = "test") -> RedisAddress:

@@ -1,4 +1,4 @@
-"""Skips a test whose server cannot be had here, with the reason; with CI=true the test fails."""
+"""Skips a test whose server cannot be had here, with the reason. With CI=true the test fails."""
 
 import os
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 import pytest
 
 MISSES: Final = "missing here: "
-"""Marks the reason of such a skip: tests/tiers.py sums them up in one line."""
+"""Prefix of the reason of such a skip. tests/tiers.py sums these skips up in one line."""
 
 
 def required(reason: str | None) -> None:
-    """Skip the test for this reason, or fail it with CI=true; do nothing if the reason is None."""
+    """Skip the test for this reason, or fail it with CI=true. Does nothing if the reason is None."""
     if reason is None:
         return
     if os.environ.get("CI", "").lower() in ("1", "true"):

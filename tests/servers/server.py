@@ -1,4 +1,4 @@
-"""What all servers of the tests are."""
+"""The interface of all servers of the tests."""
 
 from types import TracebackType
 from typing import Self
@@ -7,29 +7,29 @@ from tests.servers.process import ServerProcess
 
 
 class Server:
-    """A server that may be killed, frozen and started again, on the same port and the same files."""
+    """A server that may be killed, frozen and restarted on the same port and the same files."""
 
     process: ServerProcess
     port: int
 
     def start(self) -> None:
-        """Start it, on the files that are there, and return when it answers."""
+        """Start it on its existing files, and return when it answers."""
         raise NotImplementedError
 
     def kill(self) -> None:
-        """End it as by kill -9."""
+        """End it by kill -9."""
         self.process.kill()
 
     def stop(self) -> None:
-        """End it as an administrator does."""
+        """End it like an administrator."""
         self.process.stop()
 
     def freeze(self) -> None:
-        """Stop its clock: it answers nothing, and its connections stay open."""
+        """Freeze it: it answers nothing, and its connections stay open."""
         self.process.freeze()
 
     def thaw(self) -> None:
-        """Let a frozen one go on."""
+        """Continue a frozen server."""
         self.process.thaw()
 
     def __enter__(self) -> Self:

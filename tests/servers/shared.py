@@ -1,4 +1,4 @@
-"""One server for all workers of a test session: the first that needs it starts it, and it ends with the last of them."""
+"""One server for all workers of a test session. The first user starts it, and it ends with the last one."""
 
 import fcntl
 import json
@@ -16,16 +16,16 @@ from tests.servers.server import Server
 
 
 def session_folder(factory: pytest.TempPathFactory, name: str) -> Path:
-    """A folder for what all workers of the test session share."""
+    """Return the folder that all workers of the test session share."""
     base = factory.getbasetemp()
     return (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
 
 
 @contextmanager
 def shared_port(folder: Path, server_in: Callable[[Path], Server]) -> Iterator[int]:
-    """The port of the server that the users of this folder share.
+    """Return the port of the server that the users of this folder share.
 
-    While it is used, the lock of its process is held: its keeper waits for that, so a worker that dies lets go as well.
+    The users hold the lock of its process, and its keeper waits for this lock. A worker that dies releases the lock too.
     """
     with locked(folder / "shared.lock"):
         port, lock = _joined(folder) or _started(folder, server_in)
@@ -36,7 +36,7 @@ def shared_port(folder: Path, server_in: Callable[[Path], Server]) -> Iterator[i
 
 
 def _joined(folder: Path) -> tuple[int, int] | None:
-    """Hold the lock of a server that runs; None where there is none, or where it has just ended."""
+    """Return a held lock of a running server, or None if there is none or it has just ended."""
     told = folder / "shared.json"
     if not told.exists():
         return None

@@ -1,4 +1,4 @@
-"""A real standalone cluster of Spark for tests: a master and its workers, each a process, ended by their pids."""
+"""A real standalone cluster of Spark for tests: a master and its workers, each in a process."""
 
 import json
 import os
@@ -22,7 +22,7 @@ WORKERS: Final = 2
 DAEMONS: Final = Path(__file__).with_name("spark_daemons.py")
 ENVIRONMENT: Final[Mapping[str, str]] = {
     "SPARK_DAEMON_MEMORY": "256m",
-    "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # it has a port of its own, which is fixed
+    "SPARK_MASTER_OPTS": "-Dspark.master.rest.enabled=false",  # the master has a fixed web port
 }
 EXECUTOR: Final = "CoarseGrainedExecutorBackend"
 WORKER: Final = "org.apache.spark.deploy.worker.Worker"
@@ -32,13 +32,13 @@ DRIVER_SETTINGS: Final[Mapping[str, str]] = {
     "spark.executor.memory": "512m",
     "spark.executor.extraJavaOptions": JVM_OPTIONS,
 }
-"""What a driver asks for: an executor on each of two workers."""
+"""Settings of a driver that wants an executor on each of two workers."""
 
 why_not = spark_programs.why_not
 
 
 def prepare() -> None:
-    """Have all that a start needs; pyspark brings it."""
+    """Fetch everything for a start. pyspark has the programs."""
 
 
 class SparkCluster(Server):
@@ -53,7 +53,7 @@ class SparkCluster(Server):
 
     @property
     def master(self) -> str:
-        """What drivers are told: "spark://127.0.0.1:port"."""
+        """URL for drivers: "spark://127.0.0.1:port"."""
         return f"spark://{HOST}:{self.port}"
 
     def start(self) -> None:
@@ -63,26 +63,26 @@ class SparkCluster(Server):
         self.process.start([sys.executable, "-I", "-S", *arguments], self._has_workers, environment)
 
     def _has_workers(self) -> bool:
-        """What it serves while it starts may be anything."""
+        """Tell whether the cluster is ready. During its start the web page may have any content."""
         status = f"http://{HOST}:{self.web_port}/json/"
         with suppress(OSError, HTTPException, ValueError, KeyError), urllib.request.urlopen(status, timeout=5) as answer:
             return bool(json.load(answer)["aliveworkers"] == self._workers)
         return False
 
     def executors(self) -> list[int]:
-        """The process ids of the executors that run now."""
+        """Process ids of the running executors."""
         return [pid for pid in descendants(self.process.pid) if EXECUTOR in _command_line(pid)]
 
     def kill_executor(self) -> None:
-        """End one of them as by kill -9."""
+        """End an executor by kill -9."""
         os.kill(self.executors()[0], signal.SIGKILL)
 
     def workers(self) -> list[int]:
-        """The process ids of the workers that run now."""
+        """Process ids of the running workers."""
         return [pid for pid in descendants(self.process.pid) if WORKER in _command_line(pid)]
 
     def kill_worker(self) -> None:
-        """End one of them as by kill -9: its executors end with it, and another one comes in its place."""
+        """End a worker by kill -9. Its executors end with it, and a new worker replaces it."""
         os.kill(self.workers()[0], signal.SIGKILL)
 
 

@@ -1,4 +1,4 @@
-"""A real Spark Connect server for tests: a local Spark with two threads that serves clients, ended by its pid."""
+"""A real Spark Connect server for tests: a local Spark with two threads for remote clients."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +17,7 @@ prepare = spark_programs.prepare
 
 
 class SparkConnectServer(Server):
-    """One server. `settings` are Spark's, over those of `session_settings`; `environment` goes over that of `spark_programs`."""
+    """One server. `settings` override those of `session_settings`, `environment` overrides that of `spark_programs`."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class SparkConnectServer(Server):
 
     @property
     def remote(self) -> str:
-        """What clients are told: "sc://127.0.0.1:port"."""
+        """URL for clients: "sc://127.0.0.1:port"."""
         return f"sc://{HOST}:{self.port}"
 
     def start(self) -> None:

@@ -17,11 +17,11 @@ HOST = "127.0.0.1"
 PAUSE_SECS = 0.025
 LOOK_SECS = 0.5
 WORKER = ("--cores", "4", "--memory", "4g")
-"""What it says that it has, so that several drivers find room at once. They take less."""
+"""Memory that a worker offers, so that several drivers find room. Drivers take less."""
 
 
 def main() -> int:
-    """Start the master, then the workers; return the master's status."""
+    """Start the master, then the workers. Returns the master's status."""
     spark_class, port, web_port, workers = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
     deploy = "org.apache.spark.deploy"
     at = ("--host", HOST, "--port", str(port), "--webui-port", web_port)
@@ -47,7 +47,7 @@ def main() -> int:
 
 
 def wait_for(port: int, master: "subprocess.Popen[bytes]") -> None:
-    """A worker that is refused waits for many seconds before it tries again."""
+    """Wait for the master first, because a refused worker waits many seconds before its next try."""
     while master.poll() is None:
         with suppress(OSError), socket.create_connection((HOST, port), timeout=1):
             return

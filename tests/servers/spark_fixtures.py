@@ -1,7 +1,7 @@
-"""Fixtures for tests that need Spark, one of each for the whole session: tests/conftest.py names them.
+"""Fixtures for tests that need Spark, one of each for the whole session. tests/conftest.py names them.
 
-A process has one session at most: `spark`, or one of the servers behind a program of its own. Nothing names a cluster that is there
-already: folders of this machine are what the tests hand over, and a cluster elsewhere does not see them.
+A process has at most one session: `spark`, or one of the servers for a separate program. No variable names a cluster that runs already,
+because the tests hand over folders of this machine.
 """
 
 from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ NewSparkConnect: TypeAlias = Callable[..., SparkConnectServer]
 
 @pytest.fixture(scope="session")
 def process_spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSession]":
-    """The session of this process, which ends with it. Tests take `spark`."""
+    """Return the session of this process, which ends with the process. Tests take `spark`."""
     required(spark_programs.why_not())
     with ExitStack() as ends:
         yield ends.enter_context(spark_session.session(tmp_path_factory.mktemp("spark")))
@@ -36,14 +36,14 @@ def process_spark(tmp_path_factory: pytest.TempPathFactory) -> "Iterator[SparkSe
 
 @pytest.fixture
 def spark(process_spark: "SparkSession") -> "Iterator[SparkSession]":
-    """The local session of this process, with two threads; it has Delta Lake and PostgreSQL's driver where they can be had."""
+    """Return the local session of this process, with two threads. It has Delta Lake and PostgreSQL's driver if they can be had."""
     with spark_session.pysparks_own_sockets():
         yield process_spark
 
 
 @pytest.fixture
 def with_delta(spark: "SparkSession") -> None:
-    """The session has Delta Lake; elsewhere the test is skipped. On a version of Spark that has none, that is no fault of CI."""
+    """Require Delta Lake, else skip the test. CI also skips it on a version of Spark without Delta Lake."""
     if not spark_programs.spark_version().startswith(f"{spark_programs.DELTA_SPARK}."):
         pytest.skip(str(spark_programs.why_no_delta()))
     required(spark_programs.why_no_delta())
@@ -51,13 +51,13 @@ def with_delta(spark: "SparkSession") -> None:
 
 @pytest.fixture
 def with_jdbc(spark: "SparkSession") -> None:
-    """The session has PostgreSQL's driver."""
+    """Require PostgreSQL's driver."""
     required(spark_programs.why_no_jdbc())
 
 
 @pytest.fixture(scope="session")
 def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The master of the cluster that all tests of the session share: "spark://host:port". It has two workers."""
+    """Return the master of the cluster that all tests of the session share: "spark://host:port". It has two workers."""
     required(cluster_module.why_not())
     with shared_port(session_folder(tmp_path_factory, "spark-cluster"), SparkCluster) as port:
         yield f"spark://{HOST}:{port}"
@@ -65,7 +65,7 @@ def spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def new_spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewSparkCluster]:
-    """Starts clusters of this test alone, with the options of `SparkCluster`; they end with the test."""
+    """Start clusters for this test alone, with the options of `SparkCluster`. They end with the test."""
     required(cluster_module.why_not())
     with ExitStack() as clusters:
         yield lambda **options: clusters.enter_context(SparkCluster(tmp_path_factory.mktemp("spark-cluster"), **options))
@@ -73,13 +73,13 @@ def new_spark_cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewS
 
 @pytest.fixture
 def own_spark_cluster(new_spark_cluster: NewSparkCluster) -> SparkCluster:
-    """A cluster of this test alone, whose executors and workers it may kill."""
+    """Return a cluster of this test alone, whose executors and workers it may kill."""
     return new_spark_cluster()
 
 
 @pytest.fixture(scope="session")
 def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the Connect server that all tests of the session share is reached: "sc://host:port"."""
+    """Return the URL of the Connect server that all tests of the session share: "sc://host:port"."""
     required(spark_connect_server.why_not())
     with shared_port(session_folder(tmp_path_factory, "spark-connect"), SparkConnectServer) as port:
         yield f"sc://{HOST}:{port}"
@@ -87,7 +87,7 @@ def spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def new_spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewSparkConnect]:
-    """Starts Connect servers of this test alone, with the options of `SparkConnectServer`; they end with the test."""
+    """Start Connect servers for this test alone, with the options of `SparkConnectServer`. They end with the test."""
     required(spark_connect_server.why_not())
     with ExitStack() as servers:
         yield lambda **options: servers.enter_context(SparkConnectServer(tmp_path_factory.mktemp("spark-connect"), **options))
@@ -95,5 +95,5 @@ def new_spark_connect(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewS
 
 @pytest.fixture
 def own_spark_connect(new_spark_connect: NewSparkConnect) -> SparkConnectServer:
-    """A Connect server of this test alone, which it may kill and freeze."""
+    """Return a Connect server of this test alone, which it may kill and freeze."""
     return new_spark_connect()

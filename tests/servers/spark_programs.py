@@ -1,4 +1,4 @@
-"""What servers and sessions of Spark are started with: the programs that pyspark brings, and jars that are copied singly."""
+"""Programs and jars of Spark's servers and sessions. pyspark brings the programs, and jars are copied one by one."""
 
 import importlib.metadata
 import importlib.util
@@ -13,39 +13,39 @@ from tests.servers.process import HOST
 NAME: Final = "spark-jars"
 DELTA_SPARK: Final = "4.1"
 DELTA: Final = ("io.delta:delta-spark_4.1_2.13:4.4.0", "io.delta:delta-storage:4.4.0")
-"""For this version of Spark only. Not all of what they depend on can be had, and Spark has what they need."""
+"""Jars for this version of Spark only. Their dependencies are left out, because Spark has them or nobody can have them."""
 JDBC: Final = ("org.postgresql:postgresql:42.7.8",)
 JVM_OPTIONS: Final = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def why_not() -> str | None:
-    """Return why no Spark can be started here; None where it can."""
+    """Return the reason why no Spark can start here, or None."""
     if importlib.util.find_spec("pyspark") is None:
         return "pyspark is not installed: make dev"
     return why_no_java()
 
 
 def why_no_delta() -> str | None:
-    """Return why a session cannot have Delta Lake; None where it can, after fetching its jars where that is not done."""
+    """Return the reason why a session cannot have Delta Lake, or None. Fetches its jars the first time."""
     if not spark_version().startswith(f"{DELTA_SPARK}."):
         return f"Delta Lake is there for Spark {DELTA_SPARK} alone, this is {spark_version()}"
     return why_no_jars(NAME, DELTA, alone=True)
 
 
 def why_no_jdbc() -> str | None:
-    """Return why a session cannot have PostgreSQL's driver; None where it can, after fetching it where that is not done."""
+    """Return the reason why a session cannot have PostgreSQL's driver, or None. Fetches it the first time."""
     return why_no_jars(NAME, JDBC, alone=True)
 
 
 def jvm_options() -> str:
-    """Those of a process with Spark's own class path: its classes come from the archive, where `prepare` has made one."""
+    """Return the JVM options of a process with Spark's own class path. The class archive is used if `prepare` has made one."""
     from spark_bridge.process.child.class_archive import java_option
 
     return f"{JVM_OPTIONS} {java_option()}".rstrip()
 
 
 def prepare() -> None:
-    """Have the jars and the archive of Spark's classes in the cache; nothing where they cannot be had."""
+    """Put the jars and the archive of Spark's classes into the cache. Does nothing if they cannot be had."""
     if why_not() is None:
         from spark_bridge.process import archive_builder
         from spark_bridge.process.child.class_archive import archive_path
@@ -57,22 +57,22 @@ def prepare() -> None:
 
 
 def delta_jars() -> list[Path]:
-    """Return those of Delta Lake; none where it cannot be had."""
+    """Return the jars of Delta Lake, or nothing if they cannot be had."""
     return jars(NAME, DELTA, alone=True) if why_no_delta() is None else []
 
 
 def jdbc_jars() -> list[Path]:
-    """Return those of PostgreSQL's driver; none where it cannot be had."""
+    """Return the jar of PostgreSQL's driver, or nothing if it cannot be had."""
     return jars(NAME, JDBC, alone=True) if why_no_jdbc() is None else []
 
 
 def spark_version() -> str:
-    """The version of Spark that is installed."""
+    """Return the installed version of Spark."""
     return importlib.metadata.version("pyspark")
 
 
 def spark_home() -> Path:
-    """The folder of pyspark, with its `bin` and its `jars`."""
+    """Return the folder of pyspark, with its `bin` and its `jars`."""
     found = importlib.util.find_spec("pyspark")
     assert found is not None
     assert found.origin is not None
@@ -80,10 +80,10 @@ def spark_home() -> Path:
 
 
 def environment(folder: Path) -> Mapping[str, str]:
-    """What a process of Spark is told: no settings of this machine's user, the loopback alone, this Python."""
+    """Return the environment of a process of Spark: no settings of the user, the loopback alone, this Python."""
     return {
         "SPARK_HOME": str(spark_home()),
-        "SPARK_CONF_DIR": str(spark_home() / "conf"),  # which pyspark does not bring
+        "SPARK_CONF_DIR": str(spark_home() / "conf"),  # pyspark does not bring it
         "SPARK_LOCAL_IP": HOST,
         "SPARK_LOCAL_DIRS": str(folder),
         "PYSPARK_PYTHON": sys.executable,

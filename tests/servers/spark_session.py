@@ -1,4 +1,4 @@
-"""A Spark session in the test's own process: small, on the loopback, without traces, and ended with all that it started."""
+"""A Spark session in the test's own process: small, on the loopback, and ended with all of its processes."""
 
 import gc
 import os
@@ -37,7 +37,7 @@ DELTA_SETTINGS: Final[Mapping[str, str]] = {
 
 
 def session_settings(folder: Path) -> dict[str, str]:
-    """Those of a session that keeps what it makes in a folder; with Delta Lake and PostgreSQL's driver where they can be had."""
+    """Return the settings of a session with its files in a folder. Delta Lake and PostgreSQL's driver are added if they can be had."""
     delta, jdbc = spark_programs.delta_jars(), spark_programs.jdbc_jars()
     return {
         **SETTINGS,
@@ -52,7 +52,7 @@ def session_settings(folder: Path) -> dict[str, str]:
 
 @contextmanager
 def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator["SparkSession"]:
-    """A session of this process, which has no other meanwhile. `settings` are Spark's, over those of `session_settings`."""
+    """Open the only session of this process. `settings` override those of `session_settings`."""
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
@@ -68,7 +68,7 @@ def session(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator
 
 @contextmanager
 def pysparks_own_sockets() -> Iterator[None]:
-    """What a job's rows come through is left by pyspark to the garbage collector: collect it here, where that is no fault of a test."""
+    """Collect the sockets of a job's rows, which pyspark leaves to the garbage collector, outside of any test."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "unclosed <socket", ResourceWarning)
         gc.freeze()
@@ -78,11 +78,11 @@ def pysparks_own_sockets() -> Iterator[None]:
 
 
 def _end(spark: "SparkSession") -> None:
-    """End the session, the JVM behind it, and the connections to that: pyspark leaves the last two to the end of the process."""
+    """End the session, its JVM, and the connections to the JVM. pyspark ends the last two with the process only."""
     from pyspark import SparkContext
 
     gateway = SparkContext._gateway
-    if gateway.proc.poll() is None:  # else it has ended already, and there is nothing to stop
+    if gateway.proc.poll() is None:  # else it has already ended
         spark.stop()
     gateway.shutdown()
     gateway.proc.stdin.close()

@@ -1,4 +1,4 @@
-"""The Kafka broker of the tests: it answers, keeps what it acknowledged, hangs on demand, and asks for passwords and rights."""
+"""The Kafka broker of the tests: it answers, keeps acknowledged records, can be frozen, and checks passwords and rights."""
 
 import asyncio
 import ssl
@@ -26,7 +26,7 @@ async def produce(bootstrap: str, topic: str, *values: bytes, **options: object)
         for value in values:
             await producer.send_and_wait(topic, value, partition=0)
     finally:
-        await producer.stop()  # `async with` leaves a producer open that could not start
+        await producer.stop()  # `async with` leaves a producer open if its start fails
 
 
 async def consumed(bootstrap: str, topic: str, count: int) -> list[bytes]:
@@ -66,7 +66,7 @@ async def test_a_frozen_broker_answers_when_it_is_thawed(own_broker: KafkaBroker
 
 
 async def test_passwords_tls_and_rights(new_broker: NewBroker) -> None:
-    """One broker for all of them: it takes most of the time."""
+    """Share one broker between these tests, because its start takes most of the time."""
     broker = new_broker(security=KafkaSecurity(users={ANN: PASSWORD}, tls=True, acls=True))
     topic = await create_topic(broker.bootstrap, "words", partitions=1)
     trusted = {"ssl_context": ssl.create_default_context(cafile=broker.folder / "ca.pem")}

@@ -1,4 +1,4 @@
-"""Where the programs of PostgreSQL come from, and what is said where there are none."""
+"""Sources of PostgreSQL's programs, and the errors without them."""
 
 import sys
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Fake = Callable[[str, int], Path]
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Fake:
-    """Makes a program that ends with a status; no other is here, the caches are empty, and we are not root."""
+    """Make a program that ends with a status. There is no other program, the caches are empty, and the user is not root."""
     for name in ("DEBIAN", "OPEN_CACHE"):
         monkeypatch.setattr(postgres_programs, name, tmp_path / name)
     monkeypatch.setattr(postgres_programs, "_why_no_user", lambda: None)

@@ -1,4 +1,4 @@
-"""The PostgreSQL of the tests: it answers, asks for a password, keeps what it committed, hangs on demand, and ends with its program."""
+"""The PostgreSQL of the tests: it answers, checks passwords, keeps commits, can be frozen, and ends with its program."""
 
 import asyncio
 import sys
@@ -32,7 +32,7 @@ sys.stdin.read()
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Wait for a condition; fail where it does not come."""
+    """Wait for a condition, and fail after a timeout."""
     async with asyncio.timeout(PATIENCE_SECS):
         while True:
             if condition():
@@ -68,7 +68,7 @@ async def test_a_wrong_password_is_refused(postgres: str) -> None:
 
 
 async def test_what_is_committed_outlives_kill_9(own_postgres: PostgresServer) -> None:
-    """And what is not committed does not; the commit is on the disk."""
+    """Committed rows survive kill -9, others do not."""
     async with connected(own_postgres.url) as one, connected(own_postgres.url) as other:
         assert await one.fetchval("SELECT current_setting('fsync') || current_setting('synchronous_commit')") == "onon"
         await one.execute("CREATE TABLE txids (txid bigint)")
@@ -83,7 +83,7 @@ async def test_what_is_committed_outlives_kill_9(own_postgres: PostgresServer) -
 
 
 async def test_a_frozen_server_answers_when_it_is_thawed(own_postgres: PostgresServer) -> None:
-    """The connections that it has hang with it."""
+    """The connections of a frozen server hang too."""
     async with connected(own_postgres.url) as connection:
         own_postgres.freeze()
         asked = asyncio.create_task(connection.fetchval("SELECT 1"))
@@ -95,7 +95,7 @@ async def test_a_frozen_server_answers_when_it_is_thawed(own_postgres: PostgresS
 
 @pytest.mark.parametrize("state", ["running", "frozen"])
 async def test_all_of_its_processes_end_with_their_program(tmp_path: Path, state: str) -> None:
-    """Given a program that started a server, when it is killed by kill -9, then nothing of the server is left."""
+    """Given a program with a server, when kill -9 ends the program, then no process of the server is left."""
     program = await asyncio.create_subprocess_exec(sys.executable, "-c", FREEZER, tmp_path, state, stdin=PIPE, stdout=PIPE)
     assert program.stdout is not None
     pid = int(await program.stdout.readline())

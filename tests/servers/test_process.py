@@ -1,4 +1,4 @@
-"""Servers start, say why they did not, and end with whoever uses them."""
+"""Servers start, explain failed starts, and end with their users."""
 
 import socket
 import subprocess
@@ -35,7 +35,7 @@ for line in sys.stdin:
 
 
 class Listener(Server):
-    """The smallest server: it accepts connections, and keeps them."""
+    """The smallest server: it accepts connections and holds them."""
 
     program = LISTENER
 
@@ -48,13 +48,13 @@ class Listener(Server):
 
 
 class Parent(Listener):
-    """A server whose connections are held by a process that it started, in a session of its own."""
+    """A server with a child process in another session, which holds the connections."""
 
     program = "import os, signal\nif os.fork(): signal.pause()\nos.setsid()\n" + LISTENER
 
 
 def was_closed(connection: socket.socket) -> bool:
-    """Wait for the end of the server at the other side."""
+    """Wait for the end of the server on the other side."""
     try:
         return connection.recv(1) == b""
     except ConnectionResetError:
@@ -95,7 +95,7 @@ def test_what_a_server_started_is_killed_with_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("frozen", [False, True])
 def test_a_server_ends_with_its_program(tmp_path: Path, *, frozen: bool) -> None:
-    """Even when that is killed by kill -9, and what the server started as well."""
+    """kill -9 of the program ends the server and its child processes too."""
     with subprocess.Popen([sys.executable, "-c", PROGRAM, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdin is not None
         assert program.stdout is not None
@@ -156,7 +156,7 @@ def test_what_cannot_be_made_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[str, str], None]:
-    """Makes a program that prints something to standard error and fails; no other is on the path, and the cache is empty."""
+    """Make a program that prints to standard error and fails. It is alone on the path, and the cache is empty."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr("tests.servers.maven.RETRY_SECS", (0, 0))

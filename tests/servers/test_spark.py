@@ -1,4 +1,4 @@
-"""The Sparks of the tests: a session, a cluster and a Connect server that run jobs, and end with nothing left."""
+"""The Sparks of the tests: a session, a cluster and a Connect server that run jobs and end completely."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ print(spark.range(10).count())
 
 
 def said_by(program: str, *arguments: str) -> str:
-    """What a program of its own prints."""
+    """Return the output of a separate program."""
     done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=100, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()

@@ -1,4 +1,4 @@
-"""The ZooKeeper of the tests: it answers, keeps what it acknowledged, hangs on demand, and ends sessions in time."""
+"""The ZooKeeper of the tests: it answers, keeps acknowledged writes, can be frozen, and ends sessions in time."""
 
 import secrets
 import subprocess
@@ -32,7 +32,7 @@ sys.stdin.read()
 
 @pytest.fixture
 def connect() -> Iterator[Connect]:
-    """Makes clients of a server, "host:port"; they end with the test, also where their server has."""
+    """Make clients of a server, "host:port". They end with the test, even after the server."""
     with ExitStack() as clients:
 
         def connected(hosts: str) -> KazooClient:
@@ -52,7 +52,7 @@ def test_what_is_set_is_read(zookeeper: str, connect: Connect) -> None:
 
 
 def test_nodes_outlive_kill_9(own_zookeeper: ZooKeeperServer, connect: Connect) -> None:
-    """The first snapshot and the log; then a later log."""
+    """Write the first snapshot and the log, then a later log."""
     client = connect(own_zookeeper.hosts)
     client.create("/txid", b"0")
     for expected in (b"1", b"2"):
@@ -73,7 +73,7 @@ def test_a_frozen_server_answers_when_it_is_thawed(own_zookeeper: ZooKeeperServe
 
 
 def test_a_session_ends_soon_after_its_program(own_zookeeper: ZooKeeperServer, connect: Connect) -> None:
-    """Even when that is killed by kill -9: after the time that it asked for, from 0.2 s on."""
+    """kill -9 of the client ends its session after the requested timeout, from 0.2 s on."""
     client, gone = connect(own_zookeeper.hosts), threading.Event()
     with subprocess.Popen([sys.executable, "-c", OWNER, own_zookeeper.hosts], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as program:
         assert program.stdout is not None

@@ -1,6 +1,6 @@
-"""Fixtures for tests that need ZooKeeper, one of each for the whole session: tests/conftest.py names them.
+"""Fixtures for tests that need ZooKeeper, one of each for the whole session. tests/conftest.py names them.
 
-`ZOOKEEPER_HOSTS=host:port` names a server that is there already. Those that end or freeze a server start their own all the same.
+`ZOOKEEPER_HOSTS=host:port` names a server that runs already. Tests that end or freeze a server still start their own.
 """
 
 import os
@@ -22,7 +22,7 @@ NewZooKeeper: TypeAlias = Callable[..., ZooKeeperServer]
 
 @pytest.fixture(scope="session")
 def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Where the server that all tests of the session share is reached: "host:port". Each test takes a path of its own."""
+    """Return the address of the server that all tests of the session share: "host:port". Each test uses its own path."""
     if there := os.environ.get(HOSTS):
         yield there
         return
@@ -33,7 +33,7 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def new_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewZooKeeper]:
-    """Starts servers of this test alone, with the options of `ZooKeeperServer`; they end with the test."""
+    """Start servers for this test alone, with the options of `ZooKeeperServer`. They end with the test."""
     required(why_not())
     with ExitStack() as servers:
         yield lambda **options: servers.enter_context(ZooKeeperServer(tmp_path_factory.mktemp("zookeeper"), **options))
@@ -41,5 +41,5 @@ def new_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NewZooKe
 
 @pytest.fixture
 def own_zookeeper(new_zookeeper: NewZooKeeper) -> ZooKeeperServer:
-    """A server of this test alone, which it may kill and freeze."""
+    """Return a server of this test alone, which it may kill and freeze."""
     return new_zookeeper()

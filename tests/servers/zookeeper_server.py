@@ -1,4 +1,4 @@
-"""A real ZooKeeper for tests: one server that stands alone, its data in a folder of its own, ended by its pid."""
+"""A real ZooKeeper for tests: one standalone server with its own data folder."""
 
 import socket
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tests.servers.server import Server
 NAME: Final = "zookeeper"
 JARS: Final = (
     "org.apache.zookeeper:zookeeper:3.9.4",
-    # What a client does not need, and a server does; the last one has it tell its log.
+    # Packages of the server that a client does not need. The last one makes it log.
     "io.dropwizard.metrics:metrics-core:4.1.12.1",
     "org.xerial.snappy:snappy-java:1.1.10.7",
     "org.slf4j:slf4j-simple:2.0.13",
@@ -30,26 +30,26 @@ MAIN: Final = "org.apache.zookeeper.server.quorum.QuorumPeerMain"
 SETTINGS: Final[Mapping[str, object]] = {
     "admin.enableServer": "false",
     "maxClientCnxns": 0,
-    # In ms. A tick is how late the end of a session is seen; two of them are the shortest session.
+    # In ms. The end of a session is noticed up to one tick late. Two ticks are the shortest session.
     "tickTime": 100,
     "maxSessionTimeout": 60_000,
-    # In kB: what a log of transactions takes on the disk from its first one on; 64 MB by default.
+    # In kB: the size of a new transaction log on disk, 64 MB by default.
     "preAllocSize": 1024,
 }
 
 
 def why_not() -> str | None:
-    """Return why no server can be started here; None where it can, after fetching its jars where that is not done."""
+    """Return the reason why no server can start here, or None. Fetches its jars the first time."""
     return why_no_jars(NAME, JARS)
 
 
 def prepare() -> None:
-    """Have all that a start needs in the cache; nothing where no server can be started."""
+    """Fetch everything for a start into the cache. Does nothing if no server can start."""
     why_not()
 
 
 class ZooKeeperServer(Server):
-    """One server. `settings` go into its zoo.cfg, over those of `SETTINGS`."""
+    """One server. `settings` override `SETTINGS` in its zoo.cfg."""
 
     def __init__(self, folder: Path, *, port: int | None = None, settings: Mapping[str, object] | None = None) -> None:
         self.folder = folder
@@ -59,7 +59,7 @@ class ZooKeeperServer(Server):
 
     @property
     def hosts(self) -> str:
-        """Where it is reached: "127.0.0.1:port"."""
+        """Address of the server: "127.0.0.1:port"."""
         return f"{HOST}:{self.port}"
 
     def start(self) -> None:
@@ -73,7 +73,7 @@ class ZooKeeperServer(Server):
         return path
 
     def _serves(self) -> bool:
-        """It accepts connections before it has read its data; what it says then names no mode."""
+        """Tell whether the server is ready. It accepts connections before it has read its data, and then reports no mode."""
         with suppress(OSError), socket.create_connection((HOST, self.port), timeout=1) as connection:
             connection.sendall(b"srvr")
             return b"Mode: standalone" in b"".join(iter(lambda: connection.recv(4096), b""))

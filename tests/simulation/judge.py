@@ -56,7 +56,7 @@ class Judge:
         kept = {*self.world.kept, *(tup for instance in self.world.living() for tup in getattr(instance, "held", ()))}
         left = [tup for tup in bolt.core.taken_tuples() if tup not in kept]
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
-        waiting = len(tuples) + len(bolt.core.aside) + bolt.calls.in_flight
+        waiting = len(tuples) + len(bolt.core.held_tuples) + bolt.calls.in_flight
         if left or waiting:
             self.left_at_close.append(f"bolt task {bolt.place.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
 

@@ -5,8 +5,8 @@ from random import Random
 from typing import Literal
 
 from engine import Config
+from engine.api import MaxSpoutPending, OnError
 from engine.testing import ACKER, DelayTuple, DropTuple, Fault, KillTask, RaiseError
-from engine.topology import MaxSpoutPending, OnError
 
 SpoutKind = Literal["plain", "async", "generator", "async generator", "inlet"]
 SPOUT_KINDS: tuple[SpoutKind, ...] = ("plain", "plain", "plain", "async", "async", "generator", "async generator", "inlet")

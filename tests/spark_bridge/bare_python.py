@@ -1,4 +1,4 @@
-"""A Python that has what is installed, and not this package: one of a cluster or a server elsewhere."""
+"""A Python with all installed packages but without this one, as on a cluster or a remote server."""
 
 import stat
 import sys
@@ -10,7 +10,7 @@ import pytest
 
 @pytest.fixture
 def bare_python(tmp_path: Path) -> Path:
-    """This Python without this checkout: an editable install is a .pth file, which only `site` reads."""
+    """Return this Python without this checkout. An editable install is a .pth file, which only `site` reads."""
     path = tmp_path / "python"
     libraries = f"{sysconfig.get_path('purelib')}:{sysconfig.get_path('platlib')}"
     path.write_text(f'#!/bin/sh\nPYTHONPATH="$PYTHONPATH:{libraries}" exec {sys.executable} -S "$@"\n')

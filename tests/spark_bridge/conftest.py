@@ -1,4 +1,4 @@
-"""What the tests of the bridge share: one child process with a session, where files go, a Python without the package."""
+"""Fixtures of all tests of the bridge: one child process with a session, temporary files, a Python without the package."""
 
 from tests.spark_bridge.bare_python import bare_python
 from tests.spark_bridge.spark_fixtures import spark_child, spark_here, temporary_files

@@ -1,4 +1,4 @@
-"""One Spark for all tests of a worker process, on the loop of the session: `pytestmark = pytest.mark.asyncio(loop_scope="session")`."""
+"""One Spark for all tests of a worker process, on the session's event loop: `pytestmark = pytest.mark.asyncio(loop_scope="session")`."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from spark_bridge.process import SparkChild, SparkConfig
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers import spark_programs
 from tests.servers.required import required
@@ -20,7 +20,7 @@ LOCAL = SparkConfig(master="local[2]", driver_memory="512m", conf={"spark.sql.sh
 
 @pytest.fixture(scope="session", autouse=True)
 def temporary_files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Logs that errors have named stay: here with what pytest keeps."""
+    """Put temporary files below pytest's folder, because logs stay if an error has named them."""
     with patch.object(tempfile, "tempdir", str(tmp_path_factory.mktemp("spark"))):
         yield
 
@@ -33,7 +33,7 @@ def spark_here() -> None:
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def spark_child(spark_here: None, temporary_files: None) -> AsyncIterator[SparkChild]:
-    """A child with a local session."""
+    """Yield a child with a local session."""
     held = hold(LOCAL)
     try:
         yield held.child
@@ -42,7 +42,7 @@ async def spark_child(spark_here: None, temporary_files: None) -> AsyncIterator[
 
 
 async def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> None:
-    """Wait for a condition; AssertionError when it has not come."""
+    """Wait for a condition. Raise AssertionError after `secs`."""
     for _ in range(int(secs / 0.02)):
         if condition():
             return
@@ -51,7 +51,7 @@ async def until(condition: Callable[[], bool], secs: float = PATIENCE_SECS) -> N
 
 
 def is_running(pid: int) -> bool:
-    """Tell whether a process runs; one that has ended and that nobody has waited for does not."""
+    """Tell whether a process runs. A zombie does not."""
     try:
         with open(f"/proc/{pid}/stat") as file:
             return file.read().rpartition(")")[2].split()[0] != "Z"
@@ -60,7 +60,7 @@ def is_running(pid: int) -> bool:
 
 
 def group_members(group: int) -> list[int]:
-    """Return the processes of a group that run."""
+    """Return the running processes of a group."""
     members = []
     for name in os.listdir("/proc"):
         if name.isdigit() and is_running(int(name)):

@@ -1,4 +1,4 @@
-"""Where pyarrow or pyspark is not installed: one line says which extra to install, and the engine is as it was."""
+"""Without pyarrow or pyspark, one line names the extra to install, and the engine works."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ SPARK = "pip install 'stormcell[spark]'"
 
 
 def said_without(packages: str, folder: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    """Run a Python, and those that it starts, as if these packages were not installed."""
+    """Run Python and its child processes as if these packages were not installed."""
     (folder / "hidden").mkdir()
     hide = f"import sys\nfor name in {packages.split()!r}:\n    sys.modules[name] = None\n"
     (folder / "hidden" / "sitecustomize.py").write_text(hide)

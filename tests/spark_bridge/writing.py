@@ -1,4 +1,4 @@
-"""Writes a hand-over folder without an engine, as the committer does: files first, then the manifest."""
+"""Writes a hand-over folder without an engine, in the order of the committer: files first, then the manifest."""
 
 import os
 from collections.abc import Sequence
@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 
 from spark_bridge.handover import Contract, Handover, Manifest, StagedFile, Storage, schema_of, storage_at
 from spark_bridge.handover.handover import mark_deleted
+from spark_bridge.handover.manifest import digest_of
 from spark_bridge.handover.names import CONSUMERS, CONTRACT, FILES, FOLDERS, StagedName
-from spark_bridge.handover.staged_file import digest_of
 
 SCHEMA: Final = "word string not null, n bigint"
 TIME_MS: Final = 1_700_000_000_000
 
 
 class Writer:
-    """One hand-over; its rows are (word, n) unless a schema is given. Without `digests` manifests are those of earlier versions."""
+    """One hand-over. Its rows are (word, n) by default. Without `digests`, its manifests are of an earlier version."""
 
     def __init__(
         self, folder: Path, *, schema: str = SCHEMA, consumers: Sequence[str] = (), by_attempt: bool = False, digests: bool = True
@@ -37,11 +37,11 @@ class Writer:
 
     @property
     def handover(self) -> Handover:
-        """What readers see."""
+        """Return the hand-over as readers see it."""
         return Handover.open(self.folder)
 
     def commit(self, *parts: Sequence[tuple[Any, ...]], attempt: int = 1) -> int:
-        """Commit the next txid, a file for each part, and return it."""
+        """Commit the next txid with one file per part, and return it."""
         txid = self.newest + 1
         files = tuple(self._stage(txid, attempt, number, rows) for number, rows in enumerate(parts))
         self._publish(Manifest(txid, attempt, TIME_MS + txid, files))
@@ -49,19 +49,19 @@ class Writer:
         return txid
 
     def commit_many(self, count: int, rows: int = 10) -> None:
-        """Commit so many txids, with `rows` rows each in two files: ("<txid>", 0 …)."""
+        """Commit `count` txids with `rows` rows each, in two files: ("<txid>", 0 …)."""
         for _ in range(count):
             made = [(str(self.newest + 1), number) for number in range(rows)]
             self.commit(made[: rows // 2], made[rows // 2 :])
 
     def delete_up_to(self, txid: int) -> None:
-        """Delete as the engine does."""
+        """Delete transactions in the order of the engine."""
         mark_deleted(self.storage, txid)
         for number in range(1, txid + 1):
             self.storage.remove(f"manifests/{number:012}.json")
 
     def consumer_file(self, name: str) -> str:
-        """Where its position stands."""
+        """Return the path of a consumer's file."""
         return os.path.join(self.folder, CONSUMERS, f"{name}.json")
 
     def _stage(self, txid: int, attempt: int, task: int, rows: Sequence[tuple[Any, ...]]) -> StagedFile:

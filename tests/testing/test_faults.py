@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Bolt, Config, Run, Topology, TopologyBuilder, Tuple, UsageError, bolt
+from engine.api import BoltFactory
 from engine.testing import (
     ACKER,
     Capture,
@@ -21,7 +22,6 @@ from engine.testing import (
     RaiseError,
     run_topology,
 )
-from engine.topology import BoltFactory
 
 
 class Relay(Bolt):

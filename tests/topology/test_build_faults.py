@@ -1,10 +1,11 @@
-"""Every fault that `build()` reports, in its exact words (GRP-5)."""
+"""The exact words of each fault that `build()` reports (GRP-5)."""
 
 import pytest
 
+from engine.api import BasicBolt, Bolt, Fields, Spout
 from engine.config import Config
 from engine.errors import TopologyError, UsageError
-from engine.topology import BasicBolt, Bolt, Fields, Spout, TopologyBuilder
+from engine.topology import TopologyBuilder
 
 pytestmark = pytest.mark.guarantee("GRP-5")
 
@@ -162,7 +163,7 @@ def test_no_spout() -> None:
 def test_a_duplicate_id() -> None:
     builder = words_and()
     builder.set_bolt("words", Sink)
-    assert faults_of(builder) == ["bolt 'words': its id is taken by an earlier spout. Rename one of them."]
+    assert faults_of(builder) == ["bolt 'words': an earlier spout has the same id. Rename one of them."]
 
 
 @pytest.mark.parametrize("reserved", ["__acker", "$checkpoint"])
@@ -194,11 +195,11 @@ def test_names_that_cannot_be_written() -> None:
     builder.set_spout("words\ud800", Words)
     builder.set_bolt("sink", Torn).shuffle_grouping("words\ud800")
     assert faults_of(builder) == [
-        "the name of a topology must be text that can be written as UTF-8, not 'torn\\ud800'. Fix TopologyBuilder(...).",
+        "the name of a topology must be text that UTF-8 can encode, not 'torn\\ud800'. Fix TopologyBuilder(...).",
         "spout 'words\\ud800': an id must be text that can be written as UTF-8. Fix set_spout().",
-        "bolt 'sink': stream name 'torn\\ud800' cannot be written as UTF-8. Write {\"late\": Fields(\"word\")}.",
+        "bolt 'sink': stream name 'torn\\ud800' cannot be encoded as UTF-8. Write {\"late\": Fields(\"word\")}.",
     ]
-    with pytest.raises(UsageError, match=r"field name .* cannot be written as UTF-8"):
+    with pytest.raises(UsageError, match=r"field name .* cannot be encoded as UTF-8"):
         Fields("word\ud800")
 
 
@@ -212,7 +213,7 @@ def test_more_tasks_than_a_process_can_have() -> None:
     ("factory", "settings", "fault"),
     [
         (AsyncSink, {"concurency": 4}, "'concurency' is not a setting of a bolt. Did you mean 'concurrency'?"),
-        (AsyncSink, {"max_spout_pending": 4}, "'max_spout_pending' is not a setting of a bolt. It is one of a spout; remove it here."),
+        (AsyncSink, {"max_spout_pending": 4}, "'max_spout_pending' is not a setting of a bolt. Only a spout has this setting. Remove it."),
         (AsyncSink, {"concurrency": 0}, "concurrency must be an integer of at least 1, not 0. Fix set_bolt(..., concurrency=...)."),
         (
             AsyncSink,
@@ -232,14 +233,14 @@ def test_more_tasks_than_a_process_can_have() -> None:
         (
             Sink,
             {"concurrency": 4},
-            "concurrency=4 needs an `async def execute`, and that of Sink is a plain def. "
-            "Write it async, raise the parallelism, or use threads of a BasicBolt.",
+            "concurrency=4 needs an `async def execute`, but Sink.execute is a plain def. "
+            "Make it async, raise the parallelism, or set threads of a BasicBolt.",
         ),
-        (Sink, {"threads": 4}, "threads=4 needs a BasicBolt, and Sink is none. Derive it from BasicBolt."),
+        (Sink, {"threads": 4}, "threads=4 needs a BasicBolt, but Sink is not one. Derive it from BasicBolt."),
         (
             AsyncBasic,
             {"threads": 4},
-            "threads=4 needs a plain `def execute`, and that of AsyncBasic is an async def. Use concurrency instead.",
+            "threads=4 needs a plain `def execute`, but AsyncBasic.execute is an async def. Set concurrency instead.",
         ),
     ],
 )
@@ -271,17 +272,17 @@ def count_words(tup):
 @pytest.mark.parametrize(
     ("factory", "fault"),
     [
-        (NeedsPath, "NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path) with their values."),
-        (Words(), "was given an instance of Words, and each task needs its own. Pass Words itself, or lambda: Words(...)."),
-        (3, "was given 3 (int), which is no factory. Pass a class, or lambda: Name(...)."),
+        (NeedsPath, "NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path), with values."),
+        (Words(), "its factory is an instance of Words, but each task needs its own. Pass Words itself, or lambda: Words(...)."),
+        (3, "its factory is 3 (int), which is not callable. Pass a class, or lambda: Name(...)."),
         (Sink, "Sink is a bolt. Use set_bolt()."),
-        (dict, "class dict is no spout. Derive it from Spout."),
+        (dict, "class dict is not a spout. Derive it from Spout."),
         (lambda: None, "its factory returned None, not a spout. Return a new Spout at each call."),
         (lambda: 3, "its factory returned 3 (int), not a spout. Return a new Spout at each call."),
         (lambda: Words, "its factory returned the class Words, not an instance. Pass Words itself."),
         (lambda: Sink(), "its factory returned Sink, a bolt. Use set_bolt()."),
-        (lambda: count_words(None), 'its factory returned a generator. Put @spout("field", ...) above its function.'),
-        (make_async, "its factory is async. Make it a plain function, and wait in open() or prepare()."),
+        (lambda: count_words(None), 'its factory returned a generator. Write @spout("field", ...) above its function.'),
+        (make_async, "its factory is async. Make it a plain function, and await in open() or prepare()."),
     ],
 )
 def test_a_wrong_factory(factory, fault) -> None:
@@ -294,8 +295,8 @@ def test_a_function_in_place_of_its_factory() -> None:
     builder = words_and()
     builder.set_bolt("count", count_words).shuffle_grouping("words")
     assert faults_of(builder) == [
-        "bolt 'count': its factory count_words() needs arguments: tup. Pass lambda: count_words(...); or if it is the bolt's own function, "
-        'put @bolt("field", ...) above it.'
+        "bolt 'count': its factory count_words() needs arguments: tup. Pass lambda: count_words(...). "
+        'If count_words() is the function of the bolt, write @bolt("field", ...) above it.'
     ]
 
 
@@ -314,7 +315,7 @@ def test_a_factory_that_raises_names_the_place() -> None:
     line = broken.__code__.co_firstlineno + 1
     assert faults_of(builder) == [
         f"spout 'lines': its factory raised OSError: no such book ({__file__}:{line}). "
-        "Fix the factory; what needs the world (files, sockets) belongs in open() or prepare()."
+        "Fix the factory. Open files and sockets in open() or prepare() instead."
     ]
 
 
@@ -345,9 +346,9 @@ def test_a_property_that_raises_names_the_place() -> None:
     line = Wrong.output_fields.fget.__code__.co_firstlineno + 2
     assert faults_of(builder) == [
         f"spout 'words': its output_fields raised ZeroDivisionError: integer division or modulo by zero ({__file__}:{line}). "
-        "Let the property return a value.",
+        "Make the property return a value.",
         f"spout 'words': its max_spout_pending raised AttributeError: no such limit ({__file__}:{line + 4}). "
-        "Let the property return a value.",
+        "Make the property return a value.",
     ]
 
 
@@ -376,11 +377,11 @@ def test_all_faults_are_reported_at_once_in_the_order_of_declaration() -> None:
         builder.build()
     assert list(raised.value.faults) == [
         "spout 'words': parallelism must be an integer of at least 1, not 0. Fix set_spout().",
-        "spout 'words': 'concurrency' is not a setting of a spout. It is one of a bolt; remove it here.",
-        "spout 'lines': NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path) with their values.",
+        "spout 'words': 'concurrency' is not a setting of a spout. Only a bolt has this setting. Remove it.",
+        "spout 'lines': NeedsPath() needs arguments: path. Pass lambda: NeedsPath(path), with values.",
         "bolt '__count': ids that begin with '__' or '$' are the engine's own. Rename it.",
         "bolt '__count': parallelism must be an integer of at least 1, not '2'. Fix set_bolt().",
-        "bolt 'words': its id is taken by an earlier spout. Rename one of them.",
+        "bolt 'words': an earlier spout has the same id. Rename one of them.",
         "bolt '__count': stream 'default' of 'words' has no field 'wrod' (it has: word). Fix fields_grouping() or Words.output_fields.",
         "bolt '__count': there is no component 'nobody' (there are: words, lines, __count). Fix all_grouping() or declare 'nobody'.",
     ]

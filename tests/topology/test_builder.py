@@ -1,24 +1,14 @@
-"""What `build()` returns, and when factories are called."""
+"""Results of `build()`, and calls of factories."""
 
 import dataclasses
 from collections.abc import Callable
 
 import pytest
 
+from engine.api import Bolt, Fields, Inlet, Spout, bolt, spout
+from engine.api.grouping import FieldsGrouping, Shuffle
 from engine.errors import UsageError
-from engine.topology import (
-    Bolt,
-    ComponentSettings,
-    Fields,
-    Inlet,
-    Spout,
-    Subscription,
-    Topology,
-    TopologyBuilder,
-    bolt,
-    spout,
-)
-from engine.topology.grouping import FieldsGrouping, Shuffle
+from engine.topology import ComponentSettings, Subscription, Topology, TopologyBuilder
 from tests.topology import typed_sample
 
 

@@ -1,13 +1,13 @@
-"""Drawings: well-formed, complete, and safe for any name."""
+"""Drawings are well formed, complete, and safe for any name."""
 
 import re
 from xml.etree import ElementTree
 
 import pytest
 
-from engine.topology import Bolt, Fields, Spout, Topology, TopologyBuilder
-from engine.topology.graph import dot, mermaid
-from engine.topology.svg import svg
+from engine.api import Bolt, Fields, Spout
+from engine.topology import Topology, TopologyBuilder
+from engine.topology.graph import dot, mermaid, svg
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = 'a "quoted" <b>&amp; \\ `c` #1 \x00 × 中'

@@ -1,4 +1,4 @@
-"""Functions and methods that cannot be called as the engine calls them are found when the topology is built (GRP-5)."""
+"""`build()` finds functions and methods that the engine could not call (GRP-5)."""
 
 import functools
 from collections.abc import Callable
@@ -138,7 +138,7 @@ class Inherits(Free):
 
 
 def unpacked(function: Any) -> Any:
-    """Call a function with the values of its input, as decorators of a user's own do."""
+    """Decorator of a user: calls a function with the values of its input."""
 
     @functools.wraps(function)
     def called(*arguments: Any) -> Any:
@@ -165,13 +165,13 @@ def test_whatever_can_be_called_is_in_order(bolt_class: Any) -> None:
 
 @pytest.mark.parametrize("make", [lambda: bolt()(lambda: None), lambda: bolt()(lambda tup, more: None)])
 def test_a_bolt_function_without_its_one_parameter_is_refused(make: Callable[[], Any]) -> None:
-    with pytest.raises(UsageError, match=r"which cannot be called with \(tup\)") as caught:
+    with pytest.raises(UsageError, match=r"the function cannot be called with \(tup\)") as caught:
         make()
     assert caught.value.hint == "Write def f(tup): ..."
 
 
 def test_the_function_is_named() -> None:
-    with pytest.raises(UsageError, match=r"@bolt stands on quiet\(\), which cannot be called with \(tup\)"):
+    with pytest.raises(UsageError, match=r"@bolt above quiet\(\): the function cannot be called with \(tup\)"):
 
         @bolt()
         def quiet() -> None: ...
@@ -183,7 +183,9 @@ def test_a_spout_function_is_given_arguments_that_it_takes() -> None:
         yield from ((number,) for number in range(limit))
 
     numbers(3)
-    with pytest.raises(UsageError, match=r"spout function numbers\(\) was given other arguments: too many positional arguments"):
+    with pytest.raises(
+        UsageError, match=r"spout function numbers\(\) cannot be called with these arguments: too many positional arguments"
+    ):
         numbers(3, 4)  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="on_give_up must be a plain function"):
         spout("number", on_give_up=lambda values: None)  # type: ignore[arg-type,misc]

@@ -1,4 +1,4 @@
-"""The faults that depend on the config: judged by `build()` where its builder has one, and by each run (GRP-5)."""
+"""Faults that depend on the config. `build()` checks them if the builder has a config, and each run does (GRP-5)."""
 
 import pytest
 

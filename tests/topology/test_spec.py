@@ -1,4 +1,4 @@
-"""The graph of a topology, against graphlib as the judge of cycles."""
+"""Graph of a topology. `graphlib` is the judge of cycles."""
 
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
@@ -7,14 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.topology import ComponentSettings, ComponentSpec, Fields, Shuffle, Subscription, Topology
-from engine.topology.stream import declare_streams
+from engine.api import Fields, Shuffle
+from engine.api.fields import declare_streams
+from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 
 STREAMS = declare_streams(Fields("a"))
 
 
 def topology_of(spouts: int, edges: dict[str, list[str]]) -> Topology:
-    """Components named by number, the first of them spouts; `edges` gives the sources of each."""
+    """Return a topology whose first `spouts` components are spouts. `edges` has the sources of each component."""
     specs = {}
     for number, (component_id, sources) in enumerate(edges.items()):
         kind = "spout" if number < spouts else "bolt"

@@ -10,8 +10,8 @@ from typing import Any, cast
 import pytest
 
 from engine import ComponentError, Config, FatalError, StateError, Tuple, UsageError
+from engine.api import TaskContext
 from engine.testing import Finished, KillTask, run_topology
-from engine.topology import TaskContext
 from engine.transactional import (
     FailedBatch,
     FileCommitter,

@@ -25,7 +25,7 @@ def test_an_emit_with_the_attempt_in_front_is_told_to_leave_it_out() -> None:
             self.collector.emit((self.attempt, self.sum))
 
     text = first_error(Wrong)
-    assert "2 values where 1 must stand (sum)" in text
+    assert "2 values, but the stream has 1 field (sum)" in text
     assert "The attempt is put in front by the collector" in text
 
 

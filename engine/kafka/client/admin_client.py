@@ -1,15 +1,15 @@
-"""`AdminClient`: questions of the tools to a cluster, and commits from outside of a group."""
+"""`AdminClient`: reads topics and groups for tools and committers, and commits for groups without members."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Final, Literal
 
 from aiokafka import AIOKafkaConsumer, TopicPartition, errors
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocol
-from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 
 from engine.config import setting
@@ -41,8 +41,8 @@ class ClusterConfig:
     brokers: Brokers
     security: KafkaSecurity = PLAINTEXT
     client: Mapping[str, Any] = field(default_factory=dict)
-    client_id: str | None = setting("stormcell-tools", help="The name under which the brokers see it.")
-    request_timeout_ms: int = setting(10_000, minimum=100, help="Milliseconds that a broker gets to answer.")
+    client_id: str | None = setting("stormcell-tools", help="Name of this client in the brokers' logs and quotas.")
+    request_timeout_ms: int = setting(10_000, minimum=100, help="Milliseconds until a request without an answer fails.")
 
     def _faults(self) -> Iterator[str]:
         yield from connection_faults(self, REFUSED_EVERYWHERE)
@@ -91,18 +91,18 @@ def translate_errors(config: ClusterConfig, doing: str) -> Iterator[None]:
         if not is_transient(error):
             raise fatal_error(error, doing) from error
         text = f"Kafka at {','.join(config.brokers)} does not answer ({doing}): {describe_error(error)}"
-        raise FatalError(text, hint="Check the address, and that the brokers run; then say it again.") from error
+        raise FatalError(text, hint="Check the address, and that the brokers run. Then repeat the command.") from error
 
 
 @asynccontextmanager
 async def connected(config: ClusterConfig) -> AsyncIterator["AdminClient"]:
     """Return a connected client for the block. Raise FatalError if the cluster cannot be reached."""
-    link = AdminClient(config)
+    admin = AdminClient(config)
     try:
-        await link.start()
-        yield link
+        await admin.start()
+        yield admin
     finally:
-        await link.stop()
+        await admin.stop()
 
 
 def make_consumer(**options: Any) -> AIOKafkaConsumer:
@@ -141,7 +141,7 @@ class AdminClient:
         try:
             await self._admin.start()
             await self._consumer.start()
-            await self._consumer._client.force_metadata_update()  # of all topics, or the first question for offsets would wait for it
+            await self._consumer._client.force_metadata_update()  # of all topics, or the first request of offsets would wait for it
         except (errors.KafkaError, OSError) as error:
             with translate_errors(self.config, "connecting"):
                 raise await find_real_error(error, self.config) from error
@@ -167,7 +167,7 @@ class AdminClient:
         """Return the partitions of a topic. Raise UsageError if it does not exist."""
         topics = await self.topics()
         if topic not in topics:
-            raise UsageError(f"there is no topic {topic!r}, or no right to see it", hint=nearest_of(topic, topics))
+            raise UsageError(f"topic {topic!r} does not exist, or you may not see it", hint=nearest_of(topic, topics))
         return topics[topic]
 
     async def bounds(self, partitions: Collection[PartitionId], end: Literal["earliest", "latest"]) -> Offsets:
@@ -193,7 +193,8 @@ class AdminClient:
     async def group(self, name: str) -> Group:
         """Return the coordinator's description of a group. The state is Dead if it does not exist."""
         with translate_errors(self.config, f"describing group {name!r}"):
-            answer = await self._ask_coordinator(name, DescribeGroupsRequest([name]), lambda answer: answer.groups[0][0])
+            ask = lambda node_id: self._admin.describe_consumer_groups([name], node_id)  # noqa: E731 - short
+            [answer] = await self._ask_coordinator(name, ask, lambda answers: answers[0].groups[0][0])
         _, _, state, kind, _, members, *_ = answer.groups[0]
         is_of_consumers = kind == ConsumerProtocol.PROTOCOL_TYPE  # other types, such as Kafka Connect, encode assignments differently
         return Group(name, state, tuple(_member(one[0], one[1], one[2], one[4] if is_of_consumers else b"") for one in members))
@@ -201,7 +202,9 @@ class AdminClient:
     async def committed(self, group: str) -> Mapping[PartitionId, CommittedOffset]:
         """Return all commits of a group."""
         with translate_errors(self.config, f"reading the offsets of group {group!r}"):
-            answer = await self._ask_coordinator(group, OffsetFetchRequest(group, None), lambda answer: answer.error_code)
+            # aiokafka's list_consumer_group_offsets ignores this error code: a coordinator that loads would seem to have no commits.
+            ask = partial(self._admin._send_request, OffsetFetchRequest(group, None))
+            answer = await self._ask_coordinator(group, ask, lambda answer: answer.error_code)
         return {
             PartitionId(topic, number): CommittedOffset(offset, metadata or "")
             for topic, partitions in answer.topics
@@ -217,16 +220,18 @@ class AdminClient:
         request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, list(rows.items()))
         with translate_errors(self.config, f"committing offsets of group {group!r}"):
             try:
-                await self._ask_coordinator(group, request, _first_error)
+                await self._ask_coordinator(group, partial(self._admin._send_request, request), _first_error)  # no public method exists
             except (errors.UnknownMemberIdError, errors.IllegalGenerationError) as error:
-                raise UsageError(f"group {group!r} has members again", hint="Stop what reads as this group, and say it again.") from error
+                raise UsageError(
+                    f"group {group!r} has members again", hint="Stop the readers of this group. Then repeat the command."
+                ) from error
 
-    async def _ask_coordinator(self, group: str, request: Any, code_of: Callable[[Any], int]) -> Any:
-        """Send a request to the coordinator of a group, and retry while it moves or loads. Raise its error."""
+    async def _ask_coordinator(self, group: str, ask: Callable[[int], Awaitable[Any]], code_of: Callable[[Any], int]) -> Any:
+        """Ask the coordinator of a group, by its node id. Retry while it moves or loads, and raise its error."""
         deadline = asyncio.get_running_loop().time() + self.config.request_timeout_ms / 1000
         while True:
             try:
-                answer = await self._admin._send_request(request, await self._admin.find_coordinator(group))
+                answer = await ask(await self._admin.find_coordinator(group))
                 if code := code_of(answer):
                     raise errors.for_code(code)(f"group {group!r}")
             except errors.KafkaError as error:
@@ -242,7 +247,7 @@ def nearest_of(name: str, known: Collection[str]) -> str:
     if nearest(name, known):
         return did_you_mean(name, known)
     if not known:
-        return "Make it first: there is none yet."
+        return "Create it first: none exists."
     some = ", ".join(map(repr, sorted(known)[:_SOME_NAMED]))
     there = did_you_mean(name, known) if len(known) <= _MOST_NAMED else f"There are {len(known)} others: {some}, …"
     return f"Correct the name. {there}"

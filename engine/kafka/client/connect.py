@@ -1,4 +1,4 @@
-"""Connects consumers, finds the reason why a cluster cannot be reached, and watches whether its brokers still answer.
+"""Connects consumers, waits for their topics, and reports brokers that do not answer, with the reason.
 
 aiokafka raises only KafkaConnectionError and logs the reason, so `connection_error` asks each broker itself.
 """
@@ -11,16 +11,20 @@ from aiokafka import errors
 from aiokafka.conn import AIOKafkaConnection
 from aiokafka.protocol.metadata import MetadataRequest
 
+from engine.errors import FatalError
 from engine.kafka.client.connection import BrokerAccess
-from engine.kafka.client.consumer_link import ConsumerLink
-from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+from engine.kafka.client.consumer_link import ConsumerLink, ConsumerSettings
+from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, describe_error, fatal_error, is_transient
+from engine.kafka.client.topic_lookup import log_found_topics
 
 _CONNECT_SECS: Final = 5.0
 """Limit of the first attempt. Each later attempt gets twice as long."""
 _TIMEOUT_SECS: Final = 5.0
 _OF_A_CONNECTION: Final = ("sasl_kerberos_service_name", "sasl_kerberos_domain_name")
 _LONGEST_PAUSE_SECS: Final = 60.0
-_SILENT: Final = "{broker} takes connections, and does not answer. Perhaps it is overloaded, speaks TLS, or something else than Kafka"
+_TOPIC_PAUSE_SECS: Final = 0.25
+"""Pause between two looks for a missing topic."""
+_SILENT: Final = "{broker} accepts connections, but does not answer. It may be overloaded, expect TLS, or be no Kafka broker"
 
 L = TypeVar("L", bound=ConsumerLink)
 
@@ -87,8 +91,45 @@ async def watch_brokers(to: BrokerAccess, answered_at: Callable[[], float], sile
         if not is_transient(error):
             raise fatal_error(error, f"a connection to {', '.join(to.brokers)}")
         text = f"no broker has answered for {now() - since:.0f} s: {describe_error(error)}"
-        report(KafkaTrouble(text, hint="Nothing is lost: reading and commits go on when one answers."))
+        report(KafkaWarning(text, hint="No record is lost. Reading and commits continue when a broker answers."))
         due, pause = now() + pause, min(2 * pause, _LONGEST_PAUSE_SECS)
+
+
+async def wait_for_topics(link: ConsumerLink, config: ConsumerSettings, report: Report) -> None:
+    """Wait until all topics exist. Raise FatalError for one that is forbidden or does not appear within `topic_timeout_secs`."""
+    if config.pattern is not None:
+        if link.is_missing_topics:
+            text, hint = (
+                f"no topic matches the pattern {config.pattern!r}",
+                "Names must match from their beginning. The lookup is repeated every metadata_max_age_ms.",
+            )
+            report(KafkaWarning(text, hint=hint))
+        return
+    missing, is_reported = list(config.topics), False
+    deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
+    while missing:
+        if not await link.look_for(config.topics):  # no broker answers; watch_brokers() reports this
+            deadline = asyncio.get_running_loop().time() + config.topic_timeout_secs
+            await asyncio.sleep(_TOPIC_PAUSE_SECS)
+            continue
+        forbidden = sorted(topic for topic in missing if topic in link.forbidden_topics)
+        if forbidden:
+            raise FatalError(f"Kafka refused reading topic {forbidden[0]!r}", hint="Give the user READ and DESCRIBE on the topic.")
+        before, missing = missing, [topic for topic in missing if not link.partitions_of(topic)]
+        if is_reported:
+            log_found_topics(set(before) - set(missing))
+        if not missing:
+            return
+        if asyncio.get_running_loop().time() >= deadline:
+            text = f"topic {missing[0]!r} does not exist, and did not appear within {config.topic_timeout_secs:g} s"
+            raise FatalError(text, hint="Create it, correct its name in topics=..., or raise topic_timeout_secs.")
+        if not is_reported:
+            is_reported = True
+            names = ", ".join(map(repr, missing))
+            what = f"topic {names} does" if len(missing) == 1 else f"topics {names} do"
+            hint = f"The lookup is repeated for {config.topic_timeout_secs:g} s. Topics are never created."
+            report(KafkaWarning(f"{what} not exist", hint=hint))
+        await asyncio.sleep(_TOPIC_PAUSE_SECS)
 
 
 async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
@@ -104,7 +145,7 @@ async def _connection_error(broker: str, to: BrokerAccess) -> Exception | None:
     except TimeoutError:
         return ConnectionError(_SILENT.format(broker=broker))
     except Exception as error:  # noqa: BLE001 - returned
-        ended = f"{broker} ended the connection. Perhaps it speaks another protocol than {to.security.protocol}"
+        ended = f"{broker} closed the connection. It may expect another protocol than {to.security.protocol}"
         return ConnectionError(ended) if isinstance(error, errors.KafkaConnectionError) or not str(error) else error
     finally:
         if connection is not None:

@@ -24,45 +24,47 @@ class KafkaSecurity:
     `KafkaSecurity(protocol="SASL_SSL", mechanism="SCRAM-SHA-512", username="u", password="p", cafile="ca.pem")`
     """
 
-    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", help="How the brokers' listener speaks.")
+    protocol: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = setting("PLAINTEXT", help="Protocol of the brokers' listener.")
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"] | None = setting(
-        None, help="How SASL proves who we are; none without SASL."
+        None, help="Mechanism of SASL. none without SASL."
     )
     username: str | None = setting(None, help="User of PLAIN and SCRAM.")
     password: str | None = field(default=None, repr=False)
-    """Its password; never shown."""
+    """Password of the user. It is never shown."""
     token_provider: Any = field(default=None, repr=False)
     """For OAUTHBEARER: an `aiokafka.abc.AbstractTokenProvider`."""
-    cafile: str | None = setting(None, help="PEM file of the authority that signed the brokers' certificates; none: the system's.")
-    certfile: str | None = setting(None, help="PEM file of our own certificate, where the brokers ask for one.")
-    keyfile: str | None = setting(None, help="PEM file of its key.")
+    cafile: str | None = setting(
+        None, help="PEM file of the authority that signed the brokers' certificates. none: the authorities of the system."
+    )
+    certfile: str | None = setting(None, help="PEM file of our own certificate, if the brokers ask for one.")
+    keyfile: str | None = setting(None, help="PEM file of the key of certfile.")
     key_password: str | None = field(default=None, repr=False)
-    """Of the key file; never shown."""
-    check_hostname: bool = setting(True, help="Whether a broker's certificate has to be for the name that it is reached by.")
+    """Password of the key file. It is never shown."""
+    check_hostname: bool = setting(True, help="Whether a broker's certificate must contain the host name of its address.")
     ssl_context: ssl.SSLContext | None = field(default=None, repr=False)
     """A ready context instead of the files."""
 
     def _faults(self) -> Iterator[str]:
         sasl, tls = self.protocol.startswith("SASL"), self.protocol.endswith("SSL")
         if sasl and self.mechanism is None:
-            yield f"protocol={self.protocol!r} needs a mechanism. Write mechanism='SCRAM-SHA-512', or what the brokers offer."
+            yield f"protocol={self.protocol!r} needs a mechanism. Write mechanism='SCRAM-SHA-512', or another one of the brokers."
         if not sasl and (self.mechanism or self.username or self.password):
-            yield f"mechanism, username and password are of SASL, and protocol={self.protocol!r} has none. Write protocol='SASL_SSL'."
+            yield f"mechanism, username and password need SASL, and protocol={self.protocol!r} has none. Write protocol='SASL_SSL'."
         if self.mechanism in ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512") and sasl and not (self.username and self.password):
             yield f"mechanism={self.mechanism!r} needs username and password."
         if self.mechanism == "OAUTHBEARER" and self.token_provider is None:
             yield "mechanism='OAUTHBEARER' needs a token_provider."
         if not tls and (self.ssl_context or self.cafile or self.certfile):
-            yield f"certificates are of TLS, and protocol={self.protocol!r} has none. Write protocol='SSL' or 'SASL_SSL'."
+            yield f"certificates need TLS, and protocol={self.protocol!r} has none. Write protocol='SSL' or 'SASL_SSL'."
         if self.keyfile and not self.certfile:
-            yield "keyfile is the key of a certfile, which is missing."
+            yield "keyfile needs a certfile, which is missing."
         if self.ssl_context and (self.cafile or self.certfile):
             yield "ssl_context and files of certificates exclude each other. Load the files into the context."
 
     def client_options(self) -> dict[str, Any]:
-        """Return the keywords of aiokafka's clients.
+        """Return the options of aiokafka's clients.
 
-        Raises OSError or ssl.SSLError for files that cannot be used, FatalError where the library of a mechanism is missing.
+        Raise OSError or ssl.SSLError for unusable files, and FatalError if the library of a mechanism is missing.
         """
         if self.mechanism == "GSSAPI":
             _require_gssapi()
@@ -90,7 +92,7 @@ def _require_gssapi() -> None:
     try:
         import_module("gssapi")
     except ImportError as error:
-        hint = "pip install gssapi; it needs the Kerberos libraries of the system (Debian's libkrb5-dev and a compiler)."
+        hint = "pip install gssapi. It needs the Kerberos libraries of the system (on Debian libkrb5-dev and a compiler)."
         raise FatalError(f"mechanism='GSSAPI' needs the package gssapi, which is not installed: {error}", hint=hint) from error
 
 
@@ -119,7 +121,7 @@ def connection_faults(made: Any, refused: Mapping[str, str]) -> Iterator[str]:
     if not isinstance(made.client, Mapping) or not all(isinstance(key, str) for key in made.client):
         yield f"client must be a mapping of options of aiokafka's client, not {made.client!r}."
         return
-    yield from (f"client option {key!r} is not yours to set. {refused[key]}" for key in made.client if key in refused)
+    yield from (f"client option {key!r} cannot be set. {refused[key]}" for key in made.client if key in refused)
     set_frozen(made, "client", MappingProxyType(dict(made.client)))
 
 
@@ -132,7 +134,7 @@ def _broker_faults(made: Any) -> Iterator[str]:
     for one in brokers:
         host, colon, port = one.rpartition(":")
         if not (colon and _is_host(host) and port.isascii() and port.isdigit() and 0 < int(port) < 65536):
-            yield f"broker {one!r} is no 'host:port'. Write brokers='127.0.0.1:9092'."
+            yield f"broker {one!r} is not 'host:port'. Write brokers='127.0.0.1:9092'."
     set_frozen(made, "brokers", brokers)
 
 
@@ -161,9 +163,9 @@ REFUSED_EVERYWHERE: Final = {
     "sasl_plain_username": "Write security=KafkaSecurity(username=...).",
     "sasl_plain_password": "Write security=KafkaSecurity(password=...).",
     "sasl_oauth_token_provider": "Write security=KafkaSecurity(token_provider=...).",
-    "loop": "It is the run's.",
+    "loop": "The run has one loop.",
     "key_deserializer": "The translator reads keys.",
     "value_deserializer": "The translator reads values.",
-    "key_serializer": "Give the sink bytes: key=... of KafkaSinkConfig makes them.",
-    "value_serializer": "Give the sink bytes: value=... of KafkaSinkConfig makes them.",
+    "key_serializer": "Return bytes from key=... of the config.",
+    "value_serializer": "Return bytes from value=... of the config.",
 }

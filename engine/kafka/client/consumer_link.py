@@ -32,7 +32,7 @@ _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
 _RETRY_SECS: Final = 0.1
 _LONGEST_RETRY_SECS: Final = 1.0
-"""Longest pause between two attempts of a commit. aiokafka logs each attempt: a deleted topic gives a dozen lines, not a hundred."""
+"""Longest pause between two attempts of a commit. aiokafka logs each attempt, so a deleted topic would fill the log."""
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,

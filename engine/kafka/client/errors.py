@@ -1,9 +1,9 @@
-"""Errors of Kafka's client: which of them are worth a retry, the retries, and the texts of the others."""
+"""Errors of Kafka's client: which are worth a retry, the retries, and texts with advice for people."""
 
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from aiokafka import errors
 
@@ -32,36 +32,54 @@ _PASSING: Final = (
 _OF_FILES: Final = (ssl.SSLError, FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 """Subclasses of OSError that no retry repairs: certificates that do not match, or cannot be read."""
 
+ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
+
+_REFUSED: Final = (
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+    errors.InvalidTimestampError,
+)
+_SPOILT: Final = (
+    errors.OutOfOrderSequenceNumber,
+    errors.DuplicateSequenceNumber,
+    errors.UnknownProducerId,
+    errors.InvalidProducerEpoch,
+    errors.InvalidProducerIdMapping,
+    errors.ProducerFenced,
+    errors.ProducerClosed,
+)
+"""Errors of one producer only. Another producer, with another producer id, can continue."""
+
 _NO_BROKER_YET: Final = "Did we not perform bootstrap?"
 """Text of the assertion that aiokafka raises while a broker starts and does not list itself yet."""
 
-CODECS_HINT: Final = "pip install 'stormcell[kafka]', or cramjam, which has snappy, lz4 and zstd."
+CODECS_HINT: Final = "pip install 'stormcell[kafka]', or only cramjam for snappy, lz4 and zstd."
 
 _HINTS: Final[dict[type[BaseException], str]] = {
     errors.SaslAuthenticationFailed: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationFailedError: "Check username, password and mechanism of KafkaSecurity.",
     errors.AuthenticationMethodNotSupported: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.IllegalSaslStateError: "The brokers' listener has no SASL: write the protocol of KafkaSecurity that it speaks.",
+    errors.IllegalSaslStateError: "The brokers' listener has no SASL. Write its protocol into KafkaSecurity.",
     errors.UnsupportedSaslMechanismError: "Choose a mechanism of KafkaSecurity that the brokers offer.",
-    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic; to write: WRITE, and for a committer both.",
+    errors.TopicAuthorizationFailedError: "Give the user READ and DESCRIBE on the topic (sinks: WRITE, committers: all three).",
     errors.GroupAuthorizationFailedError: "Give the user READ on the group.",
     errors.ClusterAuthorizationFailedError: "Give the user IDEMPOTENT_WRITE on the cluster, or write client={'enable_idempotence': False}.",
     errors.TransactionalIdAuthorizationFailed: "Give the user WRITE on transactional ids that begin with 'stormcell-tx:'.",
     errors.InvalidTransactionTimeout: "Choose a transaction_timeout_ms within the brokers' transaction.max.timeout.ms.",
-    errors.InvalidGroupIdError: "Choose another group.",
+    errors.InvalidGroupIdError: "Choose another name for the group.",
     errors.InvalidSessionTimeoutError: "Choose a session_timeout_ms within group.min.session.timeout.ms and group.max.session.timeout.ms.",
-    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor; choose theirs, or another group.",
-    errors.InvalidTopicError: "Name a topic of your own, by letters, digits, '.', '_' and '-'.",
+    errors.InconsistentGroupProtocolError: "All members of a group need the same assignor. Choose that of the others, or another group.",
+    errors.InvalidTopicError: "Choose a topic that is not internal. Its name has letters, digits, '.', '_' and '-'.",
     errors.UnsupportedCodecError: f"Install the codec of the records: {CODECS_HINT}",
     errors.UnrecognizedBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     errors.IncompatibleBrokerVersion: "The brokers must be Kafka 2.1 or newer.",
     ssl.SSLError: "Check protocol, cafile and certificates of KafkaSecurity.",
     OSError: "Check cafile, certfile and keyfile of KafkaSecurity.",
-    TypeError: "Correct client={...}: it takes what aiokafka's own client takes.",
-    ValueError: "Correct client={...}: it takes what aiokafka's own client takes.",
+    TypeError: "Correct client={...}. It takes the options of aiokafka's client.",
+    ValueError: "Correct client={...}. It takes the options of aiokafka's client.",
 }
 
-FALLBACK_HINT: Final = "Check brokers, security and rights; the brokers' logs tell more."
+FALLBACK_HINT: Final = "Check brokers, security and rights. The brokers' logs have details."
 
 
 def is_transient(error: BaseException) -> bool:
@@ -71,6 +89,23 @@ def is_transient(error: BaseException) -> bool:
     if isinstance(error, AssertionError):
         return str(error) == _NO_BROKER_YET
     return isinstance(error, _PASSING) or (isinstance(error, errors.KafkaError) and error.retriable)
+
+
+def send_error_kind(error: BaseException) -> ErrorKind:
+    """Classify the error of a failed send.
+
+    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
+    been written. `fatal`: no record can be written.
+    """
+    if isinstance(error, _REFUSED):
+        return "refused"
+    return "passing" if concerns_producer(error) or is_transient(error) else "fatal"
+
+
+def concerns_producer(error: BaseException) -> bool:
+    """Return True if only the producer is broken, so that another one can send the same records at once."""
+    # KafkaError itself: aiokafka's sender has died.
+    return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 def fatal_error(error: BaseException, doing: str) -> FatalError:
@@ -94,7 +129,7 @@ def describe_error(error: BaseException) -> str:
     return text if kind in text else f"{kind}: {text}" if text else kind
 
 
-class KafkaTrouble(EngineError):
+class KafkaWarning(EngineError):
     """A problem with Kafka that the run survives. It is reported, never raised."""
 
 
@@ -116,5 +151,5 @@ class RetryPolicy:
         if not is_transient(error):
             raise fatal_error(error, doing)
         pause, self.pause_secs = self.pause_secs, min(2 * self.pause_secs, LONGEST_PAUSE_SECS)
-        self._report(KafkaTrouble(f"{doing} failed: {describe_error(error)}", hint=f"It is tried again in {pause:g} s."))
+        self._report(KafkaWarning(f"{doing} failed: {describe_error(error)}", hint=f"It will be retried in {pause:g} s."))
         await asyncio.sleep(pause)

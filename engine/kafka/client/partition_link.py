@@ -69,7 +69,7 @@ class PartitionLink(ConsumerLink):
 
     # Records
 
-    async def take(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
+    async def take_records(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
         """Return fetched records of a partition, without waiting. If it raises, the position may have moved."""
         self._look_at_tasks()
         before = self.position(partition)
@@ -79,7 +79,7 @@ class PartitionLink(ConsumerLink):
             self.note_position(partition)
         return found.get(at, ())
 
-    async def wait(self, timeout_secs: float) -> None:
+    async def wait_for_records(self, timeout_secs: float) -> None:
         """Wait for new records of any partition, up to `timeout_secs`. Records that were fetched before do not end the wait."""
         waiter = self._consumer._fetcher._create_fetch_waiter()
         await asyncio.wait((waiter,), timeout=timeout_secs)
@@ -106,7 +106,7 @@ class PartitionLink(ConsumerLink):
             self._lone[partition] = (offset, end)
         return found
 
-    # Where a partition ends
+    # Ends of partitions
 
     def note_position(self, partition: PartitionId) -> None:
         """Forget earlier answers: from now on `empty_up_to` counts only fetches from the current position."""

@@ -3,13 +3,12 @@
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Mapping, Sequence
-from functools import lru_cache
-from typing import Any, Final, Literal, Protocol, TypeAlias
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, Protocol
 
 from aiokafka import AIOKafkaProducer, TopicPartition, errors
-from aiokafka.partitioner import murmur2
 from aiokafka.producer.message_accumulator import BatchBuilder
+from aiokafka.structs import OffsetAndMetadata
 
 from engine.errors import FatalError
 from engine.kafka.client.connect import find_real_error
@@ -18,34 +17,18 @@ from engine.kafka.client.errors import (
     CODECS_HINT,
     FIRST_PAUSE_SECS,
     LONGEST_PAUSE_SECS,
-    KafkaTrouble,
+    KafkaWarning,
     Report,
     describe_error,
     fatal_error,
-    is_transient,
+    send_error_kind,
 )
 from engine.kafka.client.topic_lookup import disable_topic_creation, log_found_topics
 
 STOP_SECS: Final = 2.0
 """Time for a normal stop. After it the connections are closed by force."""
 
-ErrorKind: TypeAlias = Literal["refused", "passing", "fatal"]
-
-_REFUSED: Final = (
-    errors.MessageSizeTooLargeError,
-    errors.RecordListTooLargeError,
-    errors.InvalidTimestampError,
-)
-_SPOILT: Final = (
-    errors.OutOfOrderSequenceNumber,
-    errors.DuplicateSequenceNumber,
-    errors.UnknownProducerId,
-    errors.InvalidProducerEpoch,
-    errors.InvalidProducerIdMapping,
-    errors.ProducerFenced,
-    errors.ProducerClosed,
-)
-"""Errors of one producer only. Another producer, with another producer id, can continue."""
+_FENCED: Final = (errors.ProducerFenced, errors.InvalidProducerEpoch)
 
 OF_ANY_CLIENT: Final = frozenset(
     {"metadata_max_age_ms", "retry_backoff_ms", "connections_max_idle_ms", "sasl_kerberos_service_name", "sasl_kerberos_domain_name"}
@@ -79,23 +62,6 @@ def producer_options(config: ClientConfig, client_id: str) -> dict[str, Any]:
         "enable_idempotence": True,
         "acks": "all",
     }
-
-
-def send_error_kind(error: BaseException) -> ErrorKind:
-    """Classify the error of a failed send.
-
-    `refused`: nothing was written, and these records never will be; other records may. `passing`: worth a retry, and the records may have
-    been written. `fatal`: no record can be written.
-    """
-    if isinstance(error, _REFUSED):
-        return "refused"
-    return "passing" if concerns_producer(error) or is_transient(error) else "fatal"
-
-
-def concerns_producer(error: BaseException) -> bool:
-    """Return True if only the producer is broken, so that another one can send the same records at once."""
-    # KafkaError itself: aiokafka's sender has died.
-    return isinstance(error, _SPOILT) or type(error) is errors.KafkaError
 
 
 class _Producer:
@@ -235,12 +201,12 @@ class ProducerLink:
                 return await self._try_to_start()
             except FatalError:
                 raise
-            except Exception as raised:  # noqa: BLE001 - told, or raised as a FatalError
+            except Exception as raised:  # noqa: BLE001 - reported, or raised as a FatalError
                 error = await find_real_error(raised, self._config)
                 if send_error_kind(error) != "passing":
                     raise fatal_error(error, self._writing) from error
                 brokers = ",".join(self._config.brokers)
-                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; tried again in {pause:g} s"
+                text = f"Kafka at {brokers} cannot be reached for {self._writing}: {describe_error(error)}; retry in {pause:g} s"
                 self._report(ConnectionError(text))
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_PAUSE_SECS)
@@ -251,7 +217,7 @@ class ProducerLink:
             producer = _Producer(self._options)
         except (ValueError, TypeError, RuntimeError) as error:
             hint = f"Install the codec: {CODECS_HINT}" if isinstance(error, RuntimeError) else "Correct the setting."
-            raise FatalError(f"Kafka's client does not take the settings for {self._writing}: {error}", hint=hint) from error
+            raise FatalError(f"Kafka's client refused the settings for {self._writing}: {error}", hint=hint) from error
         try:
             async with asyncio.timeout(self._options["request_timeout_ms"] / 1000):
                 await producer.client.start()
@@ -269,7 +235,7 @@ class ProducerLink:
         an answering broker is reported, and does not count.
         """
         client, now = (await self._current()).client.client, asyncio.get_running_loop().time
-        deadline, told = now() + timeout_secs, set[str]()
+        deadline, reported = now() + timeout_secs, set[str]()
         client.set_topics(client._topics | {topic})
         while not (found := client.cluster.partitions_for_topic(topic)):
             answered = await client.force_metadata_update()
@@ -279,24 +245,26 @@ class ProducerLink:
                 continue
             if not answered:
                 deadline = now() + timeout_secs
-                self._tell(told, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})"))
+                self._report_once(
+                    reported, "silent", ConnectionError(f"Kafka at {','.join(self._config.brokers)} does not answer ({self._writing})")
+                )
             elif now() >= deadline:
                 client._topics.discard(topic)
                 raise errors.UnknownTopicOrPartitionError(f"topic {topic!r} has not appeared within {timeout_secs:g} s")
             else:
-                hint = f"It is looked for during {timeout_secs:g} s, and not created."
-                self._tell(told, "missing", KafkaTrouble(f"topic {topic!r} is not there ({self._writing})", hint=hint))
+                hint = f"The lookup is repeated for {timeout_secs:g} s. Topics are never created."
+                self._report_once(reported, "missing", KafkaWarning(f"topic {topic!r} does not exist ({self._writing})", hint=hint))
             await asyncio.sleep(FIRST_PAUSE_SECS)
         if topic in client.cluster.internal_topics:
-            raise errors.InvalidTopicError(f"topic {topic!r} is the brokers' own: they take no records for it")
-        if "missing" in told:
+            raise errors.InvalidTopicError(f"topic {topic!r} is internal to the brokers, which accept no records for it")
+        if "missing" in reported:
             log_found_topics([topic])
         return tuple(sorted(found))
 
-    def _tell(self, told: set[str], what: str, error: Exception) -> None:
-        """Report an error unless it was reported before."""
-        if what not in told:
-            told.add(what)
+    def _report_once(self, reported: set[str], kind: str, error: Exception) -> None:
+        """Report an error unless one of its kind was reported before."""
+        if kind not in reported:
+            reported.add(kind)
             self._report(error)
 
     def known_partitions(self, topic: str) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -329,11 +297,74 @@ class ProducerLink:
             raise
 
 
-@lru_cache(maxsize=16_384)
-def _murmur(key: bytes) -> int:
-    return int(murmur2(key)) & 0x7FFFFFFF
+class TransactionLost(errors.KafkaError):  # type: ignore[misc]
+    """The transaction will not be committed. Its batch is worth a retry."""
+
+    retriable: ClassVar[bool] = True
 
 
-def java_partition(key: bytes, partitions: Sequence[int]) -> int:
-    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
-    return partitions[_murmur(key) % len(partitions)]
+class TransactionLink(ProducerLink):
+    """Runs one transaction at a time. After any error the producer is replaced, and its successor aborts the open transaction.
+
+    So one path handles all errors. The outcome of the transaction is known after the successor has started: the broker answers its first
+    request only after the earlier transaction is committed or aborted.
+    """
+
+    def __init__(self, config: ClientConfig, options: Mapping[str, Any], *, writing: str, report: Report) -> None:
+        super().__init__(config, options, writing=writing, report=report)
+        self.producers = 0
+        """Number of started producers."""
+        self.is_fenced = False
+        """True after a broker reported that a newer producer has our transactional id."""
+        self._within: _Producer | None = None
+        """Producer of the open transaction."""
+
+    async def _try_to_start(self) -> _Producer:
+        producer = await super()._try_to_start()
+        self.producers += 1
+        self.is_fenced = False
+        return producer
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction."""
+        self._within = await self._current()
+        await self._within.client.begin_transaction()
+        self._within.retrieve_outcome()
+
+    async def send_batch(self, batch: BatchBuilder, topic: str, partition: int, timeout_secs: float) -> None:
+        """Send a batch in the transaction. Raise the broker's refusal, or TransactionLost for any other error."""
+        if self._within is None or self._within.is_spoilt:
+            raise TransactionLost("the transaction has failed already")
+        try:
+            await super().send_batch(batch, topic, partition, timeout_secs)
+        except Exception as error:
+            self._note_fencing(error)
+            if send_error_kind(error) == "passing" and type(error) is not errors.UnknownError:
+                raise TransactionLost(str(error) or type(error).__name__) from error
+            raise
+
+    async def store_offset(self, group: str, partition: TopicPartition, offset: int, metadata: str) -> None:
+        """Commit an offset of a group in the transaction."""
+        await self._call_producer("send_offsets_to_transaction", {partition: OffsetAndMetadata(offset, metadata)}, group)
+
+    async def commit_transaction(self) -> None:
+        """Commit the transaction. After the return, readers are certain to see its records."""
+        await self._call_producer("commit_transaction")
+        self._within = None
+
+    def abandon_transaction(self) -> None:
+        """Abandon the open transaction and its producer."""
+        if self._within is not None:
+            self._within.is_spoilt = True
+            self._within = None
+
+    async def _call_producer(self, method: str, *arguments: Any) -> None:
+        assert self._within is not None
+        try:
+            await getattr(self._within.client, method)(*arguments)
+        except Exception as error:
+            self._note_fencing(error)
+            raise
+
+    def _note_fencing(self, error: BaseException) -> None:
+        self.is_fenced = self.is_fenced or isinstance(error, _FENCED)

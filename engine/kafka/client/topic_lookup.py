@@ -29,7 +29,7 @@ def disable_topic_creation(client: Any) -> None:
 def log_found_topics(topics: Collection[str]) -> None:
     """Log that these topics, which were missing, exist now."""
     for topic in sorted(topics):
-        LOGGER.warning("topic %r is there now", topic)
+        LOGGER.warning("topic %r exists now", topic)
 
 
 class _Client(AIOKafkaClient):  # type: ignore[misc]
@@ -59,8 +59,8 @@ class _Cluster(ClusterMetadata):  # type: ignore[misc]
         metadata.topics = [one for one in metadata.topics if one[0] not in _ABSENT]
         super().update_metadata(metadata)
         for topic in sorted(gone - self.gone_topics):
-            LOGGER.warning("topic %r is gone: the brokers have it no more. It is looked for, and not created.", topic)
+            LOGGER.warning("topic %r was deleted. The lookup is repeated, and the topic is never created.", topic)
         back = {topic for topic in self.gone_topics if self.partitions_for_topic(topic) is not None}
         for topic in sorted(back):
-            LOGGER.warning("topic %r is there again", topic)
+            LOGGER.warning("topic %r exists again", topic)
         self.gone_topics = (self.gone_topics | gone) - back

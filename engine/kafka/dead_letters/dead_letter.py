@@ -1,21 +1,22 @@
 """Format of a dead letter: the unchanged record, and headers that name its origin and the failure.
 
-Our headers follow the record's own, from `stormcell.dead_letter` on. A letter that fails again has two blocks, and the last one counts.
+Our headers follow the record's own headers and begin with `stormcell.dead_letter`. A letter that fails again has two blocks, and the last
+one counts.
 
 | header | holds |
 |---|---|
 | `stormcell.dead_letter` | the version of this format, 1 |
-| `stormcell.topic` | where it was read from; of a sink's, where it was to go |
-| `stormcell.partition`, `stormcell.offset` | the same; left out where they are not known |
-| `stormcell.timestamp_ms` | of the record |
-| `stormcell.topology` | who gave it up |
-| `stormcell.component`, `stormcell.task` | where it failed, as far as that is known |
+| `stormcell.topic` | the topic that it was read from, or that the sink tried to write |
+| `stormcell.partition`, `stormcell.offset` | the place in this topic, if known |
+| `stormcell.timestamp_ms` | the timestamp of the record |
+| `stormcell.topology` | the topology that gave it up |
+| `stormcell.component`, `stormcell.task` | the component and task of the failure, if known |
 | `stormcell.reason`, `stormcell.error` | the `Failure` |
-| `stormcell.attempts` | how often it was tried |
-| `stormcell.failed_at_ms` | when it was given up |
-| `stormcell.cut_from_bytes` | only where it is not whole: how many bytes key, value and headers had |
+| `stormcell.attempts` | the number of attempts |
+| `stormcell.failed_at_ms` | the time at which it was given up |
+| `stormcell.cut_from_bytes` | of a cut letter only: the bytes of the whole key, value and headers |
 
-Numbers are decimal, everything is UTF-8.
+Numbers are decimal, and all text is UTF-8.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -57,7 +58,7 @@ class DeadLetter:
 
     @property
     def is_whole(self) -> bool:
-        """True where key, value and headers are the record's; only then it can be replayed."""
+        """True if key, value and headers are complete. Only then the letter can be replayed."""
         return self.cut_from_bytes is None
 
     def wire_headers(self) -> list[tuple[str, bytes]]:
@@ -67,7 +68,7 @@ class DeadLetter:
     def _own_headers(self) -> Iterator[tuple[str, str]]:
         failure = self.failure
         yield MARK, VERSION.decode()
-        said = {
+        values = {
             "topic": self.topic,
             "partition": self.partition,
             "offset": self.offset,
@@ -81,10 +82,10 @@ class DeadLetter:
             "failed_at_ms": self.failed_at_ms,
             "cut_from_bytes": self.cut_from_bytes,
         }
-        yield from ((PREFIX + name, str(value)) for name, value in said.items() if value is not None)
+        yield from ((PREFIX + name, str(value)) for name, value in values.items() if value is not None)
 
     def cut(self) -> "DeadLetter":
-        """Return it with the beginnings of key and value, and without headers of its own where they are large."""
+        """Return the letter with only the beginnings of key and value, and without large headers of the record."""
         sizes = [len(self.key or b""), len(self.value or b""), sum(len(name) + len(value or b"") for name, value in self.headers)]
         return replace(
             self,
@@ -113,30 +114,30 @@ def dead_letter_of(record: Any, failure: Failure, attempts: int, *, topology: st
 
 
 def is_dead_letter(record: Any) -> bool:
-    """Tell whether a record carries our headers."""
+    """Return True if a record has our headers."""
     return _mark_at(record.headers) is not None
 
 
 def read_dead_letter(record: Any) -> DeadLetter:
-    """Return what a record of a dead-letter topic says; UsageError for one that is no dead letter of ours."""
+    """Return the letter in a record. Raise UsageError if the record is no dead letter."""
     at = _mark_at(record.headers)
     if at is None:
         text = f"the record at {record.topic}[{record.partition}] offset {record.offset} is no dead letter: it has no header {MARK!r}"
-        raise UsageError(text, hint="Name the topic that dead letters of a topology go to.")
-    said = _Said(record.headers[at:])
+        raise UsageError(text, hint="Name a topic that is the dead_letter_topic of a topology.")
+    own = _OwnHeaders(record.headers[at:])
     return DeadLetter(
-        topic=said.read("topic", str) or "",
-        partition=said.read("partition", int),
-        offset=said.read("offset", int),
-        timestamp_ms=said.read("timestamp_ms", int),
+        topic=own.read("topic", str) or "",
+        partition=own.read("partition", int),
+        offset=own.read("offset", int),
+        timestamp_ms=own.read("timestamp_ms", int),
         key=record.key,
         value=record.value,
         headers=original_headers(record.headers),
-        topology=said.read("topology", str) or "",
-        failure=_failure(said),
-        attempts=said.read("attempts", int) or 0,
-        failed_at_ms=said.read("failed_at_ms", int) or 0,
-        cut_from_bytes=said.read("cut_from_bytes", int),
+        topology=own.read("topology", str) or "",
+        failure=_failure(own),
+        attempts=own.read("attempts", int) or 0,
+        failed_at_ms=own.read("failed_at_ms", int) or 0,
+        cut_from_bytes=own.read("cut_from_bytes", int),
     )
 
 
@@ -150,16 +151,16 @@ def _mark_at(headers: Headers) -> int | None:
     return next((at for at in reversed(range(len(headers))) if headers[at][0] == MARK), None)
 
 
-def _failure(said: "_Said") -> Failure:
-    reason = said.read("reason", str) or ERROR
+def _failure(own: "_OwnHeaders") -> Failure:
+    reason = own.read("reason", str) or ERROR
     try:
-        return Failure(cast(FailureReason, reason), said.read("component", str), said.read("task", int), said.read("error", str))
-    except UsageError:  # of a later version, or somebody else's
-        return Failure(ERROR, said.read("component", str), said.read("task", int), f"{reason}: {said.read('error', str)}")
+        return Failure(cast(FailureReason, reason), own.read("component", str), own.read("task", int), own.read("error", str))
+    except UsageError:  # a reason of a later version, or of another program
+        return Failure(ERROR, own.read("component", str), own.read("task", int), f"{reason}: {own.read('error', str)}")
 
 
-class _Said:
-    """Our headers of one letter, read with mercy: what is missing or damaged is None."""
+class _OwnHeaders:
+    """Our headers of one letter. Missing or damaged values are None."""
 
     def __init__(self, headers: Headers) -> None:
         self._values = dict(headers)

@@ -1,4 +1,4 @@
-"""Reads dead letters from their topic: lists, filters, finds one."""
+"""Reads dead letters from their topic: lists and filters them, or finds one."""
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -29,7 +29,7 @@ class StoredDeadLetter:
 
     @property
     def name(self) -> str:
-        """How commands name it: partition@offset, of the dead-letter topic."""
+        """Name in commands: partition@offset in the dead-letter topic."""
         return f"{self.at.partition}@{self.offset}"
 
 
@@ -51,13 +51,16 @@ class DeadLetterFilter:
 
     @classmethod
     def parse(cls, conditions: Iterable[str]) -> "DeadLetterFilter":
-        """Read `name=text` of topic, topology, component, reason, error (a part of it) or letter; raises UsageError."""
+        """Read conditions `name=text`. Raise UsageError for an unknown name.
+
+        Names are topic, topology, component, reason, letter, and error, of which a part is enough.
+        """
         texts: dict[str, list[str]] = {}
         for condition in conditions:
             name, equals, text = condition.partition("=")
             if not equals or name not in _CHOOSERS:
                 hint = f"Write NAME=TEXT. {did_you_mean(name, _CHOOSERS)}"
-                raise UsageError(f"{condition!r} chooses no dead letters", hint=hint)
+                raise UsageError(f"{condition!r} is not a filter of dead letters", hint=hint)
             texts.setdefault(name, []).append(text)
         return cls(texts)
 
@@ -76,16 +79,16 @@ class DeadLetterList:
     """Number of other records that were read."""
 
 
-async def newest_dead_letters(link: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
+async def newest_dead_letters(admin: AdminClient, topic: str, choice: DeadLetterFilter, limit: int) -> DeadLetterList:
     """Return the newest matching letters, at most `limit`."""
-    partitions = await link.partitions_of(topic)
-    starts, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
+    partitions = await admin.partitions_of(topic)
+    starts, ends = await admin.bounds(partitions, "earliest"), await admin.bounds(partitions, "latest")
     if not choice.texts:
         starts = {one: max(start, ends[one] - limit) for one, start in starts.items()}
     newest = {one: deque[StoredDeadLetter](maxlen=limit) for one in partitions}
     others = 0
-    async with reading(link.config, starts) as consumer:
-        async for partition, records in records_until(link.config, consumer, starts, ends):
+    async with open_reader(admin.config, starts) as consumer:
+        async for partition, records in records_until(admin.config, consumer, starts, ends):
             for record in records:
                 if not is_dead_letter(record):
                     others += 1
@@ -95,32 +98,33 @@ async def newest_dead_letters(link: AdminClient, topic: str, choice: DeadLetterF
     return DeadLetterList(tuple(found[-limit:]), others)
 
 
-async def find_dead_letter(link: AdminClient, topic: str, name: str) -> StoredDeadLetter:
-    """Return the letter of a name, partition@offset; UsageError where there is none."""
+async def find_dead_letter(admin: AdminClient, topic: str, name: str) -> StoredDeadLetter:
+    """Return the letter with a name, like 0@17. Raise UsageError if it does not exist."""
     number, at, offset = name.partition("@")
     if not (at and number.isdecimal() and offset.isdecimal()):
-        raise UsageError(f"{name!r} names no letter", hint="Write PARTITION@OFFSET, as the list shows it: 0@17.")
+        raise UsageError(f"{name!r} is not the name of a letter", hint="Write PARTITION@OFFSET like in the list: 0@17.")
     partition = PartitionId(topic, int(number))
     start = {partition: int(offset)}
-    if partition in await link.partitions_of(topic):
-        beginnings, ends = await link.bounds(start, "earliest"), await link.bounds(start, "latest")
+    if partition in await admin.partitions_of(topic):
+        beginnings, ends = await admin.bounds(start, "earliest"), await admin.bounds(start, "latest")
         if beginnings[partition] <= int(offset) < ends[partition]:
-            async with reading(link.config, start) as consumer:
-                async for _, records in records_until(link.config, consumer, start, {partition: int(offset) + 1}):
+            async with open_reader(admin.config, start) as consumer:
+                async for _, records in records_until(admin.config, consumer, start, {partition: int(offset) + 1}):
                     return stored_dead_letter(records[0])
     raise UsageError(
-        f"topic {topic!r} has no record at {name}", hint="Retention may have deleted it; `dead-letters` without --show lists what is there."
+        f"topic {topic!r} has no record at {name}",
+        hint="Retention may have deleted it. `dead-letters` without --show lists the existing letters.",
     )
 
 
 def stored_dead_letter(record: Any) -> StoredDeadLetter:
-    """Return the letter that a record is; UsageError for one that is none."""
+    """Return a record as a letter. Raise UsageError if it is no dead letter."""
     return StoredDeadLetter(PartitionId(record.topic, record.partition), record.offset, read_dead_letter(record))
 
 
 @asynccontextmanager
-async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
-    """A consumer without a group that stands at these offsets."""
+async def open_reader(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKafkaConsumer]:
+    """Return a consumer without a group at these offsets, for the block."""
     consumer = make_consumer(**consumer_options(config))
     try:
         with translate_errors(config, "reading dead letters"):
@@ -134,11 +138,11 @@ async def reading(config: ClusterConfig, starts: Offsets) -> AsyncIterator[AIOKa
 
 
 def consumer_options(config: ClusterConfig) -> dict[str, Any]:
-    """Return the keywords of a consumer that reads letters: those of transactions that were aborted are none."""
+    """Return aiokafka's options of a consumer of letters. It skips aborted transactions."""
     return {
         **config.client_options(),
         "enable_auto_commit": False,
-        "auto_offset_reset": "earliest",  # where retention was faster than the seek
+        "auto_offset_reset": "earliest",  # if retention deletes the sought offset
         "isolation_level": "read_committed",
         "max_poll_records": POLL_RECORDS,
     }
@@ -147,7 +151,7 @@ def consumer_options(config: ClusterConfig) -> dict[str, Any]:
 async def records_until(
     config: ClusterConfig, consumer: AIOKafkaConsumer, starts: Offsets, ends: Offsets
 ) -> AsyncIterator[tuple[PartitionId, Sequence[Any]]]:
-    """Yield the records of each partition from where it starts to where it ends, some at a time."""
+    """Yield the records of each partition between its start and its end, in chunks."""
     positions = dict(starts)
     silent = 0
     while open_partitions := [one for one in positions if positions[one] < ends[one]]:

@@ -1,17 +1,17 @@
-"""`DeadLetterWriter`: where records go that were given up. `dead_letter` has the format."""
+"""`DeadLetterWriter`: writes records that were given up to the dead-letter topic. `dead_letter` has the format."""
 
 import asyncio
 from typing import Any, Final, Protocol
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.errors import EngineBug, Failure, FatalError
 from engine.kafka.client.errors import FIRST_PAUSE_SECS, LONGEST_PAUSE_SECS, Report, describe_error, fatal_error
 from engine.kafka.client.producer_link import ClientConfig, ProducerLink, producer_options
 from engine.kafka.dead_letters.dead_letter import DeadLetter, dead_letter_of
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
-from engine.topology import TaskContext
 
 TOPIC_SECS: Final = 30.0
 DELIVERY_SECS: Final = 60.0
@@ -21,7 +21,7 @@ MOST_BYTES: Final = 1_048_576
 
 
 class DeadLetterConfig(ClientConfig, Protocol):
-    """The settings of a spout or a sink that has dead letters."""
+    """Settings of a spout or a sink with dead letters."""
 
     @property
     def dead_letter_topic(self) -> str | None: ...
@@ -68,11 +68,11 @@ class DeadLetterWriter:
         try:
             partitions = await self._link.partitions_of(self.topic, TOPIC_SECS)
         except errors.UnknownTopicOrPartitionError as error:
-            hint = "Create the topic, or correct dead_letter_topic=...: it is looked for, and never created."
+            hint = "Create the topic, or correct dead_letter_topic=... The topic is never created."
             raise FatalError(f"the dead-letter topic {self.topic!r} does not exist", hint=hint) from error
         except errors.KafkaError as error:
             raise fatal_error(error, self._writing) from error
-        self._partitions.learn(partitions, partitions)
+        self._partitions.update_partitions(partitions, partitions)
         for ticket in self._open.values():
             self._place(ticket)
 
@@ -91,7 +91,7 @@ class DeadLetterWriter:
 
     # Letters
 
-    def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
+    def send_failed_record(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
         """Write the letter of a record that was read from Kafka; see `send_dead_letter`."""
         now_ms = int(self._context.clock.wall() * 1000)
         return self.send_dead_letter(dead_letter_of(record, failure, attempts, topology=self._context.topology_name, failed_at_ms=now_ms))
@@ -124,11 +124,11 @@ class DeadLetterWriter:
         if ticket.arrived.done():  # cancelled by the caller
             return
         letter = ticket.letter
-        number = self._partitions.choose(letter.key, None)
+        number = self._partitions.choose_partition(letter.key, None)
         sender = self._senders.get(number)
         if sender is None:
             sender = self._senders[number] = PartitionSender(self._partitions, number, self, self._link, self._sender_settings)
-        sender.add(OutgoingRecord(ticket, letter.key, letter.value, letter.wire_headers(), None))
+        sender.add_record(OutgoingRecord(ticket, letter.key, letter.value, letter.wire_headers(), None))
         if sender.aio_task is None:
             sender.aio_task = self._loop.create_task(sender.send_all(), name=f"dead letters to {self.topic}")
             sender.aio_task.add_done_callback(lambda done: self._sender_ended(sender, done))
@@ -138,8 +138,8 @@ class DeadLetterWriter:
         error = None if done.cancelled() else done.exception()
         if error is not None:
             sender.aio_task = None
-            for record in sender.clear():
-                _tell(record.origin, error)
+            for record in sender.remove_records():
+                _fail_ticket(record.origin, error)
 
     # Outcomes (RecordOutcomes)
 
@@ -153,7 +153,7 @@ class DeadLetterWriter:
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Retry after a pause, which doubles after each failure."""
         pause, self._pause_secs = self._pause_secs, min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
-        text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; tried again in {pause:g} s"
+        text = f"{len(records)} dead letters for topic {self.topic!r} were not written: {describe_error(error)}; retry in {pause:g} s"
         self._report(ConnectionError(text))
 
         def again() -> None:
@@ -171,15 +171,15 @@ class DeadLetterWriter:
             ticket.letter = ticket.letter.cut()
             self._place(ticket)
             return
-        text = f"no broker takes a dead letter for topic {topic!r}, not even cut: {describe_error(error)}"
-        refused = FatalError(text, hint="Let the topic take 16 kB (its max.message.bytes), and records without a key.")
+        text = f"the brokers refuse a dead letter for topic {topic!r}, even cut: {describe_error(error)}"
+        refused = FatalError(text, hint="Raise max.message.bytes of the topic to 16 kB or more. It must not be compacted.")
         refused.__cause__ = error
-        _tell(ticket, refused)
+        _fail_ticket(ticket, refused)
 
     def release_room(self, records: int, byte_count: int) -> None:
         """Do nothing: the callers bound the letters in flight."""
 
 
-def _tell(ticket: _Ticket, error: BaseException) -> None:
+def _fail_ticket(ticket: _Ticket, error: BaseException) -> None:
     if not ticket.arrived.done():
         ticket.arrived.set_exception(error)

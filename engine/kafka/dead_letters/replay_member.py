@@ -1,54 +1,134 @@
-"""Where a replay reads from and notes what it has sent: as the only member of its group, or, for a dry one, nowhere."""
+"""Group of a replay: its only member reads the dead letters, and its commits hold the progress.
+
+So no letter is sent twice. The format is that of a spout's commits: all letters below the offset are sent, and the metadata list the sent
+letters above it. Letters that a filter left out stay there for another replay.
+"""
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Mapping
+from bisect import bisect_right
+from collections.abc import AsyncIterator, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from copy import deepcopy
+from typing import Any, Final, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 
 from engine.errors import UsageError
-from engine.kafka.client.admin_client import AdminClient, make_consumer, stop_consumer, translate_errors
+from engine.kafka.client.admin_client import MOST_METADATA_BYTES, AdminClient, make_consumer, stop_consumer, translate_errors
 from engine.kafka.client.partition import CommittedOffset, PartitionId
-from engine.kafka.dead_letters.dead_letter_list import consumer_options, reading
+from engine.kafka.dead_letters.dead_letter_list import consumer_options, open_reader
+from engine.kafka.source import acked_set
 
+NAME: Final = "replay"
+"""Written into the metadata in place of a topology."""
 SESSION_MS: Final = 6000
 _JOIN_SECS: Final = 60.0
 _PAUSE_SECS: Final = 0.02
 _HEARTBEAT_MS: Final = 1000
 
 
-class Place:
-    """Where a replay reads from and notes its progress; this one for a dry replay, which notes none."""
+class ReplayProgress:
+    """Sent letters of one partition. Records must be noted in ascending order, from `start` on. Decides only, without I/O.
 
-    def __init__(self, link: AdminClient) -> None:
-        self._link = link
+    runs: letters above `start` that earlier replays sent: start, stop, start, stop…
+
+    >>> progress = ReplayProgress(10, (12, 13))
+    >>> progress.is_sent(12)
+    True
+    >>> for offset in (10, 11, 12, 13): progress.note_record(offset, is_sent=offset != 11)
+    >>> progress.offset, progress.runs
+    (11, [12, 14])
+    """
+
+    def __init__(self, start: int, runs: tuple[int, ...] = ()) -> None:
+        self.offset = self._start = start
+        """First offset that is not known to be sent."""
+        self._earlier = runs
+        self._later: list[int] = []
+        self._next = start
+        self._has_open = False
+        self._joins = False
+
+    @classmethod
+    def of_commit(cls, commit: CommittedOffset | None, beginning: int) -> Self:
+        """Return the progress in a commit. Metadata of another program are ignored."""
+        if commit is None:
+            return cls(beginning)
+        note = acked_set.decode(commit.metadata)
+        is_ours = note is not None and note.topology == NAME and note.base == commit.offset
+        runs = note.runs if note is not None and is_ours else ()
+        return cls(max(commit.offset, beginning), tuple(max(bound, beginning) for bound in runs))
+
+    def is_sent(self, offset: int) -> bool:
+        """Return True if an earlier replay sent the letter at an offset above `start`."""
+        return bisect_right(self._earlier, offset) % 2 == 1
+
+    def is_sent_before(self, offset: int) -> bool:
+        """Return True if an earlier replay sent this letter, or has passed its offset."""
+        return offset < self._start or self.is_sent(offset)
+
+    def note_record(self, offset: int, *, is_sent: bool) -> None:
+        """Record the next record, sent or not. Offsets between the previous record and this one hold no records."""
+        self._next = offset + 1
+        if not is_sent:
+            self.offset = self.offset if self._has_open else offset
+            self._has_open, self._joins = True, False
+        elif not self._has_open:
+            self.offset = offset + 1
+        elif self._joins:
+            self._later[-1] = offset + 1
+        else:
+            self._later += [offset, offset + 1]
+            self._joins = True
+
+    @property
+    def runs(self) -> list[int]:
+        """Sent letters above `offset`: start, stop, start, stop…"""
+        ahead = [max(bound, self._next) for bound in self._earlier]
+        pairs = [(ahead[at], ahead[at + 1]) for at in range(0, len(ahead), 2) if ahead[at] < ahead[at + 1]]
+        return [*self._later, *(bound for pair in pairs for bound in pair)]
+
+    def next_commit(self) -> CommittedOffset | None:
+        """Return the commit of this progress, None if its metadata cannot hold all sent letters."""
+        metadata, left_out = acked_set.encode(NAME, self.offset, self.runs, MOST_METADATA_BYTES)
+        return None if left_out else CommittedOffset(self.offset, metadata)
+
+    def copy(self) -> "ReplayProgress":
+        """Return a copy, to try something out."""
+        return deepcopy(self)
+
+
+class DryMember:
+    """Reads the letters for a dry replay: without a group, and without commits."""
+
+    def __init__(self, admin: AdminClient) -> None:
+        self._admin = admin
 
     @asynccontextmanager
-    async def standing_at(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer that reads from these offsets."""
-        async with reading(self._link.config, starts) as consumer:
+    async def reading_from(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
+        """Return a consumer that reads from these offsets, for the block."""
+        async with open_reader(self._admin.config, starts) as consumer:
             yield consumer
 
-    def check(self) -> None:
-        """Raise UsageError where the group has other members."""
+    def check_alone(self) -> None:
+        """Raise UsageError if the group has other members."""
 
-    async def undisturbed(self, work: Any) -> None:
-        """Do a piece of work to its end."""
+    async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a piece of work."""
         await work
 
-    async def commit(self, partition: PartitionId, commit: CommittedOffset) -> None:
-        """Note the progress of a partition."""
+    async def commit_progress(self, partition: PartitionId, commit: CommittedOffset) -> None:
+        """Commit the progress of a partition."""
 
 
-class ReplayMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
-    """The only member of the replay's group: so two replays at once do not send the same."""
+class ReplayMember(DryMember, ConsumerRebalanceListener):  # type: ignore[misc]
+    """Only member of the replay's group, so that two replays at the same time do not send the same letters."""
 
-    def __init__(self, link: AdminClient, topic: str, group: str) -> None:
-        super().__init__(link)
+    def __init__(self, admin: AdminClient, topic: str, group: str) -> None:
+        super().__init__(admin)
         self._topic, self._group = topic, group
         self._consumer = make_consumer(
-            **consumer_options(link.config),
+            **consumer_options(admin.config),
             group_id=group,
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=_HEARTBEAT_MS,
@@ -57,40 +137,40 @@ class ReplayMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
         self._is_lost = self._has_joined = False
 
     async def join(self, partitions: Collection[PartitionId]) -> None:
-        """Become the only member; UsageError where there are others."""
+        """Join the group. Raise UsageError if it does not assign all partitions to this member."""
         await self._consumer.start()
         self._consumer.subscribe([self._topic], listener=self)
         async with asyncio.timeout(_JOIN_SECS):
             while not self._has_joined:
-                await self._consumer.getmany(timeout_ms=0)  # raises what keeps it out
+                await self._consumer.getmany(timeout_ms=0)  # raises the error of a join that the group refused
                 await asyncio.sleep(_PAUSE_SECS)
         if {PartitionId(*one) for one in self._consumer.assignment()} != set(partitions):
             self._is_lost = True
-        self.check()
+        self.check_alone()
 
     async def leave(self) -> None:
         """Leave the group."""
         await stop_consumer(self._consumer)
 
     @asynccontextmanager
-    async def standing_at(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
-        """A consumer that reads from these offsets."""
+    async def reading_from(self, starts: Mapping[PartitionId, int]) -> AsyncIterator[AIOKafkaConsumer]:
+        """Return a consumer that reads from these offsets, for the block."""
         for partition, offset in starts.items():
             self._consumer.seek(TopicPartition(*partition), offset)
         yield self._consumer
 
-    def check(self) -> None:
-        """Raise UsageError where the group has other members."""
+    def check_alone(self) -> None:
+        """Raise UsageError if the group has other members."""
         if self._is_lost:
-            hint = "Another replay is under way: wait for its end. What was sent is noted."
-            raise UsageError(f"group {self._group!r} has another member, too", hint=hint)
+            hint = "Wait for the end of the other replay. The commits of the group hold what was sent until now."
+            raise UsageError(f"group {self._group!r} has another member", hint=hint)
 
-    async def undisturbed(self, work: Any) -> None:
-        """Do a piece of work to its end, also where the group rebalances or the user has enough meanwhile."""
+    async def run_to_end(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do a piece of work to its end, even if the group rebalances or the user cancels meanwhile."""
         async with self._working:
             if self._is_lost:
                 work.close()
-            self.check()
+            self.check_alone()
             doing = asyncio.ensure_future(work)
             try:
                 await asyncio.shield(doing)
@@ -98,28 +178,28 @@ class ReplayMember(Place, ConsumerRebalanceListener):  # type: ignore[misc]
                 await asyncio.wait([doing])
                 raise
 
-    async def commit(self, partition: PartitionId, commit: CommittedOffset) -> None:
-        """Note the progress of a partition, as the member that we are."""
-        with translate_errors(self._link.config, f"committing as group {self._group!r}"):
+    async def commit_progress(self, partition: PartitionId, commit: CommittedOffset) -> None:
+        """Commit the progress of a partition as this member."""
+        with translate_errors(self._admin.config, f"committing as group {self._group!r}"):
             await self._consumer.commit({TopicPartition(*partition): (commit.offset, commit.metadata)})
 
     async def on_partitions_revoked(self, revoked: Collection[Any]) -> None:
-        """Let what is being sent come to its end, and be noted; then no more."""
+        """Let the current piece of work finish and commit. Refuse further work."""
         self._is_lost = self._has_joined
         async with self._working:
             pass
 
     def on_partitions_assigned(self, assigned: Collection[Any]) -> None:
-        """We are in."""
+        """Note that the group has accepted this member."""
         self._has_joined = True
 
 
 @asynccontextmanager
-async def alone(link: AdminClient, topic: str, group: str, partitions: Collection[PartitionId]) -> AsyncIterator[Place]:
-    """The place of a replay, nobody else's while it lasts."""
-    member = ReplayMember(link, topic, group)
+async def join_alone(admin: AdminClient, topic: str, group: str, partitions: Collection[PartitionId]) -> AsyncIterator[DryMember]:
+    """Return the only member of a group, for the block. Raise UsageError if there are others."""
+    member = ReplayMember(admin, topic, group)
     try:
-        with translate_errors(link.config, f"joining group {group!r}"):
+        with translate_errors(admin.config, f"joining group {group!r}"):
             await member.join(partitions)
         yield member
     finally:

@@ -9,8 +9,8 @@ from typing import Final, Protocol
 from aiokafka import errors
 from aiokafka.producer.message_accumulator import BatchBuilder
 
-from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, concerns_producer, send_error_kind
+from engine.kafka.client.errors import concerns_producer, describe_error, fatal_error, send_error_kind
+from engine.kafka.client.producer_link import ProducerLink
 from engine.kafka.sink.records import OutgoingRecord, SinkTopic
 
 MOST_TRIES: Final = 3
@@ -46,7 +46,7 @@ class RecordOutcomes(Protocol):
         """Count these records and bytes as no longer in flight."""
 
 
-class Batch:
+class RecordBatch:
     """Records that are sent together."""
 
     __slots__ = ("builder", "byte_count", "made_at", "records")
@@ -57,7 +57,7 @@ class Batch:
         self.byte_count = 0
         self.made_at = made_at
 
-    def add(self, record: OutgoingRecord) -> int:
+    def add_record(self, record: OutgoingRecord) -> int:
         """Add a record, and return its bytes, 0 if it does not fit. The first record always fits."""
         placed = self.builder.append(timestamp=record.timestamp_ms, key=record.key, value=record.value, headers=record.headers)
         if placed is None:
@@ -84,23 +84,23 @@ class PartitionSender:
         self._link = link
         self._settings = settings
         self._loop = asyncio.get_running_loop()
-        self._filling: Batch | None = None
-        self._full: deque[Batch] = deque()
-        self._sending: Batch | None = None
+        self._filling: RecordBatch | None = None
+        self._full: deque[RecordBatch] = deque()
+        self._sending: RecordBatch | None = None
         self._settled = 0
         """Number of its first records that have an outcome."""
         self._filled: asyncio.Future[None] | None = None
         self._most_batch_bytes = NO_LIMIT
         """Shrinks when batches are refused as too large, because the topic's `max.message.bytes` is unknown here."""
 
-    def add(self, record: OutgoingRecord) -> int:
+    def add_record(self, record: OutgoingRecord) -> int:
         """Add a record to the current batch, and return its bytes."""
         batch = self._filling or self._begin()
-        byte_count = batch.add(record)
+        byte_count = batch.add_record(record)
         if not byte_count:
             self._close()
             batch = self._begin()
-            byte_count = batch.add(record)
+            byte_count = batch.add_record(record)
         if batch.byte_count >= self._most_batch_bytes:
             self._close()
         return byte_count
@@ -117,15 +117,15 @@ class PartitionSender:
         """Return the start time of the batch in flight by the run's clock, None without one."""
         return None if self._sending is None else self._sending.made_at
 
-    def clear(self) -> list[OutgoingRecord]:
+    def remove_records(self) -> list[OutgoingRecord]:
         """Remove and return the records without an outcome."""
         left = list(self.records())
         self._sending = self._filling = None
         self._full.clear()
         return left
 
-    def _begin(self) -> Batch:
-        self._filling = Batch(self._link.new_batch(), self._settings.now())
+    def _begin(self) -> RecordBatch:
+        self._filling = RecordBatch(self._link.new_batch(), self._settings.now())
         return self._filling
 
     def _close(self) -> None:
@@ -133,7 +133,7 @@ class PartitionSender:
         if self._filling is not None:
             self._full.append(self._filling)
             self._filling = None
-            self._topic.taken(self.partition)
+            self._topic.note_batch_closed(self.partition)
         if self._filled is not None and not self._filled.done():
             self._filled.set_result(None)
 
@@ -148,23 +148,23 @@ class PartitionSender:
             self._owner.release_room(len(batch.records), batch.byte_count)
         self.aio_task = None  # before any await, because the next record must start a new task
 
-    async def _next(self) -> Batch | None:
+    async def _next(self) -> RecordBatch | None:
         if not self._full and self._filling is not None and self._settings.linger_secs:
             await self._linger(self._filling)
         if self._full:
             return self._full.popleft()
         batch, self._filling = self._filling, None
-        self._topic.taken(self.partition)
+        self._topic.note_batch_closed(self.partition)
         return batch
 
-    async def _linger(self, batch: Batch) -> None:
+    async def _linger(self, batch: RecordBatch) -> None:
         left = batch.made_at + self._settings.linger_secs - self._settings.now()
         if left > 0:
             self._filled = self._loop.create_future()
             await asyncio.wait((self._filled,), timeout=left)
             self._filled = None
 
-    async def _deliver(self, batch: Batch) -> None:
+    async def _deliver(self, batch: RecordBatch) -> None:
         """Send a batch; if the broker refuses it, send it in parts."""
         error = await self._try(batch)
         if error is None:
@@ -178,7 +178,7 @@ class PartitionSender:
             self._settled += len(batch.records)
             self._owner.note_failed(batch.records, error)
 
-    async def _try(self, batch: Batch) -> Exception | None:
+    async def _try(self, batch: RecordBatch) -> Exception | None:
         """Send a batch with retries. Return the last error, None after success."""
         if len(batch.records) == 1 and batch.byte_count + BATCH_OVERHEAD_BYTES > self._settings.most_record_bytes:
             most = self._settings.most_record_bytes
@@ -199,7 +199,7 @@ class PartitionSender:
         return error
 
     @staticmethod
-    def _is_refused(error: Exception, batch: Batch) -> bool:
+    def _is_refused(error: Exception, batch: RecordBatch) -> bool:
         """Return True if the records were refused.
 
         A compacted topic answers a record without a key with an error code that aiokafka does not know.
@@ -208,12 +208,12 @@ class PartitionSender:
             return True
         return type(error) is errors.UnknownError and any(record.key is None for record in batch.records)
 
-    async def _sort_out(self, batch: Batch, error: Exception) -> None:
+    async def _sort_out(self, batch: RecordBatch, error: Exception) -> None:
         """Find the refused records by halving the batch, and write the others."""
         records = batch.records
         if len(records) == 1:
             if type(error) is errors.UnknownError:
-                text = "the broker refused a record without a key, and its log says why: a compacted topic takes none"
+                text = "the broker refused a record without a key, probably because the topic is compacted. The broker's log has the reason"
                 error = errors.UnknownError(f"{text} ({describe_error(error)})")
             await self._owner.note_refused(records[0], self.topic, self.partition, error)
             self._settled += 1
@@ -224,8 +224,8 @@ class PartitionSender:
         await self._deliver(self._batch_of(records[:middle]))
         await self._deliver(self._batch_of(records[middle:]))
 
-    def _batch_of(self, records: list[OutgoingRecord]) -> Batch:
-        batch = Batch(self._link.new_batch(), self._settings.now())
+    def _batch_of(self, records: list[OutgoingRecord]) -> RecordBatch:
+        batch = RecordBatch(self._link.new_batch(), self._settings.now())
         for record in records:
-            batch.add(record)
+            batch.add_record(record)
         return batch

@@ -2,12 +2,14 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, Protocol
 
+from aiokafka.partitioner import murmur2
+
+from engine.api import Fields, Tuple
 from engine.errors import FatalError, UsageError
-from engine.kafka.client.producer_link import java_partition
 from engine.kafka.sink.sink_config import Content, Partitioner, is_topic_name
-from engine.topology import Fields, Tuple
 
 KEY_FIELD: Final = "key"
 VALUE_FIELD: Final = "value"
@@ -62,7 +64,7 @@ class RecordMaker:
         else:
             value = config.value(tup)
         if type(value) is not bytes:
-            value = content("value", value)
+            value = as_bytes("value", value)
         if config.key is not None:
             key = config.key(tup)
         elif self._key_at is not None:
@@ -70,7 +72,7 @@ class RecordMaker:
         else:
             key = None
         if key is not None and type(key) is not bytes:
-            key = content("key", key)
+            key = as_bytes("key", key)
         if self._is_plain:
             return OutgoingRecord(tup, key, value, _NO_HEADERS, None)
         return OutgoingRecord(tup, key, value, self._headers(tup), self._timestamp(tup))
@@ -81,7 +83,7 @@ class RecordMaker:
             return self._config.topic
         name: object = self._config.topic(tup)
         if not isinstance(name, str) or not is_topic_name(name):
-            raise UsageError(f"topic: the function returned {name!r}", hint="Name a topic by letters, digits, '.', '_' and '-'.")
+            raise UsageError(f"topic: the function returned {name!r}", hint="A topic name has letters, digits, '.', '_' and '-'.")
         return name
 
     def partition(self, tup: Tuple) -> int | None:
@@ -96,7 +98,9 @@ class RecordMaker:
         if self._config.value is None:
             if VALUE_FIELD not in names:
                 text = f"stream {tup.stream!r} of {tup.source_component!r} has no field {VALUE_FIELD!r} (it has: {', '.join(names)})"
-                raise FatalError(f"nothing to write: {text}", hint="Write value=lambda tup: ..., which returns bytes or a text.")
+                raise FatalError(
+                    f"no value to write: {text}", hint="Write value=lambda tup: ... in the config, which returns bytes or text."
+                )
             self._value_at = names.index(VALUE_FIELD)
         self._key_at = names.index(KEY_FIELD) if KEY_FIELD in names else None
         self._fields = fields
@@ -111,7 +115,7 @@ class RecordMaker:
         headers = list(made)
         for header in headers:
             if not _is_header(header):
-                raise UsageError(f"headers: {header!r} is no pair of a name and bytes", hint=hint)
+                raise UsageError(f"headers: {header!r} is not a pair of a name and bytes", hint=hint)
         return headers
 
     def _timestamp(self, tup: Tuple) -> int | None:
@@ -119,11 +123,11 @@ class RecordMaker:
             return None
         made = _number("timestamp_ms", self._config.timestamp_ms(tup))
         if made is not None and not 0 <= made < 2**63:
-            raise UsageError(f"timestamp_ms: {made} is no time", hint="Return milliseconds since the epoch.")
+            raise UsageError(f"timestamp_ms: {made} is not a time", hint="Return milliseconds since the epoch.")
         return made
 
 
-def content(name: str, made: object) -> bytes | None:
+def as_bytes(name: str, made: object) -> bytes | None:
     """Return a key or value as bytes or None. Raise UsageError for other types."""
     if isinstance(made, str):
         return made.encode()
@@ -132,8 +136,8 @@ def content(name: str, made: object) -> bytes | None:
     if isinstance(made, (bytes, bytearray, memoryview)):
         return bytes(made)
     raise UsageError(
-        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor a text",
-        hint=f"Write {name}=lambda tup: ..., which returns bytes or a text: json.dumps(...), str(...).",
+        f"{name}: {made!r} ({type(made).__name__}) is neither bytes nor text",
+        hint=f"Write {name}=lambda tup: ..., which returns bytes or text, like json.dumps(...) or str(...).",
     )
 
 
@@ -160,12 +164,12 @@ class SinkTopic:
         self._partitioner = partitioner
         self._turn = 0
 
-    def learn(self, partitions: Sequence[int], available: Sequence[int]) -> None:
+    def update_partitions(self, partitions: Sequence[int], available: Sequence[int]) -> None:
         """Update the partitions from the cluster. Ignore an empty answer, because the topic may be missing only for a moment."""
         if partitions:
             self.partitions, self.available = tuple(partitions), tuple(available)
 
-    def taken(self, partition: int) -> None:
+    def note_batch_closed(self, partition: int) -> None:
         """Move on after a partition's batch was closed: records without a key go to the next partition."""
         if self._current() == partition:
             self._turn += 1
@@ -174,7 +178,7 @@ class SinkTopic:
         among = self.available or self.partitions
         return among[self._turn % len(among)]
 
-    def choose(self, key: bytes | None, wanted: int | None) -> int:
+    def choose_partition(self, key: bytes | None, wanted: int | None) -> int:
         """Return the partition of a record. Raise UsageError if the config's functions name a missing one."""
         chosen: object = wanted
         if chosen is None:
@@ -186,5 +190,15 @@ class SinkTopic:
                 return self._current()
         if chosen not in self.partitions:
             text = f"topic {self.name!r} has no partition {chosen!r} (it has {len(self.partitions)})"
-            raise UsageError(text, hint="Correct what partition= or partitioner= returns.")
+            raise UsageError(text, hint="Correct the function partition= or partitioner= of the config.")
         return chosen
+
+
+@lru_cache(maxsize=16_384)
+def _murmur(key: bytes) -> int:
+    return int(murmur2(key)) & 0x7FFFFFFF
+
+
+def java_partition(key: bytes, partitions: Sequence[int]) -> int:
+    """Return the partition of a key as Java's client does, by murmur2. Hashes are cached, because aiokafka's murmur2 is slow Python."""
+    return partitions[_murmur(key) % len(partitions)]

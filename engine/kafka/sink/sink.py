@@ -6,15 +6,15 @@ from typing import Any, Final, cast
 
 from aiokafka import errors
 
+from engine.api import Bolt, FailTuple, Tuple
 from engine.errors import ERROR, Failure, FatalError, UsageError
-from engine.kafka.client.errors import describe_error, fatal_error
-from engine.kafka.client.producer_link import ProducerLink, producer_options, send_error_kind
+from engine.kafka.client.errors import describe_error, fatal_error, send_error_kind
+from engine.kafka.client.producer_link import ProducerLink, producer_options
 from engine.kafka.dead_letters.dead_letter import DeadLetter
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.sink.partition_sender import PartitionSender, SenderSettings
 from engine.kafka.sink.records import OutgoingRecord, RecordMaker, SinkTopic
 from engine.kafka.sink.sink_config import KafkaSinkConfig
-from engine.topology import Bolt, FailTuple, Tuple
 
 LOOK_SECS: Final = 1.0
 SHOWN_AFTER_SECS: Final = 10.0
@@ -99,7 +99,7 @@ class KafkaSink(Bolt):
                     self._broken.result()
                 for topic in self._topics.values():
                     if topic.partitions:
-                        topic.learn(*self._link.known_partitions(topic.name))
+                        topic.update_partitions(*self._link.known_partitions(topic.name))
                 self._report_standstill()
                 if self._now() >= refresh_at:
                     refresh_at = self._now() + refresh_secs
@@ -138,10 +138,10 @@ class KafkaSink(Bolt):
             task.cancel()
         if left:
             await asyncio.wait(left)
-        unsettled = [record for sender in self._senders.values() for record in sender.clear()]
+        unsettled = [record for sender in self._senders.values() for record in sender.remove_records()]
         unsettled += [record for topic in self._topics.values() for record in topic.waiting]
         if unsettled:
-            closed = TimeoutError(f"the sink closed, and no broker has acknowledged within {flush_secs:g} s")
+            closed = TimeoutError(f"the sink closed, and no broker acknowledged within {flush_secs:g} s")
             self.note_failed(unsettled, self._broken_by() or closed)
         if self._dead_letters is not None:
             await self._dead_letters.stop()
@@ -173,7 +173,7 @@ class KafkaSink(Bolt):
         except FatalError:
             raise
         except Exception as error:
-            raise FailTuple(f"no record can be made of it: {_told(error)}", report=True) from error
+            raise FailTuple(f"no record can be made of the tuple: {_error_text(error)}", report=True) from error
         self._in_flight += 1
         if self._in_flight >= self._most_records or self._bytes_in_flight >= self._most_bytes:
             return self._wait_for_room()
@@ -188,11 +188,11 @@ class KafkaSink(Bolt):
     def _place(self, record: OutgoingRecord, topic: SinkTopic) -> None:
         """Add a record to the sender of its partition, and start that sender."""
         wanted = None if self._names_no_partition else self._maker.partition(record.origin)
-        partition = topic.choose(record.key, wanted)
+        partition = topic.choose_partition(record.key, wanted)
         sender = self._senders.get((topic.name, partition))
         if sender is None:
             sender = self._senders[topic.name, partition] = PartitionSender(topic, partition, self, self._link, self._sender_settings)
-        self._bytes_in_flight += sender.add(record)
+        self._bytes_in_flight += sender.add_record(record)
         if sender.aio_task is None:
             sender.aio_task = self._work(sender.send_all())
 
@@ -230,13 +230,13 @@ class KafkaSink(Bolt):
         except errors.KafkaError as raised:
             error: Exception = raised
             return error
-        topic.learn(partitions, self._link.known_partitions(topic.name)[1])
+        topic.update_partitions(partitions, self._link.known_partitions(topic.name)[1])
         return None
 
     def _missing(self, topic: SinkTopic, error: Exception) -> FatalError:
         if isinstance(error, errors.UnknownTopicOrPartitionError):
-            hint = "Create the topic, or correct its name: it is looked for, and never created."
-            text = f"topic {topic.name!r} does not exist: it has not appeared within {self.config.topic_timeout_secs:g} s"
+            hint = "Create the topic, or correct its name. The sink never creates it."
+            text = f"topic {topic.name!r} does not exist, and did not appear within {self.config.topic_timeout_secs:g} s"
             return FatalError(text, hint=hint)
         return fatal_error(error, f"writing topic {topic.name!r}")
 
@@ -252,9 +252,11 @@ class KafkaSink(Bolt):
 
     def note_failed(self, records: list[OutgoingRecord], error: Exception) -> None:
         """Fail the tuples of these records with the reason. Their source replays them."""
-        why = _told(error)
+        why = _error_text(error)
         self.collector.report_error(
-            ConnectionError(f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, and fail: {why}")
+            ConnectionError(
+                f"{len(records)} {'record was' if len(records) == 1 else 'records were'} not written, so the tuples fail: {why}"
+            )
         )
         for record in records:
             self.collector.fail(record.origin, error=f"the record was not written: {why}")
@@ -262,17 +264,17 @@ class KafkaSink(Bolt):
     async def note_refused(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> None:
         """Handle a refused record by `on_refused` and `dead_letter_topic`."""
         self._given_up.add(1)
-        told = f"a record for topic {topic!r} is refused: {describe_error(error)}"
+        text = f"a record for topic {topic!r} was refused: {describe_error(error)}"
         if self.config.on_refused == "drop":
-            self.collector.report_error(ValueError(f"{told}; it is dropped"))
+            self.collector.report_error(ValueError(f"{text}. The record is dropped"))
             self.collector.ack(record.origin)
         elif self._dead_letters is not None:
             letter = self._letter(record, topic, partition, error)
             await self._dead_letters.send_dead_letter(letter)
             self.collector.ack(record.origin)
         else:
-            self.collector.report_error(ValueError(f"{told}; its tuple fails. dead_letter_topic=... would take such records"))
-            self.collector.fail(record.origin, error=told)
+            self.collector.report_error(ValueError(f"{text}. Its tuple fails. Set dead_letter_topic=... to store such records"))
+            self.collector.fail(record.origin, error=text)
 
     def _letter(self, record: OutgoingRecord, topic: str, partition: int, error: Exception) -> DeadLetter:
         context = self.context
@@ -317,7 +319,7 @@ class KafkaSink(Bolt):
             self._broken.set_exception(error)
 
 
-def _told(error: BaseException) -> str:
+def _error_text(error: BaseException) -> str:
     if isinstance(error, UsageError) and error.hint:
         return f"{error.message}. {error.hint}"
     return describe_error(error)

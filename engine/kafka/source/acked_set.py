@@ -1,34 +1,41 @@
-"""Metadata of a commit: the acked offsets above it (KS-7), and the topology that wrote it (KS-5).
+"""Metadata of a commit: the acked offsets above it (KS-7), and the topology that wrote it (KS-5). Decides only, without I/O.
 
-The text is `stormcell:<version>:<topology>:<base64>`; every version has the topology there. `offset_codec` makes the bytes: plain in
-version 1, packed in version 2, which is written only if it holds more. Runs that do not fit are left out from the end.
+The text is `stormcell:<version>:<topology>:<base64>`, and every version has the topology at this place. Version 1 holds a plain body.
+Version 2 holds a packed body, and is written only if it holds more. Runs that do not fit are left out from the end.
+
+Plain body: varints. The first is the base. Then gaps and lengths of runs alternate.
+Packed body: the same, compressed by zlib. A length of 0 starts a bitmap: its number of bytes, at most 127, then the bytes. The lowest bit
+is the first offset after the gap, and the highest set bit is the last offset. A stretch of runs gets the shorter of both forms.
 """
 
 import base64
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import zlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import sha256
+from itertools import compress, pairwise
 from typing import Final, NamedTuple
 from urllib.parse import quote, unquote
 
-from engine.kafka.source import offset_codec
-
 PLENTY: Final = 256
 """Bytes that are enough for metadata with an empty set, even with the longest topology name."""
+MOST_BODY_BYTES: Final = 65_536
+"""Limit of an unpacked body. A reader must not unpack more from bytes of another program."""
 
 _MARK: Final = "stormcell"
 _PLAIN: Final = "1"
 _PACKED: Final = "2"
-_READERS: Final[Mapping[str, Callable[[bytes], offset_codec.OffsetSet]]] = {
-    _PLAIN: offset_codec.read_plain,
-    _PACKED: offset_codec.read_packed,
-}
 _VERSION: Final = re.compile("[1-9][0-9]{0,3}")
 _LONGEST_NAME: Final = 96
 """Limit of a written name, in characters. Earlier versions cut longer names there, without a digest."""
 _CUT: Final = "#"
 """Separator of a cut name and its digest. No quoted name contains it."""
 _DIGEST_CHARACTERS: Final = 32
+_BITMAP_OFFSETS: Final = 127 * 8
+_MOST_OFFSET: Final = 2**63 - 1
+_AS_DIGITS: Final = bytes.maketrans(b"\0\1", b"01")
+_AS_FLAGS: Final = bytes.maketrans(b"01", b"\0\1")
 
 
 class CommitNote(NamedTuple):
@@ -75,9 +82,9 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
     """
     head = f"{_MARK}:{_PLAIN}:{written_name(topology)}:"
     room = (most_bytes - len(head)) // 4 * 3
-    body, kept = offset_codec.plain(base, runs, room)
+    body, kept = _plain_body(base, runs, room)
     if kept < len(runs):
-        smaller, more = offset_codec.packed(base, runs, room)
+        smaller, more = _packed_body(base, runs, room)
         if more > kept:
             head, body, kept = f"{_MARK}:{_PACKED}:{written_name(topology)}:", smaller, more
     metadata = head + base64.b64encode(body).decode()
@@ -87,7 +94,7 @@ def encode(topology: str, base: int, runs: Sequence[int], most_bytes: int) -> tu
 
 def moved_to(note: CommitNote, offset: int) -> str:
     """Return the metadata of a commit of the same topology at another offset, without a set."""
-    return f"{_MARK}:{_PLAIN}:{note.topology}:{base64.b64encode(offset_codec.varint(offset)).decode()}"
+    return f"{_MARK}:{_PLAIN}:{note.topology}:{base64.b64encode(_varint(offset)).decode()}"
 
 
 def decode(metadata: str | None) -> CommitNote | None:
@@ -103,11 +110,12 @@ def decode(metadata: str | None) -> CommitNote | None:
     parts = (metadata or "").split(":", 3)
     if len(parts) != 4 or parts[0] != _MARK or not _VERSION.fullmatch(parts[1]):
         return None
-    read = _READERS.get(parts[1])
-    if read is None:
+    if parts[1] not in (_PLAIN, _PACKED):
         return CommitNote(parts[2], -1, ())
     try:
-        return CommitNote(parts[2], *read(base64.b64decode(parts[3], validate=True)))
+        body = base64.b64decode(parts[3], validate=True)
+        base, runs = _read(body, has_bitmaps=False) if parts[1] == _PLAIN else _read(_unpacked(body), has_bitmaps=True)
+        return CommitNote(parts[2], base, runs)
     except ValueError:  # binascii.Error is one
         return None
 
@@ -128,3 +136,149 @@ def count(runs: Iterable[int]) -> int:
     """Return the number of offsets in start, stop, start, stop…"""
     bounds = list(runs)
     return sum(bounds[1::2]) - sum(bounds[::2])
+
+
+# Bodies: each writer returns the body of as many runs as fit, and the number of their bounds
+
+
+def _plain_body(base: int, runs: Sequence[int], most_bytes: int) -> tuple[bytes, int]:
+    body, before = bytearray(_varint(base)), base
+    for at in range(0, len(runs), 2):
+        pair = _varint(runs[at] - before) + _varint(runs[at + 1] - runs[at])
+        if len(body) + len(pair) > most_bytes:
+            return bytes(body), at
+        body += pair
+        before = runs[at + 1]
+    return bytes(body), len(runs)
+
+
+def _packed_body(base: int, runs: Sequence[int], most_bytes: int) -> tuple[bytes, int]:
+    stretches = _stretches(base, runs)
+    bounds = [0, *(past for past, _ in stretches)]
+
+    def pack(count: int, more: bytes = b"") -> bytes:
+        return zlib.compress(_varint(base) + b"".join(data for _, data in stretches[:count]) + more, 9)
+
+    whole = _most(len(stretches), lambda count: len(pack(count)) <= most_bytes)
+    first = bounds[whole]
+
+    def part(count: int) -> bytes:
+        return _stretch(runs[first - 1] if first else base, runs[first : first + 2 * count])
+
+    more = 0  # runs of the next stretch, which does not fit as a whole
+    if whole < len(stretches):
+        more = _most((bounds[whole + 1] - first) // 2 - 1, lambda count: len(pack(whole, part(count))) <= most_bytes)
+    return pack(whole, part(more)), first + 2 * more
+
+
+def _most(count: int, fits: Callable[[int], bool]) -> int:
+    """Return the largest number up to `count` that fits, by binary search. 0 always fits."""
+    return bisect_left(range(1, count + 1), True, key=lambda number: not fits(number))
+
+
+def _stretches(base: int, runs: Sequence[int]) -> list[tuple[int, bytes]]:
+    """Return stretches of neighbouring runs: the number of bounds up to its end, and its bytes. In all at most `MOST_BODY_BYTES`."""
+    found: list[tuple[int, bytes]] = []
+    before, first, left = base, 0, MOST_BODY_BYTES - len(_varint(base))
+    while first < len(runs):
+        past = bisect_right(runs, runs[first] + _BITMAP_OFFSETS, first)
+        past = max(past - (past - first) % 2, first + 2)
+        data = _stretch(before, runs[first:past])
+        left -= len(data)
+        if left < 0:
+            break
+        found.append((past, data))
+        before, first = runs[past - 1], past
+    return found
+
+
+def _stretch(before: int, runs: Sequence[int]) -> bytes:
+    """Return runs in the shorter form: varints or a bitmap."""
+    if not runs:
+        return b""
+    size = (runs[-1] - runs[0] + 7) // 8
+    if size * 8 > _BITMAP_OFFSETS or len(runs) < size + 3:
+        pairs = b"".join(_varint(after - bound) for bound, after in pairwise([before, *runs]))
+        if size * 8 > _BITMAP_OFFSETS or len(pairs) < len(_varint(runs[0] - before)) + 2 + size:
+            return pairs
+    return _varint(runs[0] - before) + bytes((0, size)) + _bitmap(runs, size)
+
+
+def _bitmap(runs: Sequence[int], size: int) -> bytes:
+    """Return the bitmap of the offsets from the first one on. Cheap per run, because there may be 50,000 runs."""
+    bounds = bytearray(size * 8 + 1)
+    for bound in runs:
+        bounds[bound - runs[0]] = 1
+    bits = int(bounds.translate(_AS_DIGITS)[::-1], 2)
+    shift = 1
+    while shift <= size * 8:  # each bit becomes the parity of the bounds up to it
+        bits ^= bits << shift
+        shift *= 2
+    return (bits & (1 << size * 8) - 1).to_bytes(size, "little")
+
+
+def _varint(number: int) -> bytes:
+    """Return a number, 0 or more, in bytes of seven bits, lowest first. The eighth bit marks all bytes except the last."""
+    if number < 0x80:
+        return bytes((number,))
+    out = bytearray()
+    while number > 0x7F:
+        out.append(number & 0x7F | 0x80)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def _unpacked(data: bytes) -> bytes:
+    """Return a packed body before its compression. Raise ValueError if it is damaged or too large."""
+    inflating = zlib.decompressobj()
+    try:
+        body = inflating.decompress(data, MOST_BODY_BYTES)
+    except zlib.error as error:
+        raise ValueError(f"no packed set: {error}") from None
+    if not inflating.eof or inflating.unused_data:
+        raise ValueError("a packed set that is cut, too large, or followed by more")
+    return body
+
+
+def _read(body: bytes, *, has_bitmaps: bool) -> tuple[int, tuple[int, ...]]:
+    """Return the base and the runs of a body. Raise ValueError if it is damaged."""
+    base, at = _varint_at(body, 0)
+    runs: list[int] = []
+    before = base
+    while at < len(body):
+        gap, at = _varint_at(body, at)
+        length, at = _varint_at(body, at)
+        start = before + gap
+        if length:
+            runs += (start, start + length)
+        elif has_bitmaps and at < len(body) and 0 < body[at] <= len(body) - at - 1:
+            past = at + 1 + body[at]
+            runs += _bitmap_runs(start, body[at + 1 : past])
+            at = past
+        else:
+            raise ValueError("an empty run, or a bitmap without its bytes")
+        before = runs[-1]
+    if before > _MOST_OFFSET:
+        raise ValueError("an offset beyond 63 bits")
+    return base, tuple(runs)
+
+
+def _bitmap_runs(origin: int, data: bytes) -> Iterator[int]:
+    bits = int.from_bytes(data, "little")
+    if not bits & 1 or not data[-1]:
+        raise ValueError("a bitmap whose first bit or last byte is 0")
+    bounds = f"{bits ^ bits << 1:b}"[::-1].encode().translate(_AS_FLAGS)
+    return compress(range(origin, origin + len(bounds)), bounds)
+
+
+def _varint_at(body: bytes, at: int) -> tuple[int, int]:
+    """Return the varint at a position, and the position after it."""
+    number = shift = 0
+    while at < len(body) and shift < 63:
+        byte = body[at]
+        number |= (byte & 0x7F) << shift
+        at, shift = at + 1, shift + 7
+        if not byte & 0x80:
+            return number, at
+    raise ValueError("a varint without its end, or beyond 63 bits")

@@ -6,13 +6,13 @@ from typing import Final
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import KafkaTrouble, Report, RetryPolicy, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, RetryPolicy, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import Commit, OffsetManager
 from engine.kafka.source.partitions import Partitions, commits_of
 from engine.kafka.source.spout_config import KafkaSpoutConfig
-from engine.topology import TaskContext
 
 MOST_METADATA_BYTES_PER_REQUEST: Final = 256 * 1024
 """Limit of the metadata in one request. A broker stores one request as one batch, by default of at most 1 MB (message.max.bytes)."""
@@ -29,8 +29,8 @@ class CommitLoop:
         self._lock = asyncio.Lock()
         self._due = asyncio.Event()
 
-    async def keep(self, link: ConsumerLink) -> None:
-        """Commit forever: each `offset_commit_period_ms`, and when `look` asks for a commit."""
+    async def commit_periodically(self, link: ConsumerLink) -> None:
+        """Commit forever: each `offset_commit_period_ms`, and after `request_commit`."""
         while True:
             try:
                 async with asyncio.timeout(self._config.offset_commit_period_ms / 1000):
@@ -41,8 +41,8 @@ class CommitLoop:
             if self._config.guarantee != "at_most_once" and not self._partitions.suspended:
                 await self.commit(link)
 
-    def look(self) -> None:
-        """Ask for a commit if one would let a full partition continue."""
+    def request_commit(self) -> None:
+        """Request a commit if one would let a full partition continue."""
         if any(manager.wants_commit for manager in self._partitions):
             self._due.set()
 
@@ -57,9 +57,9 @@ class CommitLoop:
             hint = (
                 "Records after the last committed offset are processed again at the next start."
                 if is_last
-                else "The next commit includes its offsets."
+                else "The next commit includes these offsets."
             )
-            self._report(KafkaTrouble(f"a commit failed: {describe_error(error)}", hint=hint))
+            self._report(KafkaWarning(f"a commit failed: {describe_error(error)}", hint=hint))
         link.resume([manager.partition for manager in self._partitions.to_resume()])
 
     async def commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:

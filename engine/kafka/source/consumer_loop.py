@@ -7,10 +7,11 @@ from typing import Any, Final, Protocol
 
 from aiokafka import errors
 
+from engine.api import TaskContext
 from engine.errors import FatalError
-from engine.kafka.client.connect import connect, watch_brokers
+from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
 from engine.kafka.client.consumer_link import Batches, ConsumerLink
-from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaTrouble, RetryPolicy
+from engine.kafka.client.errors import FIRST_PAUSE_SECS, KafkaWarning, Report, RetryPolicy
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.client.topic_lookup import log_found_topics
 from engine.kafka.source import start_positions
@@ -20,13 +21,13 @@ from engine.kafka.source.partitions import Partitions
 from engine.kafka.source.session_watch import SessionWatch
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.start_positions import StartPosition
-from engine.kafka.source.topics import assign_by_index, wait_for_topics
 from engine.kafka.source.undecodable import UndecodableRecord, undecodable_error
-from engine.topology import TaskContext
 
 _POLL_SECS: Final = 0.5
 _SIGN_OF_LIFE_SECS: Final = 60.0
 _END_COMMIT_SECS: Final = 4.0
+_TOPICS_PERIOD_SECS: Final = 0.5
+"""Interval of checks of the client's metadata, which it refreshes every metadata_max_age_ms."""
 _NOTHING: Final[Mapping[PartitionId, int]] = MappingProxyType({})
 
 
@@ -39,13 +40,13 @@ class SpoutCallbacks(Protocol):
     def report(self, error: BaseException) -> None:
         """Report an error that the spout survives."""
 
-    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+    def start_task(self, work: Coroutine[Any, Any, object]) -> object:
         """Start background work. Its error ends the spout's instance."""
 
     def request_checkpoint(self) -> None:
         """Request a checkpoint, so that stateful bolts release their deferred acks soon."""
 
-    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+    def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
         """Forget these partitions, which this task no longer owns."""
 
 
@@ -82,19 +83,19 @@ class ConsumerLoop:
         try:
             self._link = link = await self._connect()
             silence_secs = 2 * self._config.heartbeat_interval_ms / 1000
-            self._spout.begin(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
+            self._spout.start_task(watch_brokers(self._config, link.answered_at, silence_secs, self._spout.report))
             await wait_for_topics(link, self._config, self._spout.report)
             if self._config.membership == "group":
                 link.subscribe()
                 self._watch_session(link)
             else:
-                self._spout.begin(assign_by_index(link, self._config, self._task_index, self._tasks, self._spout.report))
-            self._spout.begin(self.commits.keep(link))
+                self._spout.start_task(assign_by_index(link, self._config, self._task_index, self._tasks, self._spout.report))
+            self._spout.start_task(self.commits.commit_periodically(link))
             await self._keep_polling(link)
         finally:
             self._ending = asyncio.ensure_future(self._end())  # in its own task, because this one may be cancelled again
 
-    async def ended(self) -> None:
+    async def wait_closed(self) -> None:
         """Wait until all acked offsets are committed and the consumer has left its group."""
         if self._ending is not None:
             await self._ending
@@ -116,17 +117,19 @@ class ConsumerLoop:
         try:
             await self.commits.commit(link, _END_COMMIT_SECS, is_last=True)
         finally:
-            self._spout.given_up(list(self.partitions))
-            self.partitions.close()
+            self._spout.forget_partitions(list(self.partitions))
+            self.partitions.close_all()
             if not await link.stop():
                 self._spout.report(
-                    KafkaTrouble("the group was not left: no broker answered", hint="Its other members take over after the session.")
+                    KafkaWarning(
+                        "the consumer could not leave its group: no broker answered", hint="The others take over after the session."
+                    )
                 )
 
     async def _connect(self) -> ConsumerLink:
         instance = self._config.group_instance_id
         instance = f"{instance}-{self._task_index}" if instance else None
-        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - a short one
+        make = lambda: ConsumerLink(self._config, self._client_id, instance, self._revoked, self._assigned)  # noqa: E731 - short
         return await connect(make, self._config, self._spout.report)
 
     def end_of(self, partition: PartitionId) -> int | None:
@@ -144,12 +147,12 @@ class ConsumerLoop:
         try:
             if self._config.guarantee == "at_least_once":
                 self._spout.request_checkpoint()
-                await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
+                await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.in_flight)
             await self.commits.commit(link, (self._config.rebalance_timeout_ms - self._config.revoke_drain_ms) / 2000)
         except Exception as error:  # noqa: BLE001 - reported; aiokafka would only log it
             self._spout.report(error)
 
-    async def _quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
+    async def _wait_until_quiet(self, most_secs: float, is_open: Callable[[], object]) -> None:
         """Wait until `is_open` is false, at most `most_secs`. Check whenever a partition has nothing in flight."""
         quiet = asyncio.Event()
         for manager in self.partitions:
@@ -180,19 +183,19 @@ class ConsumerLoop:
         before = self.partitions.membership
         kept, given_up = self.partitions.assign(assigned, membership)
         if given_up and membership is not None and not membership.follows(before):
-            text = f"group {self._config.group!r} went on without this member: what was in flight comes again, to whoever has it now"
-            hint = "Let no component block the event loop, or raise session_timeout_ms."
+            text = f"group {self._config.group!r} removed this member: the new owners process its records in flight again"
+            hint = "Find the component that blocks the event loop, or raise session_timeout_ms."
             if self._config.group_instance_id is not None:
-                hint += " Or another process has the same group_instance_id: each needs its own."
-            self._spout.report(KafkaTrouble(text, hint=hint))
+                hint += " Another reason: a second process has the same group_instance_id. Each needs its own."
+            self._spout.report(KafkaWarning(text, hint=hint))
         self._give_up(given_up)
         for manager in kept:
             manager.is_paused = False  # the client's new assignment has no paused partitions
             link.seek(manager.partition, manager.position)
         if link.is_missing_topics:
-            self._spout.begin(wait_for_topics(link, self._config, self._spout.report))
+            self._spout.start_task(wait_for_topics(link, self._config, self._spout.report))
         if self.partitions.opening:
-            self._spout.begin(self._open(link, set(self.partitions.opening), self._assignments))
+            self._spout.start_task(self._open(link, set(self.partitions.opening), self._assignments))
         self._spout.wake()
 
     def _note_topics(self, link: ConsumerLink) -> None:
@@ -204,7 +207,7 @@ class ConsumerLoop:
 
     def _give_up(self, managers: list[OffsetManager]) -> None:
         if managers:
-            self._spout.given_up(managers)
+            self._spout.forget_partitions(managers)
 
     async def _open(
         self, link: ConsumerLink, partitions: Collection[PartitionId], assignment: int, unread: Mapping[PartitionId, int] = _NOTHING
@@ -214,21 +217,21 @@ class ConsumerLoop:
         while True:
             try:
                 added = set(partitions) - (self._at_first or frozenset())
-                found = await start_positions.find(link, self._config, self._topology, partitions, unread, added)
+                found = await start_positions.find_start_positions(link, self._config, self._topology, partitions, unread, added)
                 if assignment != self._assignments or link is not self._link:
                     return
                 managers = {partition: self._manager(partition, start) for partition, start in found.items()}
                 await self._commit_starts(link, [managers[partition] for partition, start in found.items() if start.is_passing])
                 break
             except Exception as error:  # noqa: BLE001 - retried or raised
-                await retry_policy.wait_or_raise(error, f"finding out where to read {', '.join(map(str, sorted(partitions)))}")
+                await retry_policy.wait_or_raise(error, f"finding the start positions of {', '.join(map(str, sorted(partitions)))}")
         if assignment != self._assignments or link is not self._link:
             return
         for partition, start in found.items():
             if link.is_assigned(partition):
                 self._note_start(partition, start)
                 link.seek(partition, start.offset)
-                self.partitions.open(managers[partition])
+                self.partitions.open_partition(managers[partition])
         self._spout.wake()
 
     async def _commit_starts(self, link: ConsumerLink, managers: Collection[OffsetManager]) -> None:
@@ -260,25 +263,27 @@ class ConsumerLoop:
         self._dropped.add(start.dropped)
         if start.missing is not None:
             self._out_of_range.add(1)
-            text = f"{partition}: offset {start.missing} is not there; the broker has {start.first} to {start.last}"
+            text = f"{partition}: offset {start.missing} does not exist; the broker has {start.first} to {start.last}"
             if self._config.out_of_range == "fail":
-                raise FatalError(text, hint="Choose out_of_range='earliest' or 'latest' to go on, or reset the group's offsets.")
+                raise FatalError(text, hint="Write out_of_range='earliest' or 'latest' to continue, or reset the group's offsets.")
             never = max(0, start.offset - start.missing)
-            hint = "Raise the topic's retention." if never else "Was the topic made anew?"
-            self._spout.report(KafkaTrouble(f"{text}. Reading goes on at {start.offset}; {never} offsets were never read", hint=hint))
+            hint = "Raise the topic's retention." if never else "Was the topic created again?"
+            self._spout.report(KafkaWarning(f"{text}. Reading continues at {start.offset}; {never} offsets were never read", hint=hint))
         if start.foreign is not None and start.foreign not in self._reported_topologies:
             self._reported_topologies.add(start.foreign)
             text = f"{partition} of group {self._config.group!r} was committed by topology {start.foreign!r}"
-            hint = "Two topologies in one group share the records between them: give each a group of its own."
-            self._spout.report(KafkaTrouble(text, hint=hint))
+            hint = "Two topologies in one group share its records. Give each topology its own group."
+            self._spout.report(KafkaWarning(text, hint=hint))
         if start.unsure is not None and start.unsure not in self._reported_topologies:
             self._reported_topologies.add(start.unsure)
-            text = f"{partition} of group {self._config.group!r} was committed by an older version, which has cut the name {start.unsure!r}"
-            hint = "Whether this topology wrote it is not known, so its acked set is not used. The next commit names the topology in full."
-            self._spout.report(KafkaTrouble(text, hint=hint))
+            text = (
+                f"{partition} of group {self._config.group!r} was committed by an older version, which shortened the name {start.unsure!r}"
+            )
+            hint = "This topology may be another one, so the acked set is not used. The next commit has the full name."
+            self._spout.report(KafkaWarning(text, hint=hint))
 
     async def _reset(self, link: ConsumerLink, error: errors.OffsetOutOfRangeError) -> None:
-        """Open partitions again whose next offset does not exist: retention, or a topic that was made anew (KS-7).
+        """Open partitions again whose next offset does not exist: retention, or a topic that was created again (KS-7).
 
         Ignore errors of other offsets: the client started at the commit before our seek, and kept its error until now.
         """
@@ -287,10 +292,10 @@ class ConsumerLoop:
         unread = {PartitionId(*at): offset for at, offset in offsets.items() if at in owned and owned[PartitionId(*at)].position == offset}
         lost = [owned[partition] for partition in unread]
         for manager in lost:
-            self.partitions.reopen(manager.partition)
+            self.partitions.reopen_partition(manager.partition)
         self._give_up(lost)
         if unread:
-            self._spout.begin(self._open(link, unread, self._assignments, unread))
+            self._spout.start_task(self._open(link, unread, self._assignments, unread))
         else:
             await asyncio.sleep(FIRST_PAUSE_SECS)  # the client repeats the error until a seek
 
@@ -323,12 +328,14 @@ class ConsumerLoop:
     async def _read_up_to(self, place: tuple[PartitionId, int], error: Exception) -> None:
         """Handle a record that cannot be decoded: finish all records before it, then end the run with its offset."""
         if self._undecodable.is_reached(place, self.partitions.owned, error):
-            await self._quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
+            await self._wait_until_quiet(self._config.revoke_drain_ms / 1000, lambda: self.partitions.waiting or self.partitions.in_flight)
             raise undecodable_error(place, error, self._config.group)
 
     @property
     def _doing(self) -> str:
-        what = f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics like {self._config.pattern!r}"
+        what = (
+            f"topics {', '.join(map(repr, self._config.topics))}" if self._config.topics else f"topics that match {self._config.pattern!r}"
+        )
         return f"reading {what}" + (f" as group {self._config.group!r}" if self._config.group else "")
 
     async def _wait_for_room(self, link: ConsumerLink) -> None:
@@ -360,7 +367,7 @@ class ConsumerLoop:
             position = link.position(manager.partition)
             if position is not None:
                 manager.reach(position)
-        self.commits.look()
+        self.commits.request_commit()
         if came or self._config.stop_at_end:
             self._spout.wake()
 
@@ -372,3 +379,20 @@ class ConsumerLoop:
         link = self._link
         if link is not None and not self.partitions.suspended and self._config.guarantee != "at_most_once":
             await self.commits.commit(link)
+
+
+async def assign_by_index(link: ConsumerLink, config: KafkaSpoutConfig, task_index: int, tasks: int, report: Report) -> None:
+    """Assign partitions round robin by index, including partitions that are added later. No partition changes its task.
+
+    Wait for a deleted topic as at the start; raise FatalError if it does not come back.
+    """
+    share: set[PartitionId] | None = None
+    while True:
+        every = [(at + one.partition, one) for at, topic in enumerate(config.topics) for one in link.partitions_of(topic)]
+        found = {one for number, one in every if number % tasks == task_index}
+        if share is None or not found <= share:  # a topic that is missing now may come back
+            share = found | (share or set())
+            link.take_over(sorted(share))
+        await asyncio.sleep(_TOPICS_PERIOD_SECS)
+        if link.is_missing_topics:
+            await wait_for_topics(link, config, report)

@@ -1,4 +1,4 @@
-"""Offsets, lag and members of a group, and resets of its commits by an operator."""
+"""Offsets, lag and members of a group, and resets of its commits, for the command line."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
@@ -87,23 +87,23 @@ class GroupOffsets:
         return sum(one.lag or 0 for one in self.partitions)
 
 
-async def describe_group(link: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
+async def describe_group(admin: AdminClient, name: str, topics: Collection[str] = ()) -> GroupOffsets:
     """Return the offsets of a group for these topics, by default for all that it reads or has commits of.
 
     Raises UsageError if the group does not exist.
     """
-    group, commits = await link.group(name), await link.committed(name)
+    group, commits = await admin.group(name), await admin.committed(name)
     if group.state == DEAD and not commits:
-        names = await link.group_names()
-        raise UsageError(f"there is no group {name!r}, or it has committed nothing yet", hint=nearest_of(name, names))
-    known = await link.topics()
+        names = await admin.group_names()
+        raise UsageError(f"group {name!r} does not exist, or has no commits yet", hint=nearest_of(name, names))
+    known = await admin.topics()
     for topic in topics:
         if topic not in known:
-            await link.partitions_of(topic)  # raises, and names the existing topics
+            await admin.partitions_of(topic)  # raises, and names the existing topics
     owners = {partition: member for member in group.members for partition in member.partitions}
     chosen = set(topics) or {partition.topic for partition in (*commits, *owners)}
     there = {partition for topic in chosen for partition in known.get(topic, ())}
-    beginnings, ends = await link.bounds(there, "earliest"), await link.bounds(there, "latest")
+    beginnings, ends = await admin.bounds(there, "earliest"), await admin.bounds(there, "latest")
     gone = {partition for partition in commits if partition.topic in chosen} - there
     rows = (_offsets(one, commits.get(one), beginnings.get(one), ends.get(one), owners.get(one)) for one in sorted(there | gone))
     return GroupOffsets(group, tuple(rows))
@@ -125,24 +125,26 @@ class OffsetReset:
     after: CommittedOffset
 
 
-async def plan_reset(link: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
+async def plan_reset(admin: AdminClient, group: str, topic: str, numbers: Collection[int], target: ResetTarget) -> list[OffsetReset]:
     """Return the commits of a reset. Raise UsageError if the group has members, or a partition has no such offset.
 
     The metadata keep the name of the topology, so that its `start` continues there. The acked set is dropped.
     """
-    found = await link.group(group)
-    commits = await link.committed(group)
+    found = await admin.group(group)
+    commits = await admin.committed(group)
     if found.members or found.state not in (EMPTY, DEAD) or (found.state == DEAD and commits):
-        hint = "Stop what reads as this group: a run drains at Ctrl-C. Then say it again."
-        raise UsageError(f"group {group!r} is {found.state}, with {len(found.members)} members; only an Empty one is reset", hint=hint)
-    partitions = _chosen(await link.partitions_of(topic), topic, numbers)
-    offsets = await _targets(link, partitions, target)
+        hint = "Stop the readers of this group (Ctrl-C drains a run). Then repeat the command."
+        raise UsageError(
+            f"group {group!r} is {found.state}, with {len(found.members)} members. Only an Empty group can be reset", hint=hint
+        )
+    partitions = _chosen(await admin.partitions_of(topic), topic, numbers)
+    offsets = await _targets(admin, partitions, target)
     return [_reset(partition, commits.get(partition), offsets[partition]) for partition in partitions]
 
 
-async def commit_reset(link: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:
+async def commit_reset(admin: AdminClient, group: str, resets: Collection[OffsetReset]) -> None:
     """Commit the planned offsets."""
-    await link.commit(group, {one.partition: one.after for one in resets})
+    await admin.commit(group, {one.partition: one.after for one in resets})
 
 
 def _chosen(partitions: Collection[PartitionId], topic: str, numbers: Collection[int]) -> list[PartitionId]:
@@ -153,14 +155,14 @@ def _chosen(partitions: Collection[PartitionId], topic: str, numbers: Collection
     return [one for one in partitions if not numbers or one.partition in numbers]
 
 
-async def _targets(link: AdminClient, partitions: Collection[PartitionId], target: ResetTarget) -> Mapping[PartitionId, int]:
-    beginnings, ends = await link.bounds(partitions, "earliest"), await link.bounds(partitions, "latest")
+async def _targets(admin: AdminClient, partitions: Collection[PartitionId], target: ResetTarget) -> Mapping[PartitionId, int]:
+    beginnings, ends = await admin.bounds(partitions, "earliest"), await admin.bounds(partitions, "latest")
     if target == "earliest":
         return beginnings
     if target == "latest":
         return ends
     if isinstance(target, tuple):
-        return {**ends, **await link.at_time(partitions, target[1])}
+        return {**ends, **await admin.at_time(partitions, target[1])}
     assert isinstance(target, int)
     for partition in partitions:
         if not beginnings[partition] <= target <= ends[partition]:

@@ -5,10 +5,10 @@ import math
 from collections.abc import Iterable
 from typing import Final
 
+from engine.api import TaskContext
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.offset_manager import OffsetManager
-from engine.topology import TaskContext
 
 GAUGES: Final = (
     "kafka_lag",
@@ -34,13 +34,13 @@ class PartitionMetrics:
         for name in GAUGES:
             context.drop_metric(name)  # set by an instance that died
 
-    async def keep(self) -> None:
+    async def update_periodically(self) -> None:
         """Update the gauges forever."""
         while True:
-            self.show()
+            self.update_gauges()
             await asyncio.sleep(_PERIOD_SECS)
 
-    def show(self) -> None:
+    def update_gauges(self) -> None:
         """Update the gauges now."""
         for manager in self._consumer_loop.partitions:
             labels = _labels(manager.partition)
@@ -60,7 +60,7 @@ class PartitionMetrics:
             manager.dead_letters + manager.dropped,
         )
 
-    def forget(self, managers: Iterable[OffsetManager]) -> None:
+    def drop_gauges(self, managers: Iterable[OffsetManager]) -> None:
         """Drop the gauges of these partitions: another task or process has them now."""
         for manager in managers:
             for name in GAUGES:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source import acked_set
-from engine.kernel import OffsetWindow
+from engine.kernel import PartitionOffsets
 
 
 class Commit(NamedTuple):
@@ -20,7 +20,7 @@ class Commit(NamedTuple):
     """Window that this commit belongs to. Another window of the same partition must ignore it."""
 
 
-class OffsetManager(OffsetWindow):
+class OffsetManager(PartitionOffsets):
     """Window of one partition, from its assignment to its revocation.
 
     start: first offset to read. committed: offset that the broker has. skips: acked set of that commit. limit: most records after the
@@ -83,7 +83,7 @@ class OffsetManager(OffsetWindow):
         """Record that all offsets below this one were fed. Offsets from `stop_at` on are never fed, even if they were fetched."""
         super().reach(position if self.stop_at is None else min(position, self.stop_at))
 
-    def commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
+    def next_commit(self, topology: str, most_bytes: int, *, carries_set: bool) -> Commit | None:
         """Return the next commit, None if the broker has it already or the partition was given up."""
         if self.closed:
             return None

@@ -4,16 +4,16 @@ from collections.abc import Collection, Iterable, Iterator
 
 from engine.kafka.client.partition import Membership, PartitionId
 from engine.kafka.source.offset_manager import Commit, OffsetManager
-from engine.kernel import Rotation
+from engine.kernel import RoundRobin
 
 
 def commits_of(managers: Iterable[OffsetManager], topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
     """Return the next commits of these windows, by partition."""
-    found = ((manager.partition, manager.commit(topology, most_bytes, carries_set=carries_set)) for manager in managers)
+    found = ((manager.partition, manager.next_commit(topology, most_bytes, carries_set=carries_set)) for manager in managers)
     return {partition: commit for partition, commit in found if commit is not None}
 
 
-class Partitions(Rotation):
+class Partitions(RoundRobin):
     """Partitions that this task owns. Between a revocation and the next assignment it is suspended and emits nothing."""
 
     def __init__(self) -> None:
@@ -31,7 +31,7 @@ class Partitions(Rotation):
         self.suspended = True
         self.suspensions += 1
 
-    def go_on(self, suspension: int) -> None:
+    def end_suspension(self, suspension: int) -> None:
         """Emit again after a suspension that revoked nothing, unless a later suspension has begun."""
         if self.suspensions == suspension:
             self.suspended = False
@@ -52,19 +52,19 @@ class Partitions(Rotation):
         self._reorder()
         return kept, given_up
 
-    def open(self, manager: OffsetManager) -> None:
+    def open_partition(self, manager: OffsetManager) -> None:
         """Start to read an assigned partition."""
         self.opening.discard(manager.partition)
         self.owned[manager.partition] = manager
         self._reorder()
 
-    def reopen(self, partition: PartitionId) -> None:
+    def reopen_partition(self, partition: PartitionId) -> None:
         """Close the window of a partition and open the partition again, because its next offset does not exist."""
         self.owned.pop(partition).close()
         self.opening.add(partition)
         self._reorder()
 
-    def close(self) -> None:
+    def close_all(self) -> None:
         """Close all windows."""
         for manager in self.owned.values():
             manager.close()
@@ -72,7 +72,7 @@ class Partitions(Rotation):
         self._reorder()
 
     def _reorder(self) -> None:
-        self.rotate(self.owned.values())
+        self.set_turns(self.owned.values())
 
     # State
 
@@ -94,10 +94,6 @@ class Partitions(Rotation):
             and not self.suspended
             and all(one.has_ended and not one.waiting and not one.held for one in self.owned.values())
         )
-
-    def commits(self, topology: str, most_bytes: int, *, carries_set: bool) -> dict[PartitionId, Commit]:
-        """Return the next commits, by partition."""
-        return commits_of(self.owned.values(), topology, most_bytes, carries_set=carries_set)
 
     def note_committed(self, commits: dict[PartitionId, Commit]) -> None:
         """Record that the broker has these commits. Windows that were opened again meanwhile ignore them."""

@@ -44,6 +44,6 @@ class SessionWatch:
         """Resume if the group still knows this member. If not, the next assignment resumes."""
         while self._partitions.suspensions == suspension and self._link.membership == self._partitions.membership:
             if await self._link.is_member():
-                self._partitions.go_on(suspension)
+                self._partitions.end_suspension(suspension)
                 return
             await asyncio.sleep(_PAUSE_SECS)

@@ -5,8 +5,9 @@ import inspect
 from collections.abc import Coroutine, Iterable
 from typing import Any
 
+from engine.api import Spout, SpoutExhausted
 from engine.errors import ERROR, FAILED, Failure, UsageError
-from engine.kafka.client.errors import KafkaTrouble
+from engine.kafka.client.errors import KafkaWarning
 from engine.kafka.dead_letters.dead_letter_writer import DeadLetterWriter
 from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.metrics import PartitionMetrics
@@ -17,7 +18,6 @@ from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error
 from engine.kernel import Entry, RecordFeed, settle
 from engine.runtime.error_report import error_text
-from engine.topology import Spout, SpoutExhausted
 from engine.topology.task_port import SpoutPortUser
 
 
@@ -38,7 +38,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         self.fields_declared_at = "fields=... of its KafkaSpoutConfig"
         self._partitions = Partitions()
         self._tracked = config.guarantee == "at_least_once"
-        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, host=self)
+        self._feed = RecordFeed(self._partitions, translate=config.translator, to_stream=ToStream, tracked=self._tracked, spout=self)
         self.next_tuple = self._feed.next_tuple  # type: ignore[method-assign]  # called for each record, so both are compiled
         self.ack = settle  # type: ignore[method-assign, assignment]
         self._dead_letters: DeadLetterWriter | None = None
@@ -65,7 +65,7 @@ class KafkaSpout(Spout, SpoutPortUser):
             context.create_task(self._dead_letters.start())
         self._feed.emit_by(self.collector.emit)
         context.create_task(self._consumer_loop.run())
-        context.create_task(self._metrics.keep())
+        context.create_task(self._metrics.update_periodically())
 
     async def deactivate(self) -> None:
         """Commit acked offsets. The consumer stays a member of its group."""
@@ -76,7 +76,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         if self._alarm is not None:
             self._alarm.cancel()
         try:
-            await self._consumer_loop.ended()
+            await self._consumer_loop.wait_closed()
         finally:
             if self._dead_letters is not None:
                 await self._dead_letters.stop()
@@ -89,7 +89,7 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def rest(self) -> None:
         """Handle a poll with nothing to emit: ask for a commit, or raise SpoutExhausted at the end."""
-        self._consumer_loop.commits.look()
+        self._consumer_loop.commits.request_commit()
         if not self.config.stop_at_end or (self._dead_letters is not None and self._dead_letters.unacknowledged):
             return
         if self._consumer_loop.has_begun and self._partitions.have_ended:
@@ -131,7 +131,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         else:
             manager.dropped += 1
             self.report(
-                KafkaTrouble(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
+                KafkaWarning(f"{manager.partition} offset {entry.offset} was dropped after {entry.failures} failures: {failure.describe()}")
             )
             settle(entry)
 
@@ -167,7 +167,7 @@ class KafkaSpout(Spout, SpoutPortUser):
     def _bury(self, entry: Entry, failure: Failure) -> None:
         """Send a record to the dead letters. It is done after the broker has the letter."""
         assert self._dead_letters is not None
-        sent = self._dead_letters.send(entry.record, failure, entry.failures)
+        sent = self._dead_letters.send_failed_record(entry.record, failure, entry.failures)
         if self.config.guarantee == "at_most_once":
             settle(entry)  # at once, or the commit at a revocation would give back records that were emitted after it
         sent.add_done_callback(lambda done: self._buried(entry, done))
@@ -204,7 +204,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         """Report an error that the spout survives."""
         self.collector.report_error(error)
 
-    def begin(self, work: Coroutine[Any, Any, object]) -> object:
+    def start_task(self, work: Coroutine[Any, Any, object]) -> object:
         """Start background work. Its error ends the instance."""
         return self.context.create_task(work)
 
@@ -212,7 +212,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         """Request a checkpoint, so that stateful bolts release their deferred acks soon (KS-6)."""
         self.port.run.request_commit()
 
-    def given_up(self, managers: Iterable[OffsetManager]) -> None:
+    def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
         """Forget these partitions, which this task no longer owns."""
         self._retries.forget_lost()
-        self._metrics.forget(managers)
+        self._metrics.drop_gauges(managers)

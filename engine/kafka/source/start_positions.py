@@ -53,7 +53,7 @@ class StartPosition:
         return replace(moved, missing=self.offset, first=first, last=last, is_passing=out_of_range != "fail")
 
 
-async def find(
+async def find_start_positions(
     link: ConsumerLink,
     config: KafkaSpoutConfig,
     topology: str,
@@ -75,7 +75,7 @@ async def find(
     found = {}
     for partition in partitions:
         offset, metadata = committed.get(partition, (None, ""))
-        start = None if offset is None else resume(config, topology, offset, metadata)
+        start = None if offset is None else position_at_commit(config, topology, offset, metadata)
         if partition in unread:
             start = StartPosition(unread[partition])
         elif start is None:
@@ -88,7 +88,7 @@ async def find(
     return found
 
 
-def resume(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
+def position_at_commit(config: KafkaSpoutConfig, topology: str, offset: int, metadata: str) -> StartPosition | None:
     """Return the start position at a commit, None if the settings name another one."""
     note = acked_set.decode(metadata)
     mine = note.is_by(topology) if note is not None else False

@@ -1,16 +1,16 @@
-"""Translators: make tuples of records of Kafka (KS-8)."""
+"""Translators: functions that make tuples of records (KS-8)."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeAlias
 
+from engine.api import Fields, Values
 from engine.runtime.error_report import error_text
-from engine.topology import Fields, Values
 
 _SHOWN_BYTES: Final = 100
 
 
 class KafkaRecord(Protocol):
-    """A record as the translator sees it. Read only."""
+    """Record that a translator gets. Read only."""
 
     @property
     def topic(self) -> str:
@@ -18,7 +18,7 @@ class KafkaRecord(Protocol):
 
     @property
     def partition(self) -> int:
-        """The number of the partition."""
+        """Number of the partition."""
 
     @property
     def offset(self) -> int:
@@ -34,11 +34,11 @@ class KafkaRecord(Protocol):
 
     @property
     def value(self) -> bytes | None:
-        """The value; None is a tombstone of a compacted topic."""
+        """Value. None is a tombstone of a compacted topic."""
 
     @property
     def headers(self) -> Sequence[tuple[str, bytes]]:
-        """Names and values; a name may come more than once."""
+        """Names and values. A name may occur more than once."""
 
 
 class ToStream(NamedTuple):
@@ -74,7 +74,9 @@ def translator_error(record: KafkaRecord, error: BaseException, then: str = "") 
 
 
 def translator_text(record: KafkaRecord, raised: str) -> str:
-    """Return the place and the first bytes of a record that could not be translated. raised: the text of the error.
+    """Return the text for a record that could not be translated: its place and first bytes.
+
+    raised: the text of the error.
 
     >>> from types import SimpleNamespace
     >>> record = SimpleNamespace(topic="lines", partition=0, offset=7, key=None, value=b"{" * 5000)

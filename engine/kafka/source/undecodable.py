@@ -46,9 +46,9 @@ class UndecodableRecord:
 def undecodable_error(place: tuple[PartitionId, int], error: Exception, group: str | None) -> FatalError:
     """Return the error that ends the run at such a record."""
     partition, offset = place
-    skip = f"commit an offset beyond it for group {group!r}" if group else "start beyond it"
+    skip = f"reset group {group!r} to the next offset" if group else "start after it"
     codec = hint_of(error) if isinstance(error, errors.UnsupportedCodecError) else None
-    hint = codec or f"Names of headers have to be UTF-8, and the record whole. To go on without it, {skip}."
+    hint = codec or f"The record is damaged, or a header name is not UTF-8. To skip the record, {skip}."
     found = FatalError(f"{partition}: the record at offset {offset} cannot be decoded: {describe_error(error)}", hint=hint)
     found.__cause__ = error
     return found

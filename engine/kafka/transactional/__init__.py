@@ -1,6 +1,6 @@
-"""Transactions with Kafka: where their batches come from, and where what they come to is written, exactly once (TX-10).
+"""Kafka in transactional topologies: spouts that read batches, and a committer that writes each batch exactly once (TX-10).
 
-Begin with `batch_spouts` and `kafka_committer`; `batch_reader` has what a batch is, `batch_writer` what is written with its txid.
+Begin with `batch_spouts` and `kafka_committer`. `batch_reader` describes a batch, and `batch_writer` what is written with its txid.
 """
 
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig

@@ -1,15 +1,14 @@
 """`KafkaTransactionalSpout` and `KafkaOpaqueSpout`: topics of Kafka as the source of transactions (TX-7, TX-10)."""
 
+from engine.api import TaskContext
 from engine.errors import UsageError
-from engine.kafka.client.errors import KafkaTrouble
+from engine.kafka.client.errors import KafkaWarning
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.transactional.batch_reader import BatchReader
+from engine.kafka.transactional.batch_reader import BatchReader, Metadata, OffsetRange, partition_of, range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.group_commits import GroupCommits
-from engine.kafka.transactional.offset_range import Metadata, OffsetRange, place_of, range_of
 from engine.kafka.transactional.partition_reader import OffsetLost
 from engine.kafka.transactional.spout_coordinator import KafkaSpoutCoordinator
-from engine.topology import TaskContext
 from engine.transactional import (
     BatchCollector,
     OpaqueEmitter,
@@ -21,8 +20,8 @@ from engine.transactional import (
 )
 
 
-class _Reading:
-    """What the emitters of both spouts do alike."""
+class _EmitterBase:
+    """Common part of both emitters: the reader, and the commits of a group."""
 
     context: TaskContext
 
@@ -30,17 +29,17 @@ class _Reading:
         self._config = config
         self._commits: GroupCommits | None = None
         self._batches: BatchReader | None = None
-        """None until it is open."""
+        """None before `open`."""
 
     async def open(self) -> None:
-        """Connect, however long that takes."""
+        """Connect, with retries until it succeeds."""
         config, context = self._config, self.context
         batches = BatchReader(config, context)
         await batches.open()
         self._batches = batches
         if config.group is not None:
             self._commits = GroupCommits(batches.link, config.group, context.topology_name, batches.report)
-            context.create_task(self._commits.keep())
+            context.create_task(self._commits.commit_when_due())
 
     async def close(self) -> None:
         """Disconnect."""
@@ -53,7 +52,7 @@ class _Reading:
             await self._batches.close()
 
     def cleanup_before(self, txid: int) -> None:
-        """Forget what was kept of earlier txids."""
+        """Forget the ends of earlier txids, which are committed."""
         if self._commits is not None:
             self._commits.forget_before(txid)
 
@@ -62,28 +61,28 @@ class _Reading:
         assert self._batches is not None
         return self._batches
 
-    def _note(self, attempt: TransactionAttempt, partition: PartitionId, end: int) -> None:
+    def _note_end(self, attempt: TransactionAttempt, partition: PartitionId, end: int) -> None:
         if self._commits is not None:
-            self._commits.note(attempt.txid, partition, end)
+            self._commits.note_batch_end(attempt.txid, partition, end)
 
 
-class KafkaTransactionalEmitter(_Reading, PartitionedEmitter[Metadata]):
+class KafkaTransactionalEmitter(_EmitterBase, PartitionedEmitter[Metadata]):
     """Reads exactly the same records for the same txid."""
 
     async def emit_partition_batch_new(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Metadata
     ) -> Metadata:
-        """Emit what is there behind `previous`."""
-        place, before = place_of(partition), range_of(previous)
-        start = await self._reader.start_of(attempt, place) if before is None else before.end
+        """Emit the records after the previous batch."""
+        place, before = partition_of(partition), range_of(previous)
+        start = await self._reader.first_start(attempt, place) if before is None else before.end
         if start is None:
             return None
         try:
             taken = await self._reader.read_new(attempt, collector, place, start)
         except OffsetLost as lost:
             first, last = await self._reader.bounds_of(place)
-            raise self._reader.gone(lost, first, last, f"transaction {attempt.txid}") from lost
-        self._note(attempt, place, taken.end)
+            raise self._reader.lost_error(lost, first, last, f"transaction {attempt.txid}") from lost
+        self._note_end(attempt, place, taken.end)
         return taken.metadata()
 
     async def emit_partition_batch(
@@ -92,62 +91,62 @@ class KafkaTransactionalEmitter(_Reading, PartitionedEmitter[Metadata]):
         """Emit the records of this range again."""
         wanted = range_of(metadata)
         if wanted is not None:
-            await self._reader.read_again(attempt, collector, place_of(partition), wanted)
-            self._note(attempt, place_of(partition), wanted.end)
+            await self._reader.read_again(attempt, collector, partition_of(partition), wanted)
+            self._note_end(attempt, partition_of(partition), wanted.end)
 
 
-class KafkaOpaqueEmitter(_Reading, OpaqueEmitter[Metadata]):
-    """Reads what is there from where the batch before ended; what is lost is counted and told."""
+class KafkaOpaqueEmitter(_EmitterBase, OpaqueEmitter[Metadata]):
+    """Reads the existing records after the previous batch. Lost offsets are counted and reported."""
 
     async def emit_partition_batch(
         self, attempt: TransactionAttempt, collector: BatchCollector, partition: Partition, previous: Metadata
     ) -> Metadata:
-        """Emit what is there behind `previous`."""
-        place, before = place_of(partition), range_of(previous)
-        start = await self._reader.start_of(attempt, place) if before is None else before.end
+        """Emit the records after the previous batch."""
+        place, before = partition_of(partition), range_of(previous)
+        start = await self._reader.first_start(attempt, place) if before is None else before.end
         if start is None:
             return None
         try:
             taken = await self._reader.read_new(attempt, collector, place, start)
         except OffsetLost as lost:
-            taken = await self._reader.read_new(attempt, collector, place, await self._next_there(lost))
-        self._note(attempt, place, taken.end)
+            taken = await self._reader.read_new(attempt, collector, place, await self._skip_lost(lost))
+        self._note_end(attempt, place, taken.end)
         return previous if taken == OffsetRange(start, start, 0) and previous is not None else taken.metadata()
 
-    async def _next_there(self, lost: OffsetLost) -> int:
-        """Return the first offset that the broker has, and tell what was lost."""
+    async def _skip_lost(self, lost: OffsetLost) -> int:
+        """Return the first offset of the broker. Count and report the lost ones."""
         first, last = await self._reader.bounds_of(lost.partition)
         never = max(0, first - lost.offset)
         self.context.counter("kafka_offsets_lost").add(never)
         self.context.counter("kafka_out_of_range").add(1)
-        text = f"{lost.partition}: offset {lost.offset} is not there; the broker has {first} to {last}"
-        hint = "Raise the topic's retention." if never else "Was the topic made anew?"
-        self._reader.report(KafkaTrouble(f"{text}. Reading goes on at {first}; {never} offsets were never read", hint=hint))
+        text = f"{lost.partition}: offset {lost.offset} does not exist; the broker has {first} to {last}"
+        hint = "Raise the topic's retention." if never else "Was the topic created again?"
+        self._reader.report(KafkaWarning(f"{text}. Reading continues at {first}; {never} offsets were never read", hint=hint))
         return first
 
 
-class _Following(_Reading):
-    """With a group, whose offsets follow. Without one an emitter has no part in the commit phase, and the engine sends it nothing of it."""
+class _CommitsToGroup(_EmitterBase):
+    """Emitter with a group. Only it has `commit`, because the engine sends the commit phase only to emitters with this method."""
 
     def commit(self, attempt: TransactionAttempt) -> None:
-        """Have the group's offsets follow."""
+        """Commit the ends of this batch to the group, soon."""
         assert self._commits is not None
-        self._commits.commit(attempt.txid)
+        self._commits.commit_batch(attempt.txid)
 
 
-class FollowedTransactionalEmitter(_Following, KafkaTransactionalEmitter):
-    """The emitter of a KafkaTransactionalSpout with a group."""
+class GroupTransactionalEmitter(_CommitsToGroup, KafkaTransactionalEmitter):
+    """Emitter of a KafkaTransactionalSpout with a group."""
 
 
-class FollowedOpaqueEmitter(_Following, KafkaOpaqueEmitter):
-    """The emitter of a KafkaOpaqueSpout with a group."""
+class GroupOpaqueEmitter(_CommitsToGroup, KafkaOpaqueEmitter):
+    """Emitter of a KafkaOpaqueSpout with a group."""
 
 
 class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
-    """Reads topics; a transaction that is replayed has the very same records.
+    """Reads topics. A replayed transaction has exactly the same records.
 
-    `TransactionalTopologyBuilder("count", "lines", KafkaTransactionalSpout(config), 2)`. Where retention has taken what a transaction
-    needs, the run ends with an error that says so.
+    `TransactionalTopologyBuilder("count", "lines", KafkaTransactionalSpout(config), 2)`. If retention deletes records of an open
+    transaction, the run ends with an error that names the offsets.
     """
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
@@ -160,11 +159,11 @@ class KafkaTransactionalSpout(PartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaTransactionalEmitter:
         """Return a new emitter."""
-        return KafkaTransactionalEmitter(self.config) if self.config.group is None else FollowedTransactionalEmitter(self.config)
+        return KafkaTransactionalEmitter(self.config) if self.config.group is None else GroupTransactionalEmitter(self.config)
 
 
 class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
-    """Reads topics; goes on without a partition that is away, and behind records that were lost. For opaque values (TX-8)."""
+    """Reads topics, and continues without absent partitions and after lost records. For opaque values (TX-8)."""
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self.config = _checked(config, "KafkaOpaqueSpout")
@@ -176,7 +175,7 @@ class KafkaOpaqueSpout(OpaquePartitionedTransactionalSpout[Metadata]):
 
     def emitter(self) -> KafkaOpaqueEmitter:
         """Return a new emitter."""
-        return KafkaOpaqueEmitter(self.config) if self.config.group is None else FollowedOpaqueEmitter(self.config)
+        return KafkaOpaqueEmitter(self.config) if self.config.group is None else GroupOpaqueEmitter(self.config)
 
 
 def _checked(config: object, name: str) -> KafkaBatchSpoutConfig:

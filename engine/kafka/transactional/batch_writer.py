@@ -1,4 +1,4 @@
-"""What one task of a Kafka committer has open: its producer, and what it knows of the transactions that its topic has."""
+"""`BatchWriter`: the producer of one committer task, and the txids that the brokers have stored."""
 
 import asyncio
 import logging
@@ -8,50 +8,49 @@ from typing import Any, Final, Protocol
 
 from aiokafka import TopicPartition, errors
 
+from engine.api import TaskContext
 from engine.errors import FatalError
 from engine.kafka.client.admin_client import AdminClient, ClusterConfig, connected
 from engine.kafka.client.errors import RetryPolicy, describe_error, fatal_error, hint_of, is_transient
 from engine.kafka.client.partition import PartitionId
-from engine.kafka.client.producer_link import OF_ANY_CLIENT, producer_options
-from engine.kafka.client.transaction_link import TransactionLink, TransactionLost
+from engine.kafka.client.producer_link import OF_ANY_CLIENT, TransactionLink, TransactionLost, producer_options
 from engine.kafka.sink.partition_sender import SenderSettings
 from engine.kafka.sink.records import SinkTopic
 from engine.kafka.transactional.committer_config import KafkaCommitterConfig
-from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
-from engine.topology import TaskContext
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
 from engine.transactional import FailedBatch, TransactionAttempt
 
 LOGGER: Final = logging.getLogger("engine.kafka")
-STORE_AGAIN_SECS: Final = 86_400.0
-"""A txid that has not changed for so long is stored again, or the brokers would forget it (after 7 days, unless they are set otherwise)."""
+REFRESH_SECS: Final = 86_400.0
+"""Age at which an unchanged txid is stored again. Brokers forget it after offsets.retention.minutes, by default 7 days."""
 
 
-class Output(Protocol):
-    """The records of one batch."""
+class BatchOutput(Protocol):
+    """Records of one batch."""
 
-    async def send(self) -> None:
-        """Have all of them written; raises where one was not."""
+    async def send_records(self) -> None:
+        """Write all records. Raise the error of a record that was not written."""
 
 
 class BatchWriter:
-    """Writes the output of one batch after the other, each in a transaction of Kafka."""
+    """Writes the records of batches, one batch at a time, each in a transaction of Kafka."""
 
     def __init__(self, config: KafkaCommitterConfig, context: TaskContext) -> None:
         self._config, self._context = config, context
-        self._owner = Owner(context.topology_name, context.component_id, context.task_index, context.tasks)
+        self._owner = TxidOwner(context.topology_name, context.component_id, context.task_index, context.tasks)
         self._client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
         self._writing = f"writing topic {config.topic!r} in transactions of {context.component_id!r}"
         self.link = self._link_of(self._owner)
         self.topic = SinkTopic(config.topic, config.partitioner)
         self.sender_settings = SenderSettings(context.clock.now, 0.0, config.transaction_timeout_ms / 1000, config.max_record_bytes)
-        self._stored: dict[int, Stored] = {}
+        self._stored: dict[int, StoredTxid] = {}
         self._stored_of = 0
-        """The producer after whose start that was read: what came before it is committed or aborted."""
+        """Number of the producer after whose start the txids were read. Its start has ended all earlier transactions."""
         self._one_at_a_time = asyncio.Lock()
         self.records_written = context.counter("kafka_records_written")
         self.records_refused = context.counter("kafka_records_refused")
 
-    def _link_of(self, owner: Owner) -> TransactionLink:
+    def _link_of(self, owner: TxidOwner) -> TransactionLink:
         config = self._config
         options = producer_options(config, self._client_id) | config.producer_options() | {"transactional_id": owner.transactional_id}
         return TransactionLink(config, options, writing=self._writing, report=_log)
@@ -59,87 +58,87 @@ class BatchWriter:
     # Life
 
     async def open(self) -> None:
-        """Connect, which ends whatever another process had open as this task; FatalError where the topic is missing."""
+        """Connect, which ends open transactions of another process for this task. Raise FatalError if the topic is missing."""
         try:
             await self.link.start()
             partitions = await self.link.partitions_of(self._config.topic, self._config.topic_timeout_secs)
-            self.topic.learn(partitions, self.link.known_partitions(self._config.topic)[1])
+            self.topic.update_partitions(partitions, self.link.known_partitions(self._config.topic)[1])
         except BaseException as error:
             await self.link.stop(0.0)
             if isinstance(error, errors.UnknownTopicOrPartitionError):
-                hint = "Create the topic, or correct its name: it is looked for, and never created."
+                hint = "Create the topic, or correct its name. The committer never creates it."
                 raise FatalError(f"topic {self._config.topic!r} does not exist: {error}", hint=hint) from error
             if isinstance(error, errors.KafkaError):
                 raise fatal_error(error, self._writing) from error
             raise
-        self._context.create_task(self._keep_stored())
+        self._context.create_task(self._refresh_periodically())
 
-    def check(self, config: KafkaCommitterConfig) -> None:
-        """Raise FatalError for the config of a later batch that names another place: the txids stand in this one."""
+    def check_config(self, config: KafkaCommitterConfig) -> None:
+        """Raise FatalError if the config of a later batch names another place: the txids are stored with this topic."""
         for name in ("brokers", "topic"):
             before, now = getattr(self._config, name), getattr(config, name)
             if now != before:
                 text = f"the factory of {self._owner.component!r} has changed {name} from {before!r} to {now!r} since its first batch"
-                raise FatalError(text, hint="Name the same brokers and topic for every batch; for other topics take other committers.")
+                raise FatalError(text, hint="Use the same brokers and topic for every batch. Write one committer for each topic.")
 
     async def close(self) -> None:
-        """Disconnect; a transaction that is open is aborted by whoever comes next, or by the broker when its time is over."""
-        self.link.spoil()
+        """Disconnect. The next producer of this task, or the broker after its timeout, aborts an open transaction."""
+        self.link.abandon_transaction()
         await self.link.stop(0.0)
 
     # Transactions
 
-    async def write(self, attempt: TransactionAttempt, output: Output) -> None:
-        """Write the output of a batch and its txid, both or nothing; nothing where they are there.
+    async def write_batch(self, attempt: TransactionAttempt, output: BatchOutput) -> None:
+        """Write the records of a batch and its txid in one transaction. Do nothing if they are written already.
 
-        Raises FailedBatch for what is worth another try, else FatalError.
+        Raise FailedBatch for an error that is worth a retry, else FatalError.
         """
         async with self._one_at_a_time:
             began = self._context.clock.now()
             try:
                 async with asyncio.timeout(self._config.transaction_timeout_ms / 1000):
-                    if await self._is_to_write(attempt.txid):
+                    if await self._must_write(attempt.txid):
                         await self._transact(attempt.txid, output)
             except BaseException as error:
-                self.link.spoil()
+                self.link.abandon_transaction()
                 if not isinstance(error, Exception) or isinstance(error, (FatalError, FailedBatch)):
                     raise
-                raise self._judged(error, attempt, self._context.clock.now() - began) from error
+                raise self._batch_error(error, attempt, self._context.clock.now() - began) from error
 
-    async def _transact(self, txid: int, output: Output | None) -> None:
+    async def _transact(self, txid: int, output: BatchOutput | None) -> None:
         link = self.link
-        self.topic.learn(*link.known_partitions(self._config.topic))
-        await link.begin()
-        # First: aiokafka asks again sooner for a group than for a partition while the transaction before is still being ended.
-        await link.store(self._owner.group, TopicPartition(self._config.topic, 0), txid, self._owner.metadata)
+        self.topic.update_partitions(*link.known_partitions(self._config.topic))
+        await link.begin_transaction()
+        # The txid first: while the broker still ends the previous transaction, aiokafka retries sooner for a group than for a partition.
+        await link.store_offset(self._owner.group, TopicPartition(self._config.topic, 0), txid, self._owner.metadata)
         if output is not None:
-            await output.send()
-        await link.commit()
-        self._stored[self._owner.task] = Stored(txid, self._owner.parallelism)
+            await output.send_records()
+        await link.commit_transaction()
+        self._stored[self._owner.task] = StoredTxid(txid, self._owner.parallelism)
 
-    def _judged(self, error: Exception, attempt: TransactionAttempt, took_secs: float) -> Exception:
-        """Return what a failure means for the batch."""
+    def _batch_error(self, error: Exception, attempt: TransactionAttempt, took_secs: float) -> Exception:
+        """Return the error of the batch for the error of its transaction."""
         limit_secs = self._config.transaction_timeout_ms / 1000
         if self.link.is_fenced and took_secs < limit_secs:
             text = f"another process writes as task {self._owner.task} of {self._owner.component!r}: this one was fenced at batch {attempt}"
-            return FatalError(text, hint="One run of a topology at a time; the other one goes on where this one stopped.")
+            return FatalError(text, hint="Start only one run of a topology at a time. The other run continues from here.")
         if isinstance(error, TimeoutError):
             return FailedBatch(
-                f"{self._writing}: not done within transaction_timeout_ms={self._config.transaction_timeout_ms}", report=True
+                f"{self._writing}: not finished within transaction_timeout_ms={self._config.transaction_timeout_ms}", report=True
             )
-        cause = _cause(error)
+        cause = _root_cause(error)
         if isinstance(cause, errors.KafkaError) and not is_transient(cause) and hint_of(cause) is not None:
             return fatal_error(cause, self._writing)
         return FailedBatch(f"{self._writing} failed: {describe_error(cause)}", report=True)
 
-    async def _keep_stored(self) -> None:
-        """Have the brokers remember the txid of a topology that is idle."""
+    async def _refresh_periodically(self) -> None:
+        """Refresh the txid forever, so that the brokers remember it while the topology is idle."""
         while True:
-            await asyncio.sleep(STORE_AGAIN_SECS)
-            await self.store_again()
+            await asyncio.sleep(REFRESH_SECS)
+            await self.refresh_txid()
 
-    async def store_again(self) -> None:
-        """Store what is stored; where that fails it is tried the next day."""
+    async def refresh_txid(self) -> None:
+        """Store the newest txid again. An error is logged, and the next refresh comes a day later."""
         async with self._one_at_a_time:
             mine = self._stored.get(self._owner.task)
             if mine is None or self._stored_of != self.link.producers:
@@ -147,20 +146,20 @@ class BatchWriter:
             try:
                 async with asyncio.timeout(self._config.transaction_timeout_ms / 1000):
                     await self._transact(mine.txid, None)
-            except Exception as error:  # noqa: BLE001 - the next batch meets what lasts
-                self.link.spoil()
+            except Exception as error:  # noqa: BLE001 - the next batch raises a lasting error
+                self.link.abandon_transaction()
                 _log(error)
 
-    # What is stored
+    # Stored txids
 
-    async def _is_to_write(self, txid: int) -> bool:
-        await self.link.start()  # another producer, where the last one was given up
+    async def _must_write(self, txid: int) -> bool:
+        await self.link.start()  # starts another producer if the last one was abandoned
         if self._stored_of != self.link.producers:
-            await self._read()
-        return is_to_write(self._stored, self._owner, txid, writes_unknown=self._config.when_unknown == "write")
+            await self._read_txids()
+        return must_write(self._stored, self._owner, txid, writes_unknown=self._config.when_unknown == "write")
 
-    async def _read(self) -> None:
-        """Learn what all tasks have stored; tasks of another parallelism cannot change it any more then."""
+    async def _read_txids(self) -> None:
+        """Read the stored txids of all tasks. Fence tasks of another parallelism first, so that they cannot change theirs."""
         producers, retry_policy = self.link.producers, RetryPolicy(_log)
         while True:
             try:
@@ -174,10 +173,10 @@ class BatchWriter:
                 cause = error.__cause__
                 if not isinstance(cause, Exception) or not is_transient(cause):
                     raise
-                await retry_policy.wait_or_raise(cause, "reading which transactions are stored")
+                await retry_policy.wait_or_raise(cause, "reading the stored txids")
         self._stored, self._stored_of = stored, producers
 
-    async def _stored_by_all(self) -> dict[int, Stored]:
+    async def _stored_by_all(self) -> dict[int, StoredTxid]:
         config = self._config
         client = {name: value for name, value in config.client.items() if name in OF_ANY_CLIENT}
         cluster = ClusterConfig(
@@ -187,23 +186,23 @@ class BatchWriter:
             client_id=self._client_id,
             request_timeout_ms=config.request_timeout_ms,
         )
-        async with connected(cluster) as link:
-            stored = await self._stored_by(link, range(self._owner.parallelism))
+        async with connected(cluster) as admin:
+            stored = await self._stored_by(admin, range(self._owner.parallelism))
             most = max((one.parallelism for one in stored.values()), default=0)
-            return stored | await self._stored_by(link, range(self._owner.parallelism, most))
+            return stored | await self._stored_by(admin, range(self._owner.parallelism, most))
 
-    async def _stored_by(self, link: AdminClient, tasks: Collection[int]) -> dict[int, Stored]:
-        found: dict[int, Stored] = {}
+    async def _stored_by(self, admin: AdminClient, tasks: Collection[int]) -> dict[int, StoredTxid]:
+        found: dict[int, StoredTxid] = {}
         for task in tasks:
             owner = self._owner._replace(task=task)
-            commits = await link.committed(owner.group)
+            commits = await admin.committed(owner.group)
             mine = commits.get(PartitionId(self._config.topic, 0))
             if mine is not None:
-                found[task] = read_stored(owner, mine.offset, mine.metadata)
+                found[task] = read_stored_txid(owner, mine.offset, mine.metadata)
         return found
 
     async def _fence(self, parallelism: int) -> None:
-        """End whatever is open of the tasks that there were: a process may have been paused in the midst of it."""
+        """Fence the tasks of an earlier parallelism: a paused process may still have a transaction open."""
         for task in range(parallelism):
             link = self._link_of(self._owner._replace(task=task, parallelism=parallelism))
             try:
@@ -214,10 +213,10 @@ class BatchWriter:
 
 @dataclass(frozen=True, slots=True)
 class WriterResource:
-    """The resource of a committer's task. A task has one writer, whatever config comes: its transactional id is one."""
+    """Resource of a committer task. A task has one writer, because it has one transactional id."""
 
     config: KafkaCommitterConfig = field(compare=False)
-    """The config of the first batch makes the producer."""
+    """Config of the first batch. Its producer serves all batches."""
 
     async def open(self, context: TaskContext) -> BatchWriter:
         """Return a writer for the task of this context."""
@@ -226,8 +225,8 @@ class WriterResource:
         return writer
 
 
-def _cause(error: BaseException) -> BaseException:
-    """What is behind an error that only says that the transaction, or aiokafka's sender, has ended."""
+def _root_cause(error: BaseException) -> BaseException:
+    """Return the cause of an error that only says that the transaction, or aiokafka's sender, has ended."""
     while error.__cause__ is not None and (isinstance(error, TransactionLost) or type(error) is errors.KafkaError):
         error = error.__cause__
     return error

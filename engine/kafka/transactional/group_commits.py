@@ -1,46 +1,46 @@
-"""Commits of what transactions have read, in a group that only tools look at."""
+"""Commits the ends of committed batches to a group. Only tools read it, for example to show a lag."""
 
 import asyncio
 from typing import Final
 
 from engine.kafka.client.admin_client import MOST_METADATA_BYTES
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import CommittedOffset, PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source import acked_set
 
 _PAUSE_SECS: Final = 1.0
-"""Between two commits: a lag is looked at by people."""
+"""Pause between two commits. Only people look at the lag."""
 _END_SECS: Final = 2.0
 
 
 class GroupCommits:
-    """Commits the newest ends of committed transactions, in the background. Nothing waits for it, and nothing is read back."""
+    """Commits the newest ends of committed batches, in the background. Nothing waits for these commits or reads them back."""
 
     def __init__(self, link: PartitionLink, group: str, topology: str, report: Report) -> None:
         self._link, self._group, self._topology, self._report = link, group, topology, report
         self._ends: dict[int, dict[PartitionId, int]] = {}
-        """By txid."""
+        """Ends by txid."""
         self._due: dict[PartitionId, int] = {}
         self._wake = asyncio.Event()
 
-    def note(self, txid: int, partition: PartitionId, end: int) -> None:
-        """Note where a batch ended; its newest attempt counts."""
+    def note_batch_end(self, txid: int, partition: PartitionId, end: int) -> None:
+        """Record the end of a batch. Its newest attempt counts."""
         self._ends.setdefault(txid, {})[partition] = end
 
-    def commit(self, txid: int) -> None:
-        """Commit what a batch has read, soon."""
+    def commit_batch(self, txid: int) -> None:
+        """Commit the ends of a batch, soon."""
         self._due.update(self._ends.get(txid, {}))
         if self._due:
             self._wake.set()
 
     def forget_before(self, txid: int) -> None:
-        """These are committed."""
+        """Forget the ends of earlier txids, which are committed."""
         for old in [one for one in self._ends if one < txid]:
             del self._ends[old]
 
-    async def keep(self) -> None:
-        """Commit for ever."""
+    async def commit_when_due(self) -> None:
+        """Commit forever, whenever ends are due."""
         while True:
             await self._wake.wait()
             self._wake.clear()
@@ -48,7 +48,7 @@ class GroupCommits:
             await asyncio.sleep(_PAUSE_SECS)
 
     async def close(self) -> None:
-        """Commit what is due, within a bound."""
+        """Commit the due ends, within a limit."""
         if self._due:
             await self._commit(_END_SECS)
 
@@ -62,8 +62,8 @@ class GroupCommits:
             if not is_transient(error):
                 raise fatal_error(error, f"a commit of group {self._group!r}") from error
             self._due = due | self._due
-            hint = "Only the group's lag is late; transactions do not depend on it."
-            self._report(KafkaTrouble(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
+            hint = "Only the lag of the group is out of date. Transactions do not need these commits."
+            self._report(KafkaWarning(f"a commit of group {self._group!r} failed: {describe_error(error)}", hint=hint))
 
     def _metadata(self, offset: int) -> str:
         return acked_set.encode(self._topology, offset, (), MOST_METADATA_BYTES)[0]

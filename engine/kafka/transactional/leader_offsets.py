@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any, Final, TypeAlias
 
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
@@ -24,10 +24,10 @@ class LeaderOffsets:
         self._asking: dict[int, asyncio.Task[Mapping[PartitionId, int]]] = {}
         self._looking: asyncio.Task[bool] | None = None
 
-    async def learn(self, partitions: Collection[PartitionId]) -> None:
+    async def ask_leaders(self, partitions: Collection[PartitionId]) -> None:
         """Ask each leader, and wait for those without a pending question. Raise FatalError for a permanent error."""
         self._collect()
-        await self._find_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
+        await self._look_up_leaders({one.topic for one in partitions if self._link.leader_of(one) is None})
         by_leader: dict[int, list[PartitionId]] = {}
         for one in partitions:
             leader = self._link.leader_of(one)
@@ -40,7 +40,7 @@ class LeaderOffsets:
         await asyncio.wait([self._asking[leader] for leader in by_leader], timeout=_PATIENCE_SECS)
         self._collect()
 
-    async def _find_leaders(self, topics: Collection[str]) -> None:
+    async def _look_up_leaders(self, topics: Collection[str]) -> None:
         """Look up the leaders of these topics. Wait only once for a slow lookup."""
         if topics and self._looking is None:
             self._looking = asyncio.ensure_future(self._link.look_for(topics))
@@ -59,10 +59,10 @@ class LeaderOffsets:
             elif not is_transient(error):
                 raise fatal_error(error, self._doing)
             else:
-                self._report(KafkaTrouble(f"{self._doing} failed: {describe_error(error)}", hint="It is tried again."))
+                self._report(KafkaWarning(f"{self._doing} failed: {describe_error(error)}", hint="It will be retried."))
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel pending questions."""
         tasks: list[asyncio.Task[Any]] = [*self._asking.values(), *([self._looking] if self._looking else [])]
         for task in tasks:
             task.cancel()
@@ -80,7 +80,7 @@ class StartOffsets:
         self._of_settings = LeaderOffsets(link, self._ask, report, doing)
         self._first = LeaderOffsets(link, lambda its: link.bounds(its, "earliest"), report, doing)
 
-    async def of(self, partition: PartitionId, *, is_added: bool) -> int | None:
+    async def start_of(self, partition: PartitionId, *, is_added: bool) -> int | None:
         """Return the start offset of a partition, None if its leader does not answer in time.
 
         is_added: the partition was created after the first transaction. It is read from its first offset, or records written before its
@@ -89,7 +89,7 @@ class StartOffsets:
         bounds = self._first if is_added else self._of_settings
         if partition not in bounds.known:
             known = self._link.partitions_of(partition.topic)
-            await bounds.learn({partition} | {one for one in known if one not in bounds.known})
+            await bounds.ask_leaders({partition} | {one for one in known if one not in bounds.known})
         return bounds.known.get(partition)
 
     async def _ask(self, partitions: Collection[PartitionId]) -> Mapping[PartitionId, int]:
@@ -97,10 +97,10 @@ class StartOffsets:
             return await self._link.bounds(partitions, "earliest")
         if self._config.start_timestamp_ms is None:
             return await self._link.bounds(partitions, "latest")
-        last = await self._link.bounds(partitions, "latest")  # first: a record that comes after it was told is found, or read
+        last = await self._link.bounds(partitions, "latest")  # asked first, so that no record between both answers is skipped
         return {**last, **await self._link.at_time(partitions, self._config.start_timestamp_ms)}
 
     async def close(self) -> None:
-        """Ask no more."""
+        """Cancel pending questions."""
         await self._of_settings.close()
         await self._first.close()

@@ -1,4 +1,4 @@
-"""The consumer of one emitter task: reads pieces of partitions, one partition at a time, and reads ahead of the next ones."""
+"""Consumer of one emitter task: reads one partition at a time, and fetches the others ahead."""
 
 import asyncio
 from collections.abc import Sequence
@@ -8,29 +8,29 @@ from aiokafka import errors
 
 from engine.errors import FatalError
 from engine.kafka.client.connect import connect
-from engine.kafka.client.errors import KafkaTrouble, Report, describe_error, fatal_error, is_transient
+from engine.kafka.client.errors import KafkaWarning, Report, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.source.undecodable import undecodable_error
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 
 _ALONE_SECS: Final = 3.0
-"""How long a fetch of one partition alone is waited for, beside `fetch_max_wait_ms` for the fetch before it and for itself."""
+"""Time to wait for a fetch of one partition alone. `fetch_max_wait_ms` of this fetch and of the one before are added."""
 _MOST_TRIES: Final = 5
-"""Of a record whose checksum is wrong: it may have been damaged on its way."""
+"""Fetches of a record with a wrong checksum, which may have been damaged in transit."""
 
 
 class OffsetLost(Exception):
-    """The broker does not have the offset that was to be read next."""
+    """The broker does not have the next offset to read."""
 
     def __init__(self, partition: PartitionId, offset: int) -> None:
-        super().__init__(f"{partition}: offset {offset} is not there")
+        super().__init__(f"{partition}: offset {offset} does not exist")
         self.partition = partition
         self.offset = offset
 
 
 class PartitionReader:
-    """A partition is begun where it was not read before, or stands elsewhere; else its records come from the buffer."""
+    """Reads partitions through a `PartitionLink`. Consecutive batches come from its buffer, without a seek."""
 
     def __init__(self, config: KafkaBatchSpoutConfig, client_id: str, report: Report) -> None:
         self._config, self._client_id, self._report = config, client_id, report
@@ -38,18 +38,18 @@ class PartitionReader:
         self._begun: set[PartitionId] = set()
         self._tries: dict[PartitionId, int] = {}
         self._alone: PartitionId | None = None
-        """The partition that is fetched while no other is."""
+        """Partition that is fetched alone."""
         self._alone_until = 0.0
         self._now = asyncio.get_running_loop().time
 
     async def open(self) -> None:
-        """Connect, however long that takes."""
+        """Connect, with retries until it succeeds."""
         make = lambda: PartitionLink(self._config, self._client_id)  # noqa: E731 - a short one
         self.link = await connect(make, self._config, self._report)
         try:
             self._assign(await self.link.find_partitions())
-        except errors.KafkaError as error:  # each is found when it is begun
-            self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}"))
+        except errors.KafkaError as error:  # `begin` looks for each again
+            self._report(KafkaWarning(f"looking for topics failed: {describe_error(error)}"))
         except BaseException:
             await self.link.stop()
             raise
@@ -59,9 +59,9 @@ class PartitionReader:
         await self.link.stop()
 
     def begin(self, partition: PartitionId, offset: int) -> None:
-        """Have the next records be those from this offset on."""
+        """Read a partition from this offset."""
         if self._alone not in (None, partition):
-            self.link.note_position(self._alone)  # its leader is silent: only another answer is a reason to wait for it again
+            self.link.note_position(self._alone)  # its leader did not answer: wait for it again only after an answer
             self._fetch_all()
         if partition not in self._assigned:
             self._assign([partition])
@@ -70,7 +70,7 @@ class PartitionReader:
             self.link.begin(partition, offset)
 
     def _assign(self, more: Sequence[PartitionId]) -> None:
-        """Have all partitions of the topics, so that few assignments change; what is not read is paused."""
+        """Assign all partitions of the topics, so that the assignment changes rarely. Partitions that were not begun are paused."""
         for topic in {one.topic for one in more}:
             self._assigned.update(self.link.partitions_of(topic))
         self._assigned.update(more)
@@ -78,25 +78,25 @@ class PartitionReader:
             self.link.assign(sorted(self._assigned), self._begun)
 
     def position(self, partition: PartitionId) -> int:
-        """Return where the next records will stand."""
+        """Return the offset of the next record."""
         position = self.link.position(partition)
-        assert position is not None  # it is begun
+        assert position is not None  # because `begin` was called
         return position
 
-    async def take(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
-        """Return what has come, without waiting; raises OffsetLost, or FatalError for what no other try would read.
+    async def take_records(self, partition: PartitionId, most_records: int) -> Sequence[Any]:
+        """Return fetched records, without waiting. Raise OffsetLost, or FatalError for a permanent error.
 
-        What passes by itself is reported, and nothing has come.
+        A transient error is reported, and returns no records.
         """
         position = self.position(partition)
         try:
-            records = await self.link.take(partition, most_records)
+            records = await self.link.take_records(partition, most_records)
         except errors.OffsetOutOfRangeError as error:
             raise OffsetLost(partition, position) from error
         except Exception as error:  # noqa: BLE001 - reported or raised
             place = self.link.undecodable()
-            self.link.begin(partition, position)  # what was taken of the poll is gone
-            self._bear(error, partition, place)
+            self.link.begin(partition, position)  # the failed poll has dropped records
+            self._retry_or_raise(error, partition, place)
             return ()
         if records:
             self._tries.pop(partition, None)
@@ -106,9 +106,9 @@ class PartitionReader:
         return records
 
     def _pass_gap(self, partition: PartitionId) -> None:
-        """Where nothing stands before the end, the position is the end: compaction may have taken the last records.
+        """Move to the partition's end if no record is left before it, because compaction may have deleted the last ones.
 
-        An answer without records of this partition may also have been full: then it is fetched alone.
+        An empty answer to a fetch of several partitions proves nothing: it may have been full. Then fetch this partition alone.
         """
         end, position = self.link.empty_up_to(partition), self.position(partition)
         if end is None:
@@ -125,7 +125,7 @@ class PartitionReader:
             self.link.fetch_alone(partition, self._begun)
 
     def alone_secs(self) -> float:
-        """Return for how long the answer to a fetch of one partition alone is still to be waited for; 0 without one."""
+        """Return the remaining time for a fetch of one partition alone, 0 without such a fetch."""
         return 0.0 if self._alone is None else max(0.0, self._alone_until - self._now())
 
     def _fetch_all(self) -> None:
@@ -133,7 +133,7 @@ class PartitionReader:
             self._alone = None
             self.link.fetch_all(self._begun)
 
-    def _bear(self, error: Exception, partition: PartitionId, place: tuple[PartitionId, int] | None) -> None:
+    def _retry_or_raise(self, error: Exception, partition: PartitionId, place: tuple[PartitionId, int] | None) -> None:
         if isinstance(error, FatalError):
             raise error
         if place is not None:
@@ -142,12 +142,12 @@ class PartitionReader:
                 raise undecodable_error(place, error, None) from error
         elif not is_transient(error):
             raise fatal_error(error, f"reading {partition}") from error
-        self._report(KafkaTrouble(f"reading {partition} failed: {describe_error(error)}", hint="It is tried again."))
+        self._report(KafkaWarning(f"reading {partition} failed: {describe_error(error)}", hint="It will be retried."))
 
-    async def wait(self, timeout_secs: float) -> None:
-        """Wait until records come, of any partition."""
-        await self.link.wait(timeout_secs)
+    async def wait_for_records(self, timeout_secs: float) -> None:
+        """Wait until records of any partition come."""
+        await self.link.wait_for_records(timeout_secs)
 
     def has_records_of_others(self, partition: PartitionId) -> bool:
-        """Tell whether records of another partition have come already."""
+        """Return True if another partition has fetched records."""
         return self.link.has_records_of_others(partition)

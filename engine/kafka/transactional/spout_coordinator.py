@@ -1,20 +1,19 @@
-"""Knows the partitions of the topics, and whether there is something to read: the coordinator of both Kafka spouts."""
+"""Coordinator of both Kafka spouts: lists the partitions of the topics, and detects new records."""
 
 import asyncio
 import logging
 from collections.abc import Sequence
 from typing import Final
 
-from engine.kafka.client.connect import connect, watch_brokers
-from engine.kafka.client.errors import KafkaTrouble, describe_error, fatal_error, is_transient
+from engine.api import SpoutExhausted
+from engine.kafka.client.connect import connect, wait_for_topics, watch_brokers
+from engine.kafka.client.errors import KafkaWarning, describe_error, fatal_error, is_transient
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.client.partition_link import PartitionLink
 from engine.kafka.client.topic_lookup import log_found_topics
-from engine.kafka.source.topics import wait_for_topics
+from engine.kafka.transactional.batch_reader import range_of
 from engine.kafka.transactional.batch_spout_config import KafkaBatchSpoutConfig
 from engine.kafka.transactional.leader_offsets import LeaderOffsets
-from engine.kafka.transactional.offset_range import range_of
-from engine.topology import SpoutExhausted
 from engine.transactional import Partition, PartitionedCoordinator
 
 LOGGER: Final = logging.getLogger("engine.kafka")
@@ -22,19 +21,19 @@ SILENCE_SECS: Final = 6.0
 
 
 class KafkaSpoutCoordinator(PartitionedCoordinator):
-    """Asks the brokers for ends only where all that it knows of is read already."""
+    """Asks the brokers for the ends of partitions only after all known records were read."""
 
     def __init__(self, config: KafkaBatchSpoutConfig) -> None:
         self._config = config
         self._partitions: list[PartitionId] = []
-        """In the order in which they were seen, so that none changes its task while the run lasts."""
+        """Known partitions in the order of their discovery, so that none changes its task during the run."""
         self._at_first: Sequence[PartitionId] = ()
         self._stop_at: dict[PartitionId, int] = {}
-        """For a run that stops at the end: the ends of those that were there at first, as they were told first."""
+        """First known ends of the first partitions, for `stop_at_end`."""
         self._is_open = False
 
     async def open(self) -> None:
-        """Connect, and wait for the topics."""
+        """Connect, and wait for the topics to exist."""
         config, context = self._config, self.context
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.coordinator"
         self._link = await connect(lambda: PartitionLink(config, client_id), config, self._report)
@@ -43,11 +42,11 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             self._ends = LeaderOffsets(
                 self._link, lambda its: self._link.bounds(its, "latest"), self._report, "asking for the ends of partitions"
             )
-            await self._look()
+            await self._find_partitions()
             self._at_first = tuple(self._partitions)
             if not self._at_first:
-                hint = "Names match from their beginning. New ones are looked for again and again."
-                self._report(KafkaTrouble(f"no topic is like {config.pattern!r}", hint=hint))
+                hint = "Names must match from their beginning. The lookup is repeated every refresh_ms."
+                self._report(KafkaWarning(f"no topic matches the pattern {config.pattern!r}", hint=hint))
         except BaseException:
             await self._link.stop()
             raise
@@ -62,19 +61,19 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             await self._link.stop()
 
     async def is_ready(self) -> bool:
-        """Tell whether something is to be read beyond what was emitted."""
+        """Return True if there are records after the newest batches. Raise SpoutExhausted at the end."""
         if self._has_more():
             return True
-        await self._ends.learn(self._partitions)
+        await self._ends.ask_leaders(self._partitions)
         self._note_stops()
         if self._has_more():
             return True
-        if self._is_through():
+        if self._has_reached_stops():
             raise SpoutExhausted
         return False
 
     def partitions(self) -> Sequence[Partition]:
-        """Return the names of all that are known."""
+        """Return the names of the known partitions."""
         return [str(one) for one in self._partitions]
 
     def _has_more(self) -> bool:
@@ -82,7 +81,7 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         return any(known.get(one, -1) > self._position(one) for one in self._partitions)
 
     def _position(self, partition: PartitionId) -> int:
-        """Where the newest batch ended. Before the first one: less than any end, where only a batch finds out where to begin."""
+        """Return the end of the newest batch. Before the first batch, a value below any end, because its start is not known yet."""
         newest = range_of(self.positions.get(str(partition)))
         if newest is not None:
             return newest.end
@@ -93,11 +92,11 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
             if one in self._ends.known:
                 self._stop_at.setdefault(one, self._ends.known[one])
 
-    def _is_through(self) -> bool:
+    def _has_reached_stops(self) -> bool:
         stops = self._stop_at
         return self._config.stop_at_end and all(one in stops and self._position(one) >= stops[one] for one in self._at_first)
 
-    async def _look(self) -> None:
+    async def _find_partitions(self) -> None:
         known, topics = set(self._partitions), {one.topic for one in self._partitions}
         found = [one for one in await self._link.find_partitions() if one not in known]
         if self._is_open:
@@ -105,15 +104,15 @@ class KafkaSpoutCoordinator(PartitionedCoordinator):
         self._partitions += found
 
     async def _keep_looking(self) -> None:
-        """Find new partitions, for ever."""
+        """Look for new partitions, forever."""
         while True:
             await asyncio.sleep(self._config.refresh_ms / 1000)
             try:
-                await self._look()
+                await self._find_partitions()
             except Exception as error:
                 if not is_transient(error):
                     raise fatal_error(error, "looking for topics") from error
-                self._report(KafkaTrouble(f"looking for topics failed: {describe_error(error)}", hint="It is tried again."))
+                self._report(KafkaWarning(f"looking for topics failed: {describe_error(error)}", hint="It will be retried."))
 
     @staticmethod
     def _report(error: BaseException) -> None:

@@ -1,4 +1,4 @@
-"""Decides which transactions a committer must write, from the txids that it has stored (TX-8). No I/O.
+"""Decides whether a committer must write a transaction, by the stored txids (TX-8). Decides only, without I/O.
 
 Each task stores its newest txid as an offset of its own group, in the same transaction of Kafka as its records. The metadata of the
 offset hold the number of tasks.
@@ -14,7 +14,7 @@ PREFIX: Final = "stormcell-tx"
 _VERSION: Final = "1"
 
 
-class Stored(NamedTuple):
+class StoredTxid(NamedTuple):
     """Newest stored txid of one task."""
 
     txid: int
@@ -22,8 +22,8 @@ class Stored(NamedTuple):
     """Number of tasks at that transaction."""
 
 
-class Owner(NamedTuple):
-    """One task of a committer."""
+class TxidOwner(NamedTuple):
+    """Task of a committer, which owns a stored txid."""
 
     topology: str
     component: str
@@ -50,23 +50,26 @@ class Owner(NamedTuple):
         return f"{PREFIX}:{quote(self.topology, safe='')}:{quote(self.component, safe='')}"
 
 
-def read_stored(owner: Owner, offset: int, metadata: str) -> Stored:
+def read_stored_txid(owner: TxidOwner, offset: int, metadata: str) -> StoredTxid:
     """Return the txid that an offset stores. Raise FatalError if another program committed it.
 
-    >>> read_stored(Owner("words", "counts", 0, 1), 17, "stormcell-tx:1:2")
-    Stored(txid=17, parallelism=2)
+    >>> read_stored_txid(TxidOwner("words", "counts", 0, 1), 17, "stormcell-tx:1:2")
+    StoredTxid(txid=17, parallelism=2)
     """
     prefix, _, rest = metadata.partition(":")
     version, _, parallelism = rest.partition(":")
     if (prefix, version) != (PREFIX, _VERSION) or not parallelism.isdigit() or int(parallelism) < 1:
-        text = f"group {owner.group!r} has offset {offset} with metadata {metadata!r}, which no committer has written"
-        raise FatalError(text, hint="Nothing else may commit as this group. Delete the group once you know which transaction was the last.")
-    return Stored(offset, int(parallelism))
+        text = f"group {owner.group!r} has offset {offset} with metadata {metadata!r}, which no committer wrote"
+        raise FatalError(
+            text, hint="No other program may commit as this group. Find out the last written transaction, then delete the group."
+        )
+    return StoredTxid(offset, int(parallelism))
 
 
-def is_to_write(stored: Mapping[int, Stored], owner: Owner, txid: int, *, writes_unknown: bool) -> bool:
-    """Return True if a task must write a txid, False if it was written already. stored: newest txids of all tasks.
+def must_write(stored: Mapping[int, StoredTxid], owner: TxidOwner, txid: int, *, writes_unknown: bool) -> bool:
+    """Return True if a task must write a txid, False if it has written it.
 
+    stored: newest txids of all tasks.
     Raises FatalError if this cannot be decided, or if the txid is older than the stored one.
     """
     if not stored:
@@ -86,29 +89,31 @@ def is_to_write(stored: Mapping[int, Stored], owner: Owner, txid: int, *, writes
     raise _in_doubt(owner, newest, missing)
 
 
-def _unknown(owner: Owner, txid: int) -> FatalError:
+def _unknown(owner: TxidOwner, txid: int) -> FatalError:
     text = f"{owner.component!r} has stored no txid in group {owner.group!r}, and transaction {txid} is not the first"
     hint = (
-        "Where the committer is new in this topology, write when_unknown='write' for its first run. Else the brokers have forgotten the "
-        "offset: after offsets.retention.minutes, or with the topic, where that was deleted or made anew. See whether the topic has what "
-        f"transaction {txid} writes; if not, when_unknown='write'."
+        "If the committer is new in this topology, write when_unknown='write' for its first run. Else the brokers have lost the txid: "
+        "after offsets.retention.minutes, or because the topic was deleted or created again. Look for the records of transaction "
+        f"{txid} in the topic. If they are missing, write when_unknown='write'."
     )
     return FatalError(text, hint=hint)
 
 
-def _newer(owner: Owner, txid: int, newest: Stored) -> FatalError:
-    text = f"{owner.component!r} was given transaction {txid}, and has stored {newest.txid} already (group {owner.group!r})"
+def _newer(owner: TxidOwner, txid: int, newest: StoredTxid) -> FatalError:
+    text = f"{owner.component!r} got transaction {txid}, but has stored transaction {newest.txid} already (group {owner.group!r})"
     hint = (
-        "The state of the topology was lost, is an older copy, or is kept in memory only. Give it back its state (state_provider=...), "
-        "or run it by another name; or delete the committer's groups to have everything written again."
+        "The state of the topology was lost, is an older copy, or is only in memory. Restore the state (state_provider=...), or rename "
+        "the topology. To write everything again, delete the committer's groups."
     )
     return FatalError(text, hint=hint)
 
 
-def _in_doubt(owner: Owner, newest: Stored, missing: list[int]) -> FatalError:
+def _in_doubt(owner: TxidOwner, newest: StoredTxid, missing: list[int]) -> FatalError:
     tasks = ", ".join(map(str, missing))
     text = (
-        f"{owner.component!r} has {owner.parallelism} tasks now, and had {newest.parallelism} when it wrote transaction {newest.txid}, "
-        f"of which the part of task {tasks} was not written"
+        f"{owner.component!r} has {owner.parallelism} tasks, but had {newest.parallelism} when it wrote transaction {newest.txid}. "
+        f"The output of task {tasks} of this transaction was not written"
     )
-    return FatalError(text, hint=f"Run it once with a parallelism of {newest.parallelism}; when that has committed, change it.")
+    return FatalError(
+        text, hint=f"Run it once with a parallelism of {newest.parallelism} until this transaction is committed. Then change it."
+    )

@@ -8,10 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Final
 
+from engine.api import TaskContext, Tuple, takes
 from engine.errors import FatalError, StateUnavailable, UsageError
 from engine.in_thread import in_thread
 from engine.names import POOL_NAME
-from engine.topology import TaskContext, Tuple, takes
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.files.output_files import OWNER, OutputName, name_of, superseded

@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from engine.api import SpoutExhausted
 from engine.errors import FatalError
-from engine.topology import SpoutExhausted
 from engine.transactional.files.file_identity import Position, open_file
 from engine.transactional.files.folder import Folder, Found
 from engine.transactional.files.lines import end_of_last_line

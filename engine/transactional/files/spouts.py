@@ -4,8 +4,8 @@ import os
 from collections.abc import Sequence
 from typing import ClassVar, Final, TypedDict, Unpack
 
+from engine.api import Fields, OutputFields
 from engine.errors import UsageError
-from engine.topology import Fields, OutputFields
 from engine.transactional.files.file_coordinator import FileCoordinator, Reading
 from engine.transactional.files.file_emitters import Emission, FileEmitter, FileOpaqueEmitter, Metadata
 from engine.transactional.files.folder import Folder

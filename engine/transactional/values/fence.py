@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Final
 
+from engine.api.fields import short_repr
 from engine.errors import StateDamaged, UsageError
-from engine.topology.values import shorten
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.stored_value import ValueKind, ValuesMismatch, older_transaction, overtaken
 
@@ -109,8 +109,8 @@ def damaged_rows(where: str, attempt: TransactionAttempt, txids: Sequence[Any], 
         return None
     for txid, key in zip(txids, keys, strict=True):
         if type(txid) is not int or not 0 <= txid <= attempt.txid:
-            found = f"it is of transaction {shorten(txid)}, and the map has come to {attempt}"
-            return StateDamaged(f"{where}: the value of {shorten(key)} is damaged: {found}", hint=RESTORE)
+            found = f"it is of transaction {short_repr(txid)}, and the map has come to {attempt}"
+            return StateDamaged(f"{where}: the value of {short_repr(key)} is damaged: {found}", hint=RESTORE)
     return None
 
 

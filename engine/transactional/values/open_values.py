@@ -5,9 +5,9 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Generic, TypeVar
 
+from engine.api import TaskContext
 from engine.errors import StateUnavailable
 from engine.state import Patience
-from engine.topology import TaskContext
 from engine.transactional.attempt import TransactionAttempt
 from engine.transactional.values.fence import Writer, WriteStep, damaged_rows, next_step, updated_twice, vanished
 from engine.transactional.values.store import Changes, Found, Raw, ValueStore

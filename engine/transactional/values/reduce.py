@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from operator import add, itemgetter
 from typing import Any, Final, Generic, Literal, TypeAlias, TypeVar
 
+from engine.api import TaskContext, Tuple, Values, takes
+from engine.api.fields import OutputFields
 from engine.errors import FatalError, UsageError
-from engine.topology import TaskContext, Tuple, Values, takes
-from engine.topology.stream import OutputFields
 from engine.transactional.batch_bolt import Committer
 from engine.transactional.values.open_values import OpenValues
 from engine.transactional.values.stored_value import ValueKind

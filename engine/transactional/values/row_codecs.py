@@ -8,10 +8,10 @@ from collections.abc import Sequence
 from math import copysign, isfinite
 from typing import Any, Final
 
+from engine.api.fields import short_repr
 from engine.errors import StateError
 from engine.state import codec_named
 from engine.state.keys import canonical
-from engine.topology.values import shorten
 from engine.transactional.values.store import Raw
 
 INT64: Final = range(-(2**63), 2**63)
@@ -43,14 +43,14 @@ class PackedCodec:
             try:
                 raws.append(None if value is None else self._value(value))
             except ValueError as error:
-                raise StateError(f"the value of {shorten(key)} cannot be stored: {error}", hint="Fix what combine() returns.") from None
+                raise StateError(f"the value of {short_repr(key)} cannot be stored: {error}", hint="Fix what combine() returns.") from None
         return raws
 
     def _key(self, key: object) -> Raw:
         try:
             return self._stored_key(canonical(key))
         except (TypeError, ValueError) as error:
-            raise StateError(f"{shorten(key)} cannot be the key of a value: {error}", hint="Fix what key() returns.") from None
+            raise StateError(f"{short_repr(key)} cannot be the key of a value: {error}", hint="Fix what key() returns.") from None
 
     def _packed(self, value: object) -> bytes:
         return self._codec.encode(value)

@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from engine.api import TaskContext
+from engine.api.fields import short_repr
 from engine.errors import StateError, StateUnavailable, UsageError
 from engine.names import did_you_mean
 from engine.state.providers import sqlite_path
-from engine.topology import TaskContext
-from engine.topology.values import shorten
 from engine.transactional.values.memory import MemoryStore, MemoryTable
 from engine.transactional.values.open_values import OpenValues, ValuesReader
 from engine.transactional.values.store import ValueStore
@@ -172,7 +172,7 @@ def check_name(name: object) -> None:
         if plain.isalnum() and not name.lower().startswith(("sqlite", "stormcell", "pg_")):
             return
     raise UsageError(
-        f"{shorten(name)} is no name of a map of values",
+        f"{short_repr(name)} is no name of a map of values",
         hint=f"Take up to {LONGEST_NAME} letters, digits, _ and -, the first a letter; not sqlite…, stormcell… or pg_….",
     )
 

@@ -9,8 +9,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_bridge.process.child.class_archive import java_option
-from spark_bridge.process.child.diagnosis import check_java_and_master, explain_start_error
-from spark_bridge.process.exit_reasons import describe_jvm_status
+from spark_bridge.process.child.diagnosis import check_java_and_master, describe_jvm_status, explain_start_error
 
 DEATH_SECS: Final = 2.0
 """Longest time between an error of the connection to the JVM and the exit of the JVM."""

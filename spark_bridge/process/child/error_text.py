@@ -11,11 +11,9 @@ from spark_bridge.process.messages import CallFailure
 MAX_CHARACTERS: Final = 2000
 _FRAME: Final = re.compile(r'^\s*File "(?P<file>[^"]+)", line (?P<line>\d+), in (?P<function>.+)$', re.MULTILINE)
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-_INSTALLED: Final = (
-    _PACKAGE,
-    *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")),
-    "<frozen",
-)
+_NOT_THE_USERS: Final = (_PACKAGE, *(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")))
+_PACKAGE_FOLDERS: Final = ("/site-packages/", "/dist-packages/", "/python/pyspark/", "/pyspark.zip/", "/py4j-")
+"""Folders of packages on any machine: an executor has its own Python, and a distribution of Spark its own pyspark."""
 
 
 def describe_failure(error: BaseException) -> CallFailure:
@@ -74,7 +72,7 @@ def _place_in_worker(text: str) -> str | None:
     begin = text.find("Traceback (most recent call last)")
     if begin < 0:
         return None
-    frames = [found for found in _FRAME.finditer(text, begin) if _is_user_file(found["file"])]
+    frames = [found for found in _FRAME.finditer(text, begin) if is_user_file(found["file"])]
     return f"{frames[-1]['file']}:{frames[-1]['line']} in {frames[-1]['function'].strip()}" if frames else None
 
 
@@ -85,11 +83,12 @@ def _place_in_query_context(text: str) -> str | None:
 
 
 def _place_in_frames(error: BaseException) -> str | None:
-    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_user_file(frame.filename)]
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if is_user_file(frame.filename)]
     return f"{frames[-1].filename}:{frames[-1].lineno} in {frames[-1].name}" if frames else None
 
 
-def _is_user_file(file: str) -> bool:
-    if os.sep + "pyspark" + os.sep in file or os.sep + "pyspark.zip" in file or "site-packages" in file or file in ("<string>", "<stdin>"):
+def is_user_file(file: str) -> bool:
+    """Tell whether a file of a traceback is user code, not Python, an installed package or this package."""
+    if file.startswith("<") or any(folder in file for folder in _PACKAGE_FOLDERS):
         return False
-    return not os.path.abspath(file).startswith(_INSTALLED) if not file.startswith("<") else file == "<user>"
+    return not os.path.abspath(file).startswith(tuple(folder + os.sep for folder in _NOT_THE_USERS))

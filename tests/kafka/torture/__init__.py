@@ -1,1 +1,1 @@
-"""Members of a group that are killed, paused, joined and ended, and the judge of what they did: begin with `member`, then `judge`."""
+"""Members of a group that are killed, paused and joined, and a judge of their journals. Begin with `member` and `judge`."""

@@ -31,7 +31,7 @@ class Load:
     def __init__(self, brokers: str, topic: str, rate: float) -> None:
         self.brokers, self.topic, self.rate = brokers, topic, rate
         self.numbers: dict[Place, int] = {}
-        """Where the broker says that each stands."""
+        """Places of the records by the broker's answers."""
         self.count = 0
         self._unsent = 0
         self._task: asyncio.Task[None] | None = None
@@ -149,7 +149,7 @@ class Group:
         for member in self.members:
             member.close()
 
-    # What is done to members
+    # Actions on members
 
     def join(self, **changes: object) -> Member:
         """Start another process."""
@@ -181,7 +181,7 @@ class Group:
         member.process.send_signal(signal.SIGCONT)
         member.is_paused = False
 
-    # What is waited for
+    # Conditions
 
     @property
     def live(self) -> list[Member]:
@@ -204,7 +204,7 @@ class Group:
             member.life.read()
 
     async def until(self, condition: Callable[[], object], what: str) -> None:
-        """Wait for a condition; AssertionError with how all stand where it does not come, or a process ends that should not."""
+        """Wait for a condition. Raise AssertionError with all states if it does not come, or if a process ends."""
         try:
             async with asyncio.timeout(PATIENCE_SECS):
                 while not condition():
@@ -216,7 +216,7 @@ class Group:
         except TimeoutError:
             stand = "\n".join(member.describe() for member in self.members if member.is_alive)
             said = "\n".join(f"{member.name} said:\n{member.said()}" for member in self.live[-2:])
-            raise AssertionError(f"in vain: {what}, after {PATIENCE_SECS:g} s; done {self.done}; {self.folder}\n{stand}\n{said}") from None
+            raise AssertionError(f"no {what} within {PATIENCE_SECS:g} s; done {self.done}, {self.folder}\n{stand}\n{said}") from None
 
     def is_settled(self, after: int = 0) -> bool:
         """Tell whether all that run are of one generation, a later one than this, and have all partitions open."""

@@ -1,4 +1,4 @@
-"""What one process of a group did, written so that kill -9 leaves it, and read while it is written.
+"""Journal of one process of a group. It survives kill -9, and can be read while it is written.
 
 A line is `nanoseconds kind words…`, by the clock that all processes of a machine share:
 

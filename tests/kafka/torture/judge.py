@@ -1,4 +1,4 @@
-"""What the journals of a group prove, or what is wrong with it. Reads only; the rules are KS-1, KS-2, KS-6 and KS-7."""
+"""Judge of the journals of a group: proofs of its guarantees, or violations. Reads only; the rules are KS-1, KS-2, KS-6 and KS-7."""
 
 import math
 from collections import Counter, defaultdict
@@ -27,14 +27,14 @@ class Evidence:
     ends: Mapping[int, int]
     """The offset that the next record of each partition would get."""
     numbers: Mapping[Place, int]
-    """What was produced, as far as the broker said where it stands."""
+    """Produced records whose offsets the broker has acknowledged."""
     committed: Mapping[int, int] = field(default_factory=dict)
     """The commits of the group in the end."""
 
 
 @dataclass
 class Verdict:
-    """What was counted, and what was promised otherwise."""
+    """Counts, and violations of the guarantee."""
 
     counts: Counter[str] = field(default_factory=Counter)
     violations: list[str] = field(default_factory=list)
@@ -71,7 +71,7 @@ def judge(evidence: Evidence, guarantee: str, *, carries_set: bool) -> Verdict:
 
 
 def _by_place(evidence: Evidence) -> dict[Place, list[Emission]]:
-    """All emissions of each record, in the order in which their partition changed hands: a paused process emits late what was its own."""
+    """Return the emissions of each record, in the order of the partition's owners. A paused process emits its own records late."""
     found: dict[Place, list[Emission]] = defaultdict(list)
     for life in evidence.lives:
         for emission in life.emissions.values():
@@ -149,7 +149,7 @@ def _was_above_a_hole(emission: Emission) -> bool:
 
 
 def _lost_unexplained(verdict: Verdict, evidence: Evidence, emissions: Mapping[Place, Sequence[Emission]]) -> Iterator[Place]:
-    """What is lost where that is allowed: committed by one who died before it was done."""
+    """Return allowed losses: records that a process committed and did not finish before its death."""
     unclean = [one for life in evidence.lives for one in life.tenures if one.end in UNCLEAN]
     for place in _never_done(evidence, emissions):
         found = emissions.get(place, ())

@@ -1,4 +1,4 @@
-"""One process of a group: Kafka → a bolt that acks late, out of order, and fails some; what it does stands in its journal.
+"""One process of a group: a spout, and a bolt that acks late and out of order, and fails some. A journal records its steps.
 
     python -m tests.kafka.torture.member JSON           the fields of a MemberSpec
 
@@ -32,7 +32,7 @@ STRETCH = 700
 
 @dataclass(frozen=True, kw_only=True)
 class MemberSpec:
-    """What one process is to be."""
+    """Settings of one process."""
 
     brokers: str
     topic: str
@@ -60,7 +60,7 @@ class MemberSpec:
     """More settings of the spout."""
 
     def written(self) -> str:
-        """As the argument of the process."""
+        """Return the settings as an argument of the process."""
         return json.dumps(asdict(self))
 
 

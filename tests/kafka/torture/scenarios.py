@@ -1,4 +1,4 @@
-"""What is done to groups; each returns the verdict. Small counts are tests, the full ones a soak."""
+"""Scenarios of a group. Each returns the verdict. Small counts are tests, the full ones a soak."""
 
 import asyncio
 import random
@@ -18,7 +18,7 @@ MOST_MEMBERS: Final = 4
 PROGRESS: Final = 100
 """Records that are done between two faults, at least."""
 BROKER_SETTINGS: Final[Mapping[str, object]] = {"broker.session.timeout.ms": 3000, "broker.heartbeat.interval.ms": 500}
-"""Of a broker that is killed and has to be back soon, on a machine that has no time for it."""
+"""Limit for the restart of a killed broker on a busy machine."""
 
 
 def _drawn_kind(draws: random.Random, live: int) -> str:
@@ -51,7 +51,7 @@ async def _strike(group: Group, kind: str, draws: random.Random) -> None:
 async def rebalances(
     brokers: str, folder: Path, count: int, seed: int, *, guarantee: str = "at_least_once", commit_acked_set: bool = True
 ) -> Verdict:
-    """Force so many rebalances under load, with acks out of order, failures, and now and then records that no revoke waits for."""
+    """Force rebalances under load, with acks out of order, failures, and some records that outlive the drain."""
     draws = random.Random(seed)
     kinds: Counter[str] = Counter()
     shares = {"fail_share": 0.02, "slow_share": 0.01} if guarantee == "at_least_once" else {}
@@ -70,7 +70,7 @@ async def rebalances(
 
 
 async def pause_with_backlog(brokers: str, folder: Path, backlog: int, seed: int) -> Verdict:
-    """Pause a process that has much to emit beyond its session, until another one has done all; then let it go on."""
+    """Pause a process with waiting records beyond its session, until another one has finished all. Then resume it."""
     async with Group(brokers, folder, seed=seed, pending=backlog // 2) as group:
         await group.load.produce(backlog)
         paused = group.join()
@@ -116,7 +116,7 @@ async def broker_faults(broker: KafkaBroker, folder: Path, kills: int, freezes: 
 async def deaths_at_steps(
     brokers: str, folder: Path, steps: Sequence[tuple[str, int]], seed: int, *, guarantee: str = "at_least_once"
 ) -> Verdict:
-    """Have processes die at the n-th time of a named step, three at once, each a member of the group until it comes to it."""
+    """Kill processes at the n-th time of a named step, three at once. Each is a member of the group until then."""
     fail_share = 0.02 if guarantee == "at_least_once" else 0.0
     async with Group(brokers, folder, seed=seed, guarantee=guarantee, fail_share=fail_share) as group:
         group.load.start()
@@ -141,7 +141,7 @@ async def _until_death_or_settled(group: Group, members: Sequence[Member], befor
 
 
 async def _until_dead(group: Group, victims: Sequence[Member], but: int) -> None:
-    """Have partitions change hands until all victims but so many have died: one joins, and all that are no victims leave."""
+    """Move partitions until all victims except a few have died: one process joins, and all others leave."""
     while len(remaining := [victim for victim in victims if not victim.was_killed]) > but:
         others = [member for member in group.live if member not in victims]
         before = group.generation
@@ -172,7 +172,7 @@ async def kills(brokers: str, folder: Path, count: int, seed: int, *, guarantee:
 
 
 async def poison(brokers: str, folder: Path, records: int, seed: int) -> Verdict:
-    """One record that always fails among so many; the process that has buried it dies before it knows, and another one goes on.
+    """One record always fails. The process that wrote its dead letter dies before the answer, and another one continues.
 
     The letter counts as the end of the record, so the judge finds a commit that passes it before the broker has the letter.
     """
@@ -194,7 +194,7 @@ async def poison(brokers: str, folder: Path, records: int, seed: int) -> Verdict
 
 
 async def state_kills(brokers: str, folder: Path, count: int, seed: int) -> Verdict:
-    """Kill processes that count in SQLite, and start them again on their files; now and then one leaves, and comes back.
+    """Kill processes that count in SQLite, and restart them on their files. Sometimes one leaves and comes back.
 
     Checkpoints by the clock are too far apart for a revoke: what drains does so because the revoke has asked for one (KS-6).
     """

@@ -1,4 +1,4 @@
-"""What the processes of a group counted in their states, and whether that is right (CP-10)."""
+"""Counts in the states of a group's processes, and their check (CP-10)."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -21,7 +21,7 @@ async def stored_counts(file: Path) -> Counter[int]:
 
 
 def judge_counts(verdict: Verdict, counted: Counter[int], lives: Sequence[Life], numbers: Iterable[int]) -> None:
-    """No number is missing, none is counted more often than it was emitted: those that were never in flight at a kill exactly once."""
+    """No number is missing, and none is counted more often than emitted. Numbers never in flight at a kill count exactly once."""
     emitted = Counter(emission.number for life in lives for emission in life.emissions.values())
     passed = Counter(emission.number for life in lives for emission in life.emissions.values() if emission.done is not None)
     verdict.violated("numbers are missing in the states", sorted(set(numbers) - counted.keys()))

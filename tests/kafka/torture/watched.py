@@ -1,4 +1,4 @@
-"""The product's consumer with a journal of what it does, and with deaths on its way: subclasses in the place of its classes."""
+"""Subclasses of the product's consumer that write a journal of each step, and die at named steps."""
 
 import asyncio
 import itertools
@@ -38,7 +38,7 @@ STEPS = (
     "within opening",
     "after opening",
 )
-"""Where a process may die by kill -9; `before done` and `after ack` are the bolt's."""
+"""Steps at which a process may die by kill -9. `before done` and `after ack` belong to the bolt."""
 
 AFTER_DEAD_LETTER = "after dead letter"
 """And there, where a record is given up."""
@@ -48,7 +48,7 @@ AT_MOST_ONCE_STEPS = tuple(step for step in STEPS if not step.endswith(" drain")
 
 
 class Watch:
-    """What one process is watched by: `watch = Watch(...)`, then `watch.begin()` before any spout is made."""
+    """Watch of one process: call `watch = Watch(...)`, then `watch.begin()` before any spout is made."""
 
     def __init__(self, journal: Journal, death: Death) -> None:
         self.journal, self.death = journal, death
@@ -78,14 +78,14 @@ class Watch:
 
     def _die_within_opening(self) -> None:
         module: Any = start_positions
-        find = module.find
+        find = module.find_start_positions
 
         async def found(*arguments: Any) -> Any:
             positions = await find(*arguments)
             self.death.at("within opening")
             return positions
 
-        module.find = found
+        module.find_start_positions = found
 
 
 class WatchedPartitions(Partitions):
@@ -118,18 +118,18 @@ class WatchedPartitions(Partitions):
         self._watch.journal.write("a", self.task, before.generation if before else 0, *(one.partition.partition for one in kept))
         return kept, given_up
 
-    def open(self, manager: OffsetManager) -> None:
-        super().open(manager)
+    def open_partition(self, manager: OffsetManager) -> None:
+        super().open_partition(manager)
         self._watch.journal.write("o", self.task, manager.partition.partition, manager.position)
         self._watch.death.at("after opening")
 
-    def reopen(self, partition: PartitionId) -> None:
-        super().reopen(partition)
+    def reopen_partition(self, partition: PartitionId) -> None:
+        super().reopen_partition(partition)
         self._note_given_up([partition], "reset")
 
-    def close(self) -> None:
+    def close_all(self) -> None:
         self._note_given_up(list(self.owned), "closed" if self.is_committed else "uncommitted")
-        super().close()
+        super().close_all()
 
     def _note_given_up(self, partitions: list[PartitionId], reason: str) -> None:
         for one in partitions:
@@ -154,10 +154,10 @@ class WatchedConsumerLoop(ConsumerLoop):
         if self.partitions.owned:
             self._watch.death.at("after revoke")
 
-    async def _quiet(self, *arguments: Any) -> None:
+    async def _wait_until_quiet(self, *arguments: Any) -> None:
         if self.partitions.in_flight:
             self._watch.death.at("within drain")
-        await super()._quiet(*arguments)
+        await super()._wait_until_quiet(*arguments)
         self.partitions.note_in_flight()
         self._watch.death.at("after drain")
 
@@ -194,8 +194,8 @@ class WatchedDeadLetterWriter(DeadLetterWriter):
         super().__init__(*arguments)
         self._watch = watch
 
-    def send(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
-        sent = super().send(record, failure, attempts)
+    def send_failed_record(self, record: Any, failure: Failure, attempts: int) -> "asyncio.Future[None]":
+        sent = super().send_failed_record(record, failure, attempts)
         sent.add_done_callback(lambda done: self._arrived(record, done))
         return sent
 

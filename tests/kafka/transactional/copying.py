@@ -1,4 +1,4 @@
-"""A transactional topology Kafka → a bolt → Kafka, also as a process of its own that may be killed at any instant.
+"""Transactional topology Kafka → bolt → Kafka, also as a process that may be killed at any time.
 
 python -m tests.kafka.transactional.copying BROKERS FROM TO STATE_URL
 """

@@ -9,9 +9,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaProducer, TopicPartition
 from aiokafka.admin import NewPartitions, RecordsToDelete
 
+from engine.api import Values
 from engine.kafka.transactional import KafkaBatchSpoutConfig
-from engine.kafka.transactional.offset_range import range_of
-from engine.topology import Values
+from engine.kafka.transactional.batch_reader import range_of
 from engine.transactional import TransactionAttempt
 from tests.servers.kafka_admin import admin
 
@@ -134,7 +134,7 @@ class Hand:
         return found
 
     def range(self, txid: int, partition: str) -> Any:
-        """What a batch took."""
+        """Return the offset range of a batch."""
         return range_of(self.metadata[txid, partition])
 
 

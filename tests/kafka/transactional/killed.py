@@ -1,4 +1,4 @@
-"""A process with one task of a committer that dies by kill -9 at a named step of its second transaction.
+"""Process with one committer task, which dies by kill -9 at a named step of its second transaction.
 
 python -m tests.kafka.transactional.killed BROKERS TOPIC NAME STEP
 """
@@ -9,10 +9,12 @@ import signal
 import sys
 from typing import Any, Final
 
-from tests.kafka.transactional.committing import committer_config, committing
+from tests.kafka.transactional.committer_task import committer_config, committing
 
-STEPS: Final = tuple(f"{when} {what}" for what in ("begin", "send_batch", "store", "commit") for when in ("before", "after"))
-"""Where it may die. What is committed is there only `after commit`, or where the broker went on by itself."""
+STEPS: Final = tuple(
+    f"{when} {what}" for what in ("begin_transaction", "send_batch", "store_offset", "commit_transaction") for when in ("before", "after")
+)
+"""Steps at which the process may die. Only the last one is certain to leave a committed transaction."""
 
 
 def die_at(link: Any, step: str) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from engine.errors import ConfigError, UsageError
 from engine.kafka.transactional import KafkaBatchSpoutConfig, KafkaOpaqueSpout, KafkaTransactionalSpout
-from engine.kafka.transactional.offset_range import OffsetRange, place_of, range_of
+from engine.kafka.transactional.batch_reader import OffsetRange, partition_of, range_of
 
 WHOLE = {"brokers": "127.0.0.1:9092", "topics": "lines"}
 
@@ -20,16 +20,16 @@ def test_two_values_are_enough() -> None:
     ("values", "fault"),
     [
         ({"topics": ()}, "topics is missing. Write topics='lines', or pattern='lines-.*'."),
-        ({"pattern": "x"}, "give either topics or a pattern."),
-        ({"brokers": "nowhere"}, "broker 'nowhere' is no 'host:port'. Write brokers='127.0.0.1:9092'."),
+        ({"pattern": "x"}, "topics and pattern exclude each other."),
+        ({"brokers": "nowhere"}, "broker 'nowhere' is not 'host:port'. Write brokers='127.0.0.1:9092'."),
         ({"batch_records": 0}, "batch_records"),
         ({"start": "uncommitted_earliest"}, "start"),
         ({"start": "timestamp"}, "start='timestamp' needs start_timestamp_ms."),
         ({"translator": 7}, "translator must be a function of a record, not 7."),
-        ({"client": {"group_id": "x"}}, "client option 'group_id' is not yours to set. Write group=..."),
+        ({"client": {"group_id": "x"}}, "client option 'group_id' cannot be set. Write group=..."),
         (
             {"client": {"session_timeout_ms": 1}},
-            "client option 'session_timeout_ms' is not yours to set. It is of members of a consumer group",
+            "client option 'session_timeout_ms' cannot be set. It is for members of a consumer group",
         ),
     ],
 )
@@ -47,6 +47,6 @@ def test_a_spout_takes_its_config_only(kind: Any) -> None:
 
 
 def test_a_partition_has_a_name_and_metadata_are_a_list() -> None:
-    assert str(place_of("page-views-3")) == "page-views-3"
+    assert str(partition_of("page-views-3")) == "page-views-3"
     assert range_of(OffsetRange(3, 7, 2).metadata()) == OffsetRange(3, 7, 2)
     assert range_of(None) is None

@@ -7,7 +7,7 @@ import pytest
 
 from engine.errors import FatalError
 from engine.kafka.transactional import KafkaTransactionalSpout
-from engine.kafka.transactional.offset_range import place_of
+from engine.kafka.transactional.batch_reader import partition_of
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import PATIENCE_SECS, PAUSE_SECS, coordinating, emitting, settings
 from tests.servers.kafka_admin import create_topic
@@ -29,7 +29,7 @@ def spout(kafka: str, topics: Any, **changes: Any) -> KafkaTransactionalSpout:
 
 
 async def until_compacted(kafka: str, topic: str, before: int) -> list[int]:
-    """Append records of other keys, so that segments are closed, until fewer are left of the first ones; return what is left of them."""
+    """Append records of other keys until compaction has deleted some of the first ones. Return the rest of these."""
     async with asyncio.timeout(PATIENCE_SECS):
         while True:
             await produce(kafka, topic, [(b"other", 1_000)])
@@ -59,7 +59,7 @@ async def test_a_range_has_fewer_records_than_offsets_and_what_compaction_takes_
 async def test_offsets_behind_the_last_record_are_passed(kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
-    name, place = f"{topic}-0", place_of(f"{topic}-0")
+    name, place = f"{topic}-0", partition_of(f"{topic}-0")
     source = spout(kafka, topic, batch_wait_ms=0.0)
     async with emitting(source) as hand, coordinating(source) as coordinator:
         link = hand.emitter._reader.link

@@ -15,7 +15,7 @@ from engine.kafka.transactional import KafkaCommitter, KafkaOpaqueSpout
 from engine.transactional import TransactionalTopologyBuilder
 from tests.kafka.play import committed, produce
 from tests.kafka.transactional import copying
-from tests.kafka.transactional.committing import committer_config, seen
+from tests.kafka.transactional.committer_task import committer_config, seen
 from tests.kafka.transactional.copying import Keyed, copy, topology_of
 from tests.kafka.transactional.hand import settings
 from tests.kills.moments import in_flight
@@ -30,10 +30,10 @@ RECORDS = 6_000
 BATCH_RECORDS = 150
 """50 of each partition."""
 IN_COMMIT = "copies: in the commit to the broker"
-STEPS = TRANSACTION_STEPS | {IN_COMMIT: Step(IN_COMMIT, "engine.kafka.client.transaction_link:TransactionLink.commit", in_flight)}
+STEPS = TRANSACTION_STEPS | {IN_COMMIT: Step(IN_COMMIT, "engine.kafka.client.producer_link:TransactionLink.commit_transaction", in_flight)}
 KILLED_AT = ("coordinator: committed, and taken in", IN_COMMIT, "coordinator: saved, not answered")
 MOST_BATCHES = max(1, RECORDS // BATCH_RECORDS // (len(KILLED_AT) + 1))
-"""A process dies within so many batches, so that each comes to its step, and some are left for the last one."""
+"""Batches after which a process must have died, so that the last process also has some."""
 
 
 async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:

@@ -12,7 +12,7 @@ from engine.errors import FatalError, UsageError
 from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
 from engine.transactional import FailedBatch
 from tests.kafka.play import commit
-from tests.kafka.transactional.committing import committer_config, committing, seen, stored
+from tests.kafka.transactional.committer_task import committer_config, committing, seen, stored, until_stored
 from tests.servers.kafka_admin import create_topic, delete_topic, fresh_name, topic_exists
 from tests.servers.kafka_broker import KafkaBroker
 from tests.servers.kafka_fixtures import NewTopic
@@ -26,14 +26,14 @@ async def test_batches_are_written_with_their_txids_and_a_replay_finds_its_own(k
         await task.commit(1, "a", "b")
         await task.commit(1, "a", "b")
         await task.commit(2)
-        assert await stored(kafka, topic, name) == (2, 1)
+        await until_stored(kafka, topic, name, (2, 1))
         await task.commit(2)
         await task.commit(3, "c")
     async with committing(committer_config(kafka, topic), name=name) as another:
         await another.commit(3, "c")
         await another.commit(4, "d")
     assert await seen(kafka, topic) == ["a", "b", "c", "d"]
-    assert await stored(kafka, topic, name) == (4, 1)
+    await until_stored(kafka, topic, name, (4, 1))
 
 
 async def test_records_have_their_keys_partitions_and_headers(kafka: str, new_topic: NewTopic) -> None:
@@ -64,17 +64,18 @@ async def test_a_record_that_is_too_large_ends_the_run_or_is_dropped(kafka: str,
     name = fresh_name("words")
     async with committing(committer_config(kafka, topic, on_refused=on_refused), name=name) as task:
         if on_refused == "stop":
-            with pytest.raises(FatalError, match=r"is refused: .*MessageSizeTooLarge"):
+            with pytest.raises(FatalError, match=r"was refused: .*MessageSizeTooLarge"):
                 await task.commit(1, "a", "x" * 2_000, "b")
             assert (await seen(kafka, topic), await stored(kafka, topic, name)) == ([], None)
         else:
             bolt = await task.commit(1, "a", "x" * 2_000, "b")
-            assert "it is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
-            assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (1, 1))
+            assert "The record is dropped" in bolt.collector.reported[0]  # type: ignore[attr-defined]
+            assert await seen(kafka, topic) == ["a", "b"]
+            await until_stored(kafka, topic, name, (1, 1))
 
 
 async def test_one_producer_serves_the_attempts_of_a_task_whose_factory_makes_a_config_each_time(kafka: str, new_topic: NewTopic) -> None:
-    """Given three batches that are processed at once, each with an own config and own functions, when they commit, none fences another."""
+    """Given three concurrent batches, each with its own config and functions, when they commit, then none fences another."""
     topic = await new_topic(partitions=1)
 
     def fresh() -> KafkaCommitterConfig:
@@ -124,18 +125,18 @@ async def test_an_attempt_that_is_cancelled_leaves_nothing(kafka: str, new_topic
     topic = await new_topic(partitions=1)
     async with committing(committer_config(kafka, topic), name=fresh_name("words")) as task:
         bolt = await task.instance(1, [(None, "a")])
-        reached, store = asyncio.Event(), task.writer.link.store
+        reached, store = asyncio.Event(), task.writer.link.store_offset
 
         async def waits(*arguments: Any) -> None:
             reached.set()
             await asyncio.Event().wait()
 
-        monkeypatch.setattr(task.writer.link, "store", waits)
+        monkeypatch.setattr(task.writer.link, "store_offset", waits)
         finishing = asyncio.ensure_future(bolt.finish_batch())
         await reached.wait()
         finishing.cancel()
         await asyncio.wait([finishing])
-        monkeypatch.setattr(task.writer.link, "store", store)
+        monkeypatch.setattr(task.writer.link, "store_offset", store)
         await task.commit(1, "a")
     assert await seen(kafka, topic) == ["a"]
 
@@ -145,7 +146,7 @@ async def test_a_txid_that_is_older_than_what_is_stored_is_refused(kafka: str, n
     async with committing(committer_config(kafka, topic, when_unknown="write"), name=name) as task:
         await task.commit(7, "a")
     async with committing(committer_config(kafka, topic), name=name) as later:
-        with pytest.raises(FatalError, match="was given transaction 1, and has stored 7 already"):
+        with pytest.raises(FatalError, match="got transaction 1, but has stored transaction 7 already"):
             await later.commit(1, "b")
     assert await seen(kafka, topic) == ["a"]
 
@@ -171,14 +172,14 @@ async def test_a_topic_that_is_made_anew_has_lost_its_txids_which_is_told(kafka:
     async with committing(committer_config(kafka, topic), name=name) as task:
         with pytest.raises(FatalError, match="has stored no txid") as raised:
             await task.commit(2, "b")
-    assert "or with the topic, where that was deleted or made anew" in str(raised.value)
+    assert "because the topic was deleted or created again" in str(raised.value)
 
 
 async def test_offsets_of_another_program_are_refused(kafka: str, new_topic: NewTopic) -> None:
     topic, name = await new_topic(partitions=1), fresh_name("words")
     await commit(kafka, f"stormcell-tx:{name}:counts:0", topic, 3, "mine")
     async with committing(committer_config(kafka, topic), name=name) as task:
-        with pytest.raises(FatalError, match="has offset 3 with metadata 'mine', which no committer has written"):
+        with pytest.raises(FatalError, match="has offset 3 with metadata 'mine', which no committer wrote"):
             await task.commit(4, "a")
 
 
@@ -186,9 +187,10 @@ async def test_a_txid_is_stored_again_before_it_is_forgotten(kafka: str, new_top
     topic, name = await new_topic(partitions=1), fresh_name("words")
     async with committing(committer_config(kafka, topic), name=name) as task:
         await task.commit(1, "a")
-        await task.writer.store_again()
+        await task.writer.refresh_txid()
         await task.commit(2, "b")
-    assert (await seen(kafka, topic), await stored(kafka, topic, name)) == (["a", "b"], (2, 1))
+    assert await seen(kafka, topic) == ["a", "b"]
+    await until_stored(kafka, topic, name, (2, 1))
 
 
 async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: str, new_topic: NewTopic) -> None:
@@ -199,7 +201,10 @@ async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: st
         await second.commit(1, "b")
         await first.commit(2, "c")
     async with committing(config, name=name) as alone:
-        with pytest.raises(FatalError, match=r"has 1 tasks now, and had 2 when it wrote transaction 2, of which the part of task 1"):
+        with pytest.raises(
+            FatalError,
+            match=r"has 1 tasks, but had 2 when it wrote transaction 2. The output of task 1 of this transaction was not written",
+        ):
             await alone.commit(2, "c", "d")
     async with committing(config, name=name, task=0, tasks=2) as first, committing(config, name=name, task=1, tasks=2) as second:
         await first.commit(2, "c")
@@ -210,7 +215,8 @@ async def test_another_parallelism_is_refused_while_a_txid_is_in_doubt(kafka: st
     assert sorted(await seen(kafka, topic)) == ["a", "b", "c", "d", "e"]
     async with committing(config, name=name, task=1, tasks=3) as third:
         await third.commit(4, "f")
-    assert (await stored(kafka, topic, name, 1), await stored(kafka, topic, name)) == ((4, 3), (3, 1))
+    await until_stored(kafka, topic, name, (4, 3), task=1)
+    await until_stored(kafka, topic, name, (3, 1))
 
 
 async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: NewTopic) -> None:
@@ -243,11 +249,11 @@ def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
 async def test_a_broker_that_hangs_or_dies_in_a_transaction_fails_the_batch_and_nothing_is_twice(own_broker: KafkaBroker) -> None:
     kafka = await create_topic(own_broker.bootstrap, "out", partitions=1) and own_broker.bootstrap
     frozen, dead = (own_broker.freeze, own_broker.thaw), (own_broker.kill, own_broker.start)
-    harms = [(*frozen, "store"), (*frozen, "commit"), (*dead, "commit")]
+    harms = [(*frozen, "store_offset"), (*frozen, "commit_transaction"), (*dead, "commit_transaction")]
     async with committing(committer_config(kafka, "out", transaction_timeout_ms=1_500, request_timeout_ms=1_000), name="words") as task:
 
         async def commit_at_last(txid: int) -> None:
-            """Try until it is stored: the first transactions of a broker, and those after a harm, may take longer than the timeout."""
+            """Retry until the txid is stored. The first transactions of a broker may take longer than the timeout."""
             while await stored(kafka, "out", "words") != (txid, 1):
                 with contextlib.suppress(FailedBatch):
                     await task.commit(txid, txid)

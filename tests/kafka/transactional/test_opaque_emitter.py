@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine.kafka.transactional import KafkaOpaqueSpout, KafkaTransactionalSpout
-from engine.kafka.transactional.offset_range import place_of
+from engine.kafka.transactional.batch_reader import partition_of
 from engine.transactional import FailedBatch
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import coordinating, emitting, forget_before, settings
@@ -44,7 +44,7 @@ async def test_what_retention_took_is_counted_and_told_and_reading_goes_on(kafka
         other.metadata = hand.metadata
         assert await other.new(2, f"{topic}-0") == [8, 9, 10, 11, 12]
         assert other.context.counts["kafka_offsets_lost"] == 3
-        assert "offset 5 is not there; the broker has 8 to 20. Reading goes on at 8; 3 offsets were never read" in other.reported[0]
+        assert "offset 5 does not exist; the broker has 8 to 20. Reading continues at 8; 3 offsets were never read" in other.reported[0]
         assert other.range(2, f"{topic}-0") == (8, 13, 5)
 
 
@@ -59,7 +59,7 @@ async def test_a_topic_that_was_made_anew_is_read_from_its_beginning(kafka: str,
     async with emitting(spout(kafka, topic)) as other:
         other.metadata = hand.metadata
         assert await other.new(2, f"{topic}-0") == [100, 101, 102]
-        assert "Was the topic made anew?" in other.reported[0]
+        assert "Was the topic created again?" in other.reported[0]
 
 
 async def test_a_partition_that_is_away_holds_up_none_of_the_others(
@@ -82,12 +82,12 @@ async def test_a_partition_that_is_away_holds_up_none_of_the_others(
         assert await coordinator.is_ready()
         assert await hand.new(2, there) == [5, 6, 7, 8, 9]
         assert await hand.until(2, away, 5) == [0, 1, 2, 3, 4]
-        hand.emitter._reader.link.pause([place_of(away)])  # as a leader that has gone: nothing comes
+        hand.emitter._reader.link.pause([partition_of(away)])  # as a leader that has gone: nothing comes
         last = hand.txid
         hand.metadata[last, there] = hand.metadata[2, there]
         assert (await hand.once(last + 1, away), await hand.new(last + 1, there)) == ([], [10, 11, 12, 13, 14])
         assert hand.metadata[last + 1, away] is hand.metadata[last, away]
-        hand.emitter._reader.link.resume([place_of(away)])
+        hand.emitter._reader.link.resume([partition_of(away)])
         assert await hand.until(last + 2, away, 15) == list(range(5, 20))
 
 
@@ -121,7 +121,7 @@ async def test_a_replay_fails_its_batch_while_the_broker_is_away(own_broker: Kaf
     async with emitting(source) as hand:
         assert await hand.new(1, "lines-0") == list(range(5))
         own_broker.kill()
-        with pytest.raises(FailedBatch, match="nothing of offsets 0 to 5 has come for"):
+        with pytest.raises(FailedBatch, match="no record of offsets 0 to 5 has come for"):
             await hand.again(1, "lines-0")
         await asyncio.to_thread(own_broker.start)
         while True:

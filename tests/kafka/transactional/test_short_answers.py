@@ -8,7 +8,7 @@ import pytest
 from aiokafka.protocol.fetch import FetchRequest
 
 from engine.kafka.transactional import KafkaOpaqueSpout, KafkaTransactionalSpout
-from engine.kafka.transactional.offset_range import place_of
+from engine.kafka.transactional.batch_reader import partition_of
 from tests.kafka.play import produce
 from tests.kafka.transactional.hand import PATIENCE_SECS, PAUSE_SECS, emitting, settings
 from tests.servers.kafka_fixtures import NewTopic
@@ -48,17 +48,17 @@ async def test_an_empty_answer_to_a_fetch_of_one_partition_says_nothing_of_what_
     idle, busy = f"{topic}-0", f"{topic}-1"
     options = {"batch_records": 7, "batch_wait_ms": 0.0, "fetch_max_bytes": 50_000, "translator": lambda record: (record.offset,)}
     async with emitting(KafkaTransactionalSpout(settings(kafka, topic, **options))) as hand, asyncio.timeout(PATIENCE_SECS):
-        link, place = hand.emitter._reader.link, place_of(idle)
+        link, place = hand.emitter._reader.link, partition_of(idle)
         assert await hand.once(1, idle) == []
         while link.empty_up_to(place) != 0:  # noqa: ASYNC110 - until a broker has answered a fetch of this one alone
             await asyncio.sleep(PAUSE_SECS)
         assert await hand.once(1, busy) == []
-        link.pause([place, place_of(busy)])
+        link.pause([place, partition_of(busy)])
         while link._consumer._fetcher._in_flight:  # noqa: ASYNC110 - so that the next answer is to a fetch of both, with all that follows
             await asyncio.sleep(PAUSE_SECS)
         for partition in (1, 0):
             await produce(kafka, topic, [VALUE] * RECORDS, partition=partition)
-        link.fetch_all([place, place_of(busy)])
+        link.fetch_all([place, partition_of(busy)])
         seen: dict[str, list[int]] = {busy: [], idle: []}
         txid = 1
         while any(len(offsets) < RECORDS for offsets in seen.values()):

@@ -92,6 +92,6 @@ async def test_topics_of_a_pattern_are_found_also_later(kafka: str, new_topic: N
 
 
 async def test_a_topic_that_does_not_appear_ends_the_run(kafka: str) -> None:
-    with pytest.raises(FatalError, match="topic 'not-there' is not there"):
+    with pytest.raises(FatalError, match="topic 'not-there' does not exist"):
         async with coordinating(spout(kafka, "not-there", topic_timeout_secs=0.0)):
             pass

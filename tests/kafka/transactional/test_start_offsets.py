@@ -1,4 +1,4 @@
-"""Where a batch spout begins, while records are appended (TX-7)."""
+"""Start offsets of a batch spout while records are appended (TX-7)."""
 
 import asyncio
 import time
@@ -32,7 +32,7 @@ async def test_a_record_that_comes_while_it_is_asked_where_a_time_begins_is_read
             return found
 
         async def bounds(partitions: Collection[PartitionId], end: Any) -> Any:
-            """As where its first try was refused, say by a leader that has just moved."""
+            """Like after a refusal of the first request, for example by a leader that has just moved."""
             with suppress(TimeoutError):
                 await asyncio.wait_for(told.wait(), SLOW_SECS)
             return await ask_bounds(partitions, end)

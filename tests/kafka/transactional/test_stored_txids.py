@@ -1,4 +1,4 @@
-"""What follows from stored txids, without a broker: write, skip, or refuse (TX-8)."""
+"""Decisions by stored txids, without a broker: write, skip or refuse (TX-8)."""
 
 import itertools
 from typing import Any
@@ -7,21 +7,21 @@ import pytest
 
 from engine.errors import ConfigError, FatalError
 from engine.kafka.transactional import KafkaCommitterConfig
-from engine.kafka.transactional.stored_txids import Owner, Stored, is_to_write, read_stored
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, must_write, read_stored_txid
 
 pytestmark = pytest.mark.guarantee("TX-8")
 WHOLE = {"brokers": "127.0.0.1:9092", "topic": "out"}
 
 
 def judged(stored: dict[int, tuple[int, int]], txid: int, *, task: int = 0, tasks: int = 1) -> bool:
-    found = {at: Stored(*one) for at, one in stored.items()}
-    return is_to_write(found, Owner("words", "counts", task, tasks), txid, writes_unknown=False)
+    found = {at: StoredTxid(*one) for at, one in stored.items()}
+    return must_write(found, TxidOwner("words", "counts", task, tasks), txid, writes_unknown=False)
 
 
 @pytest.mark.parametrize("tasks", [1, 2, 3])
 @pytest.mark.parametrize("tasks_before", [1, 2, 3])
 def test_whatever_was_written_when_it_died_each_part_is_there_once_or_the_start_is_refused(tasks: int, tasks_before: int) -> None:
-    """A txid 5 of which any tasks were written, by one parallelism, and then all of another one or the same."""
+    """Given txid 5 from any tasks of one parallelism, then all tasks of the same or another parallelism decide."""
     for written in itertools.product((False, True), repeat=tasks_before):
         stored = {task: (5 if is_there else 4, tasks_before) for task, is_there in enumerate(written)}
         if tasks == tasks_before:
@@ -43,30 +43,30 @@ def test_the_first_transaction_is_written_where_nothing_is_stored() -> None:
     assert judged({}, 1)
     with pytest.raises(FatalError, match="transaction 2 is not the first"):
         judged({}, 2)
-    assert is_to_write({}, Owner("words", "counts", 0, 1), 2, writes_unknown=True)
+    assert must_write({}, TxidOwner("words", "counts", 0, 1), 2, writes_unknown=True)
 
 
 def test_names_do_not_collide_and_offsets_are_read_back() -> None:
     names = ("a", "a:b", "b", "a-b", "a%3Ab")
-    owners = [Owner(topology, component, 0, 1) for topology in names for component in names]
+    owners = [TxidOwner(topology, component, 0, 1) for topology in names for component in names]
     assert len({one.group for one in owners}) == len({one.transactional_id for one in owners}) == len(owners)
-    owner = Owner("words", "counts", 1, 4)
-    assert read_stored(owner, 17, owner.metadata) == (17, 4)
+    owner = TxidOwner("words", "counts", 1, 4)
+    assert read_stored_txid(owner, 17, owner.metadata) == (17, 4)
     for metadata in ("", "x", "stormcell-tx:2:1", "stormcell-tx:1:0", "stormcell-tx:1:"):
-        with pytest.raises(FatalError, match="which no committer has written"):
-            read_stored(owner, 17, metadata)
+        with pytest.raises(FatalError, match="which no committer wrote"):
+            read_stored_txid(owner, 17, metadata)
 
 
 @pytest.mark.parametrize(
     ("values", "fault"),
     [
         ({"topic": lambda tup: "x"}, "topic must be a name"),
-        ({"topic": "a b"}, "topic 'a b' is no name of a topic"),
+        ({"topic": "a b"}, "topic 'a b' is not a valid topic name"),
         ({"keyed_by": ()}, "keyed_by must be names of fields, not ()."),
         ({"batch_bytes": 2**21}, "batch_bytes=2097152 must be at most max_record_bytes=1048576."),
         ({"key": "word"}, "key must be a function of a tuple, not 'word'. Write key=lambda tup: tup[...]."),
-        ({"client": {"transactional_id": "x"}}, "client option 'transactional_id' is not yours to set."),
-        ({"client": {"acks": 1}}, "client option 'acks' is not yours to set. A transaction needs it as it is."),
+        ({"client": {"transactional_id": "x"}}, "client option 'transactional_id' cannot be set."),
+        ({"client": {"acks": 1}}, "client option 'acks' cannot be set. Transactions need its default."),
         ({"transaction_timeout_ms": 5}, "transaction_timeout_ms"),
     ],
 )

@@ -122,8 +122,8 @@ async def test_records_lost_to_retention_end_the_run(kafka: str, new_topic: NewT
             await (other.again(1, name) if is_replay else other.new(2, name))
     needed = 0 if is_replay else 5
     assert name in str(caught.value)
-    assert f"offset {needed}, which is not there: the broker has 7 to 20 (retention has taken it)" in str(caught.value)
-    assert "KafkaOpaqueSpout goes on" in str(caught.value)
+    assert f"offset {needed}, which does not exist: the broker has 7 to 20 (retention has deleted it)" in str(caught.value)
+    assert "KafkaOpaqueSpout continues" in str(caught.value)
 
 
 async def test_a_loss_inside_of_a_range_is_told_with_what_is_missing(kafka: str, new_topic: NewTopic) -> None:
@@ -160,7 +160,9 @@ async def test_a_topic_that_was_made_anew_ends_the_run(kafka: str, new_topic: Ne
     await produce(kafka, topic, range(3))
     async with emitting(spout(kafka, topic, replay_timeout_ms=500.0)) as other:
         other.metadata = hand.metadata
-        with pytest.raises(FatalError, match=r"needs offset 20, which is not there: the broker has 0 to 3 \(was the topic made anew\?\)"):
+        with pytest.raises(
+            FatalError, match=r"needs offset 20, which does not exist: the broker has 0 to 3 \(was the topic created again\?\)"
+        ):
             await other.new(2, f"{topic}-0")
         with pytest.raises(FatalError, match=r"of the 20 records of offsets 0 to 20, 17 are gone"):
             await other.again(1, f"{topic}-0")
@@ -191,9 +193,9 @@ async def test_what_a_broker_told_of_its_end_before_it_fell_silent_is_not_taken_
     async with emitting(spout(kafka, topic, replay_timeout_ms=100.0)) as hand:
         assert await hand.until(1, f"{topic}-0", 10) == list(range(10))
         link = hand.emitter._reader.link
-        monkeypatch.setattr(link, "take", silent)
+        monkeypatch.setattr(link, "take_records", silent)
         monkeypatch.setattr(link, "empty_up_to", lambda partition: 4)
-        with pytest.raises(FailedBatch, match=r"nothing of offsets 0 to 10 has come for"):
+        with pytest.raises(FailedBatch, match=r"no record of offsets 0 to 10 has come for"):
             await hand.again(1, f"{topic}-0")
 
 

@@ -1,4 +1,4 @@
-"""`python -m spark_bridge`: what its commands print, refuse and change."""
+"""`python -m spark_bridge`: output, errors and effects of its commands."""
 
 import json
 import zipfile
@@ -16,7 +16,7 @@ from tests.spark_bridge.pipeline.folders import Folder
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A hand-over with three batches and two consumers, of which one has read two."""
+    """Return a hand-over with three batches and two consumers, of which one has read two."""
     made = Folder(tmp_path / "handover", consumers=["per-minute", "raw"])
     made.write(3)
     made.handover().consumer("raw").plan(2)
@@ -58,7 +58,7 @@ def test_look_lists_transactions(folder: Folder, text: str, txids: list[int], ca
     assert run_command_line(["look", folder.path, "--txids", text]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == len(txids) + 1
-    assert txids or lines == ["there is none of them: 1 to 3 are there"]
+    assert txids or lines == ["none of them exists: the folder has 1 to 3"]
 
 
 def test_what_is_no_folder_is_said(tmp_path: Path, folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
@@ -74,8 +74,8 @@ def test_what_is_no_folder_is_said(tmp_path: Path, folder: Folder, capsys: pytes
 def test_consumers_are_added_and_removed_by_a_command(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["consumers", folder.path, "add", "new", "raw"]) == 0
     assert capsys.readouterr().err.splitlines() == [
-        "'new' is a consumer now, and begins with txid 1",
-        "'raw' is a consumer already: it has committed txid 1",
+        "added consumer 'new': it begins with txid 1",
+        "'raw' is already a consumer: it has committed txid 1",
     ]
     assert set(folder.handover().consumers()) == {"new", "per-minute", "raw"}
     assert run_command_line(["consumers", folder.path, "remove", "new", "--yes"]) == 0
@@ -87,8 +87,8 @@ def test_consumers_are_added_and_removed_by_a_command(folder: Folder, capsys: py
 def test_a_consumer_is_removed_only_where_somebody_says_so(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["consumers", folder.path, "remove", "per-minute"]) == 2
     told = capsys.readouterr().err
-    assert "'per-minute' has not read 3 transactions, which may then be deleted" in told
-    assert "say --yes" in told
+    assert "'per-minute' has 3 unread transactions, which can then be deleted" in told
+    assert "Confirm with --yes" in told
     assert run_command_line(["consumers", folder.path, "remove", "per-minut", "--yes"]) == 2
     assert "Did you mean 'per-minute'?" in capsys.readouterr().err
     assert run_command_line(["consumers", folder.path, "remove"]) == 2
@@ -102,7 +102,7 @@ def damage(folder: Folder, name: str) -> None:
 
 
 def checkpoint_at(path: Path, txids: list[Any], *, done: int) -> str:
-    """The logs of a query with a micro-batch up to each of these txids, of which so many are done."""
+    """Write the logs of a query with a micro-batch for each of these end txids. The first `done` of them are finished."""
     for log in ("offsets", "commits"):
         (path / log).mkdir(parents=True)
     for number, txid in enumerate(txids):
@@ -132,18 +132,18 @@ def test_a_damaged_consumer_is_listed_beside_the_others(folder: Folder, capsys: 
 def test_a_damaged_consumer_is_removed_and_added(folder: Folder, capsys: pytest.CaptureFixture[str]) -> None:
     damage(folder, "raw")
     assert run_command_line(["consumers", folder.path, "remove", "raw"]) == 2
-    assert "'raw' has not read (its file is damaged: nobody knows how many) transactions" in capsys.readouterr().err
+    assert "'raw' has an unknown number of unread transactions" in capsys.readouterr().err
     assert run_command_line(["consumers", folder.path, "remove", "raw", "--yes"]) == 0
     assert run_command_line(["consumers", folder.path, "add", "raw"]) == 0
-    assert "'raw' is a consumer now, and begins with txid 1" in capsys.readouterr().err
+    assert "added consumer 'raw': it begins with txid 1" in capsys.readouterr().err
 
 
 @pytest.mark.guarantee("SP-3")
 @pytest.mark.parametrize(
     ("txids", "done", "told"),
     [
-        ([1, 2], 2, "'raw' goes on with txid 3, as"),
-        ([1, 2], 1, "'raw' takes micro-batch 1, which ends with txid 2, again, then goes on with txid 3, as"),
+        ([1, 2], 2, "'raw' continues with txid 3, by"),
+        ([1, 2], 1, "'raw' repeats micro-batch 1, which ends with txid 2, and then continues with txid 3, by"),
     ],
 )
 def test_a_damaged_consumer_is_repaired_by_its_checkpoint(
@@ -162,12 +162,12 @@ def test_a_damaged_consumer_is_repaired_by_its_checkpoint(
     assert query.latestOffset() == {"txid": 3}
     assert query.partitions({"txid": 2}, {"txid": 3})
     assert run_command_line(repair) == 0
-    assert "'raw' is in order: it has planned txid 3. Nothing was changed." in capsys.readouterr().err
+    assert "'raw' is not damaged: it has planned txid 3. Nothing was changed." in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
     ("txids", "text"),
-    [([], "is no checkpoint that has a micro-batch"), ([7], "has come to txid 7, and"), (["x"], "'offsets/0' has no txid")],
+    [([], "is not a checkpoint with a micro-batch"), ([7], "is at txid 7, but"), (["x"], "'offsets/0' has no txid")],
 )
 def test_a_checkpoint_that_is_not_the_consumers_is_refused(
     folder: Folder, txids: list[Any], text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -177,14 +177,14 @@ def test_a_checkpoint_that_is_not_the_consumers_is_refused(
     assert run_command_line(["consumers", folder.path, "repair", "raw", "--checkpoint", checkpoint]) == 2
     assert text in " ".join(capsys.readouterr().err.split())
     assert run_command_line(["consumers", folder.path, "repair", "raw"]) == 2
-    assert "One consumer is repaired by its checkpoint" in capsys.readouterr().err
+    assert "repair takes one name and --checkpoint" in capsys.readouterr().err
     with pytest.raises(TornFile):
         folder.handover().consumer("raw").read()
 
 
 def test_a_folder_without_consumers_says_what_that_means(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["consumers", Folder(tmp_path / "handover").path]) == 0
-    assert "nothing is deleted, and nothing holds the engine back" in capsys.readouterr().out
+    assert "nothing is deleted, and the engine never waits" in capsys.readouterr().out
 
 
 def test_check_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -193,7 +193,7 @@ def test_check_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixt
     assert run_command_line(["check", str(flow)]) == 0
     assert "it takes each batch and its txid" in capsys.readouterr().out
     assert run_command_line(["check", f"{flow}:traffic"]) == 0
-    assert "alone its query is called 'traffic'" in capsys.readouterr().out
+    assert "A single query is named 'traffic'" in capsys.readouterr().out
     assert run_command_line(["check", f"{flow}:trafic"]) == 2
     assert "Did you mean" in capsys.readouterr().err
 
@@ -201,7 +201,7 @@ def test_check_says_what_a_file_holds(tmp_path: Path, capsys: pytest.CaptureFixt
 def test_package_writes_the_zip(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     output = tmp_path / "stormcell-spark.zip"
     assert run_command_line(["package", str(output)]) == 0
-    assert "stormcell-spark.zip is written" in capsys.readouterr().out
+    assert "stormcell-spark.zip: " in capsys.readouterr().out
     assert "spark_bridge/source/__init__.py" in zipfile.ZipFile(output).namelist()
 
 

@@ -1,4 +1,4 @@
-"""Whatever is done to a small file of the bridge: it is refused in words, or read as it was; never a traceback, never other figures."""
+"""Random damage of a small file leads to a clear error or to the same values, never to a traceback."""
 
 import json
 import random
@@ -13,7 +13,7 @@ from spark_bridge.cli.main import run_command_line
 from spark_bridge.handover import HandoverError, storage_at
 from spark_bridge.handover.checked_json import encode
 from spark_bridge.handover.handover import mark_deleted
-from spark_bridge.pipeline.consumers import claim_checkpoints
+from spark_bridge.pipeline.folder_checks import claim_checkpoints
 from spark_bridge.sinks import Parquet
 from spark_bridge.sinks.parquet import POINTER, Complete
 from tests.spark_bridge.pipeline.folders import Folder
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.guarantee("SP-2", "SP-3")
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
-    """A hand-over with batches 2 and 3, a consumer, a folder of checkpoints, and a sink."""
+    """Return a hand-over with batches 2 and 3, a consumer, a folder of checkpoints, and a sink."""
     made = Folder(tmp_path, consumers=["c"])
     made.write(3)
     made.handover().consumer("c").plan(3)
@@ -38,12 +38,12 @@ def folder(tmp_path: Path) -> Folder:
     mark_deleted(made.storage, 1)
     made.storage.remove("manifests/000000000001.json")
     claim_checkpoints(storage_at(tmp_path / "checkpoints"), made.handover().contract)
-    Parquet(str(tmp_path / "sink"))._point_to(Complete("q", "id", 4, "txid", 9, 9))
+    Parquet(str(tmp_path / "sink"))._write_pointer(Complete("q", "id", 4, "txid", 9, 9))
     return made
 
 
 def reads(folder: Folder, name: str) -> Callable[[], object]:
-    """What is made of a file: the value that a reader of it gives."""
+    """Return a function that reads a file and returns its values."""
     if name == SINK:
         return Parquet(f"{folder.path}/sink").complete
     if name == OWNER:
@@ -58,7 +58,7 @@ def reads(folder: Folder, name: str) -> Callable[[], object]:
 
 
 def damaged(content: bytes, chosen: random.Random) -> Iterator[bytes]:
-    """The content with a flipped byte, cut, empty, with another's in the middle, and what is no file of ours at all."""
+    """Yield the content with a flipped byte, cut off, empty, overwritten in the middle, and foreign content."""
     for _ in range(FLIPS):
         changed = bytearray(content)
         changed[chosen.randrange(len(content))] ^= chosen.randrange(1, 256)
@@ -100,7 +100,7 @@ def test_wrong_types_are_refused_though_the_checksum_fits(folder: Folder, name: 
 
 
 def wrong(fields: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """The fields, one of them missing or of another kind; so in the first of a list."""
+    """Yield the fields with one of them missing or of another type, also in the first entry of a list."""
     for name, value in fields.items():
         yield {key: each for key, each in fields.items() if key != name}
         yield from ({**fields, name: other} for other in VALUES)

@@ -1,4 +1,4 @@
-"""A pipeline in a terminal: `run` as a process of its own, stopped by a signal."""
+"""`run` as a separate process, stopped by a signal."""
 
 import asyncio
 import json

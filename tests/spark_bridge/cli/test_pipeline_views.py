@@ -1,4 +1,4 @@
-"""What the views of a pipeline show."""
+"""Output of the views of a pipeline."""
 
 import asyncio
 import io
@@ -20,7 +20,7 @@ NOW = PipelineSnapshot("flow.py", "running", 60.0, 123, {"raw": RAW, "per-minute
 
 
 def drawn(now: PipelineSnapshot, width: int = 120) -> str:
-    """The live table as text."""
+    """Return the live table as text."""
     from rich.console import Console
 
     console = Console(file=io.StringIO(), width=width)
@@ -31,7 +31,7 @@ def drawn(now: PipelineSnapshot, width: int = 120) -> str:
 
 def test_the_live_table_shows_queries_and_why_they_died() -> None:
     lines = [" ".join(line.split()) for line in drawn(NOW).splitlines()]
-    assert lines[0] == "flow.py · running · 1 m 00 s · newest txid 123 · Spark was started again 1 time"
+    assert lines[0] == "flow.py · running · 1 m 00 s · newest txid 123 · Spark was restarted 1 time"
     assert "raw running 120 3 1,200,000 20,000 230 – 40 0" in lines
     assert "per-minute restarting 90 33 900 15 – 77 9 1" in lines
     assert "per-minute: OSError: gone" in lines

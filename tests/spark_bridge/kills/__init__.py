@@ -1,1 +1,1 @@
-"""An engine and a pipeline behind it, both killed again and again, each sink judged in the end: begin with `flow`, then `rounds`."""
+"""Kills of an engine and a pipeline behind it, with a check of each sink at the end. Read `flow` first, then `rounds`."""

@@ -1,4 +1,4 @@
-"""Spark stands still while numbers come: the engine stops at `max_pending_batches`, keeps its memory, and all is caught up after (SP-6)."""
+"""Stops Spark while numbers arrive: the engine waits at `max_pending_batches`, uses no more memory, and catches up later (SP-6)."""
 
 import asyncio
 import os
@@ -13,10 +13,10 @@ from tests.spark_bridge.kills.engine_life import Life
 from tests.spark_bridge.kills.flow import MAX_PENDING_BATCHES
 from tests.spark_bridge.kills.places import Places
 from tests.spark_bridge.kills.processes import CHILD, NotInTime, until
-from tests.spark_bridge.kills.rounds import MOST_SECS, KilledFlow
+from tests.spark_bridge.kills.rounds import AHEAD, MOST_SECS, KilledFlow
 
 FLOOD: Final = 40_000
-"""Numbers that come while Spark stands still: some hundred times what the engine may hand over."""
+"""Numbers that arrive while Spark is stopped: about a hundred times more than the engine may hand over."""
 MOST_GROWTH_BYTES: Final = 8 * 2**20
 PAGE_BYTES: Final = os.sysconf("SC_PAGE_SIZE")
 TICKS: Final = os.sysconf("SC_CLK_TCK")
@@ -24,22 +24,22 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 
 @dataclass
 class Frozen:
-    """What was measured."""
+    """Measurements."""
 
     secs: float
     planned: int = 0
-    """The least that a consumer had planned."""
+    """Lowest planned txid of a consumer."""
     newest: list[int] = field(default_factory=list)
-    """The newest txid when the engine had stopped, in the middle, and at the end."""
+    """Newest txid when the engine began to wait, in the middle, and at the end."""
     rss_bytes: list[int] = field(default_factory=list)
-    """Of the engine, likewise."""
+    """Memory of the engine at these times."""
     cpu_secs: float = 0.0
-    """Of the engine, meanwhile."""
+    """CPU time of the engine in between."""
     numbers: int = 0
     violations: list[str] = field(default_factory=list)
 
     def line(self) -> str:
-        """All of it."""
+        """Return all measurements in one line."""
         rss = ", ".join(f"{each / 2**20:.1f}" for each in self.rss_bytes)
         return (
             f"Spark stood still for {self.secs:g} s at txid {self.planned}: the engine went on to {self.newest} "
@@ -49,24 +49,12 @@ class Frozen:
 
 
 async def play_frozen(places: Places, secs: float) -> Frozen:
-    """Have engine and pipeline run, stop Spark for so long, and have all end."""
+    """Run an engine and a pipeline, stop Spark for `secs`, and let all finish."""
     flow, frozen = KilledFlow(places), Frozen(secs)
     flow.prepare()
-    flow.write(400)
     try:
-        flow.engine = await flow.start_engine(Life(places=places))
         await flow.start_pipeline()
-        for query in places.queries:
-            await flow.progress(query)
-        child = flow.member(CHILD)
-        assert child is not None
-        signal_family(child, signal.SIGSTOP)
-        try:
-            flow.write(FLOOD)
-            await _stand_still(flow, frozen)
-        finally:
-            signal_family(child, signal.SIGCONT)
-        await flow.engine.kill()
+        await freeze(flow, frozen)
         await flow.finish()
     except NotInTime as fault:
         flow.killed.violations.append(str(fault))
@@ -77,8 +65,26 @@ async def play_frozen(places: Places, secs: float) -> Frozen:
     return frozen
 
 
+async def freeze(flow: KilledFlow, frozen: Frozen) -> list[str]:
+    """Run a new engine, stop the processes of Spark with SIGSTOP while many numbers arrive, and measure. Return the faults."""
+    flow.write(AHEAD)
+    flow.engine = await flow.start_engine(Life(places=flow.places))
+    for query in flow.places.queries:
+        await flow.progress(query)
+    child = flow.member(CHILD)
+    assert child is not None
+    signal_family(child, signal.SIGSTOP)
+    try:
+        flow.write(FLOOD)
+        await _stand_still(flow, frozen)
+    finally:
+        signal_family(child, signal.SIGCONT)
+    await flow.engine.kill()
+    return _faults(frozen)
+
+
 async def _stand_still(flow: KilledFlow, frozen: Frozen) -> None:
-    """Measure, from when the engine has stopped."""
+    """Measure from the time when the engine waits."""
     assert flow.engine is not None
     pid = flow.engine.process.pid
     handover = Handover.open(flow.places.path("handover"))
@@ -102,11 +108,11 @@ def _faults(frozen: Frozen) -> list[str]:
 
 
 def rss_bytes(pid: int) -> int:
-    """The memory of a process."""
+    """Return the memory of a process."""
     return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_BYTES
 
 
 def cpu_secs(pid: int) -> float:
-    """What it has computed so far."""
+    """Return the CPU time of a process."""
     user, system = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13]
     return (int(user) + int(system)) / TICKS

@@ -1,6 +1,6 @@
-"""One life of the engine, as a process of its own: it runs to its end, or to its death.
+"""One life of the engine, as a separate process: it runs to its end, or to its death.
 
-python -m tests.spark_bridge.kills.engine_life JSON      the fields of a Life; says when it runs
+python -m tests.spark_bridge.kills.engine_life JSON      the fields of a Life. Prints a line when it runs
 
 It dies with the program that holds the other end of its stdin.
 """
@@ -19,7 +19,7 @@ from tests.spark_bridge.writer.killed import STEPS, shorten_retention_period
 
 @dataclass(frozen=True, kw_only=True)
 class Life:
-    """What one process is to be."""
+    """Settings of one process."""
 
     places: Places
     batch: int = 5
@@ -28,22 +28,22 @@ class Life:
     """Batches at once."""
     step: str | None = None
     number: int = 1
-    """At which step of `writer.killed` it dies, when it is there for the n-th time."""
+    """It dies at this step of `writer.killed`, when it reaches it for the n-th time."""
     stop_at_end: bool = False
 
     def written(self) -> str:
-        """As the argument of the process."""
+        """Return the argument of the process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, written: str) -> "Life":
-        """What the argument says."""
+        """Parse the argument."""
         fields = json.loads(written)
         return cls(**{**fields, "places": Places.read(json.dumps(fields["places"]))})
 
 
 async def main(life: Life) -> None:
-    """Run."""
+    """Run the topology."""
     shorten_retention_period()
     config = Config(state_provider=f"sqlite:///{life.places.path('state.db')}", batch_interval_ms=5)
     topology = topology_of(life.places, batch=life.batch, pending=life.pending, stop_at_end=life.stop_at_end)

@@ -1,4 +1,4 @@
-"""What is killed: lines with numbers become committed batches, which queries write to each ready-made sink.
+"""The killed programs: numbers in files become committed batches, which queries write to each ready-made sink.
 
 numbers in files → parse → spark (2 stagers) → spark/manifest     rows: into parquet, delta, sqlite, postgres; windows: how many a minute
 """
@@ -18,7 +18,7 @@ from tests.spark_bridge.kills.striking import Striking, StrikingSource
 
 SCHEMA: Final = "number bigint not null, at timestamp not null"
 BEGAN_SECS: Final = 1_700_000_040
-"""When number 0 was, the beginning of a minute; each number is a second later."""
+"""Time of number 0, at the begin of a minute. Each number is one second later."""
 MICROS: Final = 1_000_000
 WINDOW_SECS: Final = 60
 MAX_PENDING_BATCHES: Final = 12
@@ -26,7 +26,7 @@ TRANSACTIONS_PER_BATCH: Final = 4
 
 
 class Parse(BasicBolt):
-    """From lines to rows."""
+    """Converts lines to rows."""
 
     output_fields = ("number", "at")
 
@@ -36,12 +36,12 @@ class Parse(BasicBolt):
 
 
 def handover_of(places: Places) -> SparkHandover:
-    """The hand-over of all lives."""
+    """Return the hand-over of all lives."""
     return SparkHandover(places.path("handover"), SCHEMA, consumers=places.queries, max_pending_batches=MAX_PENDING_BATCHES)
 
 
 def topology_of(places: Places, *, batch: int, pending: int, stop_at_end: bool) -> Topology:
-    """Lines of files, handed over by two tasks."""
+    """Return the topology, which hands over lines of files in two tasks."""
     spout = FileTransactionalSpout(places.path("lines"), batch_lines=batch, stop_at_end=stop_at_end)
     builder = TransactionalTopologyBuilder("numbers", "lines", spout, 2, max_spout_pending=pending)
     builder.set_bolt("parse", Parse, 2).shuffle_grouping("lines")
@@ -50,7 +50,7 @@ def topology_of(places: Places, *, batch: int, pending: int, stop_at_end: bool) 
 
 
 def sinks_of(places: Places) -> Mapping[str, Sink]:
-    """Those that keep each row, and the one of the windows, by name."""
+    """Return the sinks of the rows and the sink of the windows, by name."""
     return {
         "parquet": Parquet(str(places.path("parquet"))),
         "delta": Delta(str(places.path("delta"))),
@@ -61,7 +61,7 @@ def sinks_of(places: Places) -> Mapping[str, Sink]:
 
 
 def pipeline_of(places: Places) -> Callable[..., object]:
-    """The queries; their points to die at are in `striking`."""
+    """Return the pipeline. Its kill points are in `striking`."""
 
     @pipeline(name="kills")
     def queries(stream: Any) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def pipeline_of(places: Places) -> Callable[..., object]:
 
 
 def per_window(stream: Any) -> Any:
-    """How many rows each window has so far, by the second at which it begins."""
+    """Return the number of rows per window, by the second of its begin."""
     from pyspark.sql import functions as F
 
     windows = stream.withWatermark("at", "10 minutes").groupBy(F.window("at", f"{WINDOW_SECS} seconds"))
@@ -88,7 +88,7 @@ def per_window(stream: Any) -> Any:
 
 
 def spark_config(places: Places) -> SparkConfig:
-    """Small, with Delta Lake and PostgreSQL's driver."""
+    """Return a small configuration with Delta Lake and PostgreSQL's driver."""
     conf: dict[str, Any] = {
         "spark.sql.shuffle.partitions": 2,
         "spark.driver.extraJavaOptions": JVM_OPTIONS,

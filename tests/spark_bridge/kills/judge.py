@@ -1,4 +1,4 @@
-"""What must be true of a round: of the folder at any time, of the sinks and the folder in the end (SP-1, SP-2, SP-3). Needs no Spark."""
+"""Checks of a round: the folder at any time, the sinks and the folder at the end (SP-1, SP-2, SP-3). Needs no Spark."""
 
 import json
 import sqlite3
@@ -23,7 +23,7 @@ MOST_LISTED: Final = 8
 
 
 class Watch:
-    """Looks at the folder whenever something has died: nothing goes backwards, and nothing is gone that a consumer needs."""
+    """Checks the folder after each death: no position goes back, and nothing that a consumer needs is deleted."""
 
     def __init__(self, places: Places) -> None:
         self._places = places
@@ -31,7 +31,7 @@ class Watch:
         self._newest = 0
 
     def faults(self) -> list[str]:
-        """Return what is wrong now."""
+        """Return the faults of this moment."""
         if not self._places.path("handover/contract.json").exists():
             return []
         handover = Handover.open(self._places.path("handover"))
@@ -49,7 +49,7 @@ class Watch:
 
 
 async def sink_faults(places: Places, count: int) -> list[str]:
-    """Return what is wrong with the sinks when all is through, given how many numbers were read."""
+    """Return the faults of the sinks at the end. `count`: how many numbers were read."""
     txids: dict[int, int] = {}
     faults: list[str] = []
     for name in places.row_sinks:
@@ -63,7 +63,7 @@ async def sink_faults(places: Places, count: int) -> list[str]:
 
 
 def position_faults(places: Places) -> list[str]:
-    """Return what is wrong with the consumers when all is through."""
+    """Return the faults of the consumers at the end."""
     handover = Handover.open(places.path("handover"))
     newest = handover.newest()
     positions = handover.consumers()
@@ -71,7 +71,7 @@ def position_faults(places: Places) -> list[str]:
 
 
 def folder_faults(places: Places) -> list[str]:
-    """Return what is wrong with the folder when the engine has ended by itself: what may go is gone, and nothing else is."""
+    """Return the faults of the folder after the engine's end: missing deletions and wrong deletions."""
     handover = Handover.open(places.path("handover"))
     newest = handover.newest()
     may_go = min(newest - 1, *(position.committed for position in handover.consumers().values()))
@@ -89,7 +89,7 @@ def folder_faults(places: Places) -> list[str]:
 
 
 async def rows_in(name: str, places: Places) -> list[Row]:
-    """The rows of a sink that count."""
+    """Return the visible rows of a sink."""
     if name == "parquet":
         return list(_parquet_rows(places.path(name)))
     if name == "delta":
@@ -107,7 +107,7 @@ async def rows_in(name: str, places: Places) -> list[Row]:
 
 
 def windows_in(places: Places) -> dict[int, int]:
-    """How many rows were counted in each window, by the second at which it begins."""
+    """Return the counted rows of each window, by the second of its begin."""
     with closing(sqlite3.connect(places.path("windows.db"))) as connection:
         return dict(connection.execute(f"SELECT second, count FROM {WINDOWS}").fetchall())
 
@@ -122,7 +122,7 @@ def _parquet_rows(folder: Path) -> Iterator[Row]:
 
 
 def _delta_rows(folder: Path) -> Iterator[Row]:
-    """By the log of the table, as its protocol says: what was added and not removed."""
+    """Yield the rows of files that the table's log has added and not removed."""
     paths: set[str] = set()
     for log in sorted((folder / "_delta_log").glob("*.json")):
         actions: list[dict[str, Any]] = [json.loads(line) for line in log.read_text().splitlines()]

@@ -1,8 +1,8 @@
-"""One life of the pipeline, as a process of its own, with Spark's child and its JVM behind it.
+"""One life of the pipeline, as a separate process, with Spark's child and its JVM.
 
-python -m tests.spark_bridge.kills.pipeline_life JSON      Places; tells its progress, a line of JSON each time
+python -m tests.spark_bridge.kills.pipeline_life JSON      Places. Prints its progress as lines of JSON
 
-It ends when it has caught up, once a line has come by stdin; it dies with the program that holds the other end of that.
+After a line on stdin it ends when it has caught up. At the end of stdin it dies, so it never outlives the test.
 """
 
 import asyncio
@@ -18,11 +18,11 @@ from tests.spark_bridge.kills.flow import TRANSACTIONS_PER_BATCH, pipeline_of, s
 from tests.spark_bridge.kills.places import Places
 
 MOST_RESTARTS: Final = 30
-"""Spark waits ten seconds for a Python that it starts, which is not enough on a machine that is busy with others."""
+"""Spark waits only ten seconds for the start of a Python process, too little on a busy machine."""
 
 
 async def main(places: Places) -> None:
-    """Run."""
+    """Run the pipeline."""
     finish = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin, take, finish)
     await run_pipeline(
@@ -39,14 +39,14 @@ async def main(places: Places) -> None:
 
 
 def take(finish: asyncio.Event) -> None:
-    """A line of stdin, or its end."""
+    """Read a line of stdin, or its end."""
     if not os.read(sys.stdin.fileno(), 100):
         os.kill(os.getpid(), signal.SIGKILL)
     finish.set()
 
 
 def tell(now: PipelineSnapshot) -> None:
-    """How far it is."""
+    """Print the progress."""
     queries = {name: [query.batches, query.txid, query.restarts] for name, query in now.queries.items()}
     sys.stdout.write(json.dumps({"deaths": now.deaths, "queries": queries}) + "\n")
     sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Where everything of one round is: the processes are told this, and nothing else."""
+"""Paths and URLs of one round, the only argument of its processes."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -7,11 +7,11 @@ from typing import Final
 
 PARTITIONS: Final = 4
 ROW_SINKS: Final = ("parquet", "delta", "sqlite", "postgres")
-"""Those that keep each row."""
+"""Sinks that store each row."""
 ROWS: Final = "rows"
-"""The query that feeds all of them, where each has not one of its own."""
+"""The query that writes to all of them, unless each has its own."""
 WINDOWS: Final = "windows"
-"""The query that has state."""
+"""The query with state."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,38 +22,38 @@ class Places:
     database: str
     """URL of PostgreSQL."""
     table: str
-    """There; the name is of this round alone."""
+    """Table in PostgreSQL, only for this round."""
     master: str = "local[2]"
     jars: tuple[str, ...] = ()
     has_delta: bool = True
     apart: bool = False
-    """True where each sink has a query of its own, called like it; they cost a process of Python each."""
+    """True if each sink has its own query, with the sink's name. Each query needs further Python processes."""
 
     @property
     def row_sinks(self) -> tuple[str, ...]:
-        """Those of `ROW_SINKS` that can be had here."""
+        """Return the sinks of `ROW_SINKS` that are available here."""
         return tuple(name for name in ROW_SINKS if name != "delta" or self.has_delta)
 
     @property
     def row_queries(self) -> dict[str, tuple[str, ...]]:
-        """The sinks of each query that keeps rows, in the order in which it writes to them."""
+        """Return the sinks of each query that stores rows, in the order of its writes."""
         return {name: (name,) for name in self.row_sinks} if self.apart else {ROWS: self.row_sinks}
 
     @property
     def queries(self) -> tuple[str, ...]:
-        """The names of all queries, which are the consumers of the hand-over."""
+        """Return the names of all queries, which are the consumers of the hand-over."""
         return (*self.row_queries, WINDOWS)
 
     def path(self, name: str) -> Path:
-        """What is called so in the folder of the round."""
+        """Return a path in the folder of the round."""
         return Path(self.folder) / name
 
     def written(self) -> str:
-        """As the argument of a process."""
+        """Return the argument of a process."""
         return json.dumps(asdict(self))
 
     @classmethod
     def read(cls, written: str) -> "Places":
-        """What the argument says."""
+        """Parse the argument."""
         fields = json.loads(written)
         return cls(**{**fields, "jars": tuple(fields["jars"])})

@@ -1,4 +1,4 @@
-"""Who dies when: drawn from a seed."""
+"""Random deaths from a seed."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -12,32 +12,32 @@ from tests.spark_bridge.writer.killed import STEPS
 LOCAL_VICTIMS: Final = ("pipeline", "child", "jvm", "point", "point")
 CLUSTER_VICTIMS: Final = ("executor", "executor", "worker", "child", "pipeline")
 STARTING_SHARE: Final = 0.15
-"""Of the deaths of whole processes, how many come while they start."""
+"""Share of deaths of whole processes that happen while they start."""
 STEP_SHARE: Final = 0.4
-"""Of the deaths of engines, how many are at a named step."""
+"""Share of deaths of engines at a named step."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PipelineDeath:
-    """Something on Spark's side dies, so many seconds after a query has made progress."""
+    """Death on Spark's side, `secs` after the progress of a query."""
 
     victim: str
     query: str
-    """Whose progress is waited for; with a point: who dies."""
+    """Query whose progress is awaited, or which dies at the point."""
     point: str | None = None
     secs: float = 0.0
     starts: bool = False
-    """True where it dies while Spark starts, and no progress is waited for."""
+    """True: it dies while Spark starts, without waiting for progress."""
 
     @property
     def name(self) -> str:
-        """As it is counted."""
+        """Return the name under which the death is counted."""
         return self.point or self.victim
 
 
 @dataclass(frozen=True, kw_only=True)
 class EngineDeath:
-    """The engine dies, at a step for the n-th time, or so many seconds after it began, or has committed something."""
+    """Death of the engine, at a step for the n-th time, or some seconds after its start or a commit."""
 
     step: str | None = None
     number: int = 1
@@ -48,12 +48,12 @@ class EngineDeath:
 
     @property
     def name(self) -> str:
-        """As it is counted."""
+        """Return the name under which the death is counted."""
         return self.step or "engine"
 
 
 def pipeline_deaths(draws: random.Random, count: int, queries: Sequence[str], victims: Sequence[str]) -> list[PipelineDeath]:
-    """Draw them: each victim, each point and each query about as often, in a drawn order."""
+    """Return random deaths, with each victim, point and query about as often."""
     chosen = [victims[at % len(victims)] for at in range(count)]
     draws.shuffle(chosen)
     points = _in_turn(draws, [point for point in POINTS if point != BETWEEN or ROWS in queries])
@@ -70,7 +70,7 @@ def pipeline_deaths(draws: random.Random, count: int, queries: Sequence[str], vi
 
 
 def engine_deaths(draws: random.Random) -> Iterator[EngineDeath]:
-    """Draw them without end."""
+    """Yield random deaths without end."""
     steps = _in_turn(draws, [step for step in STEPS if not step.startswith("contract")])
     yield EngineDeath(step="contract: linked")
     while True:
@@ -83,6 +83,6 @@ def engine_deaths(draws: random.Random) -> Iterator[EngineDeath]:
 
 
 def _in_turn(draws: random.Random, values: Sequence[str]) -> Iterator[str]:
-    """Each once, in a drawn order, then all again."""
+    """Yield each value once in random order, then all again."""
     while True:
         yield from draws.sample(values, len(values))

@@ -1,4 +1,4 @@
-"""A process of a round: its lines are heard, it is killed with its family looked after, and it ends with this program."""
+"""A process of a round: reads its output, kills it, and checks that its descendants end."""
 
 import asyncio
 import contextlib
@@ -13,18 +13,18 @@ from typing import Final
 from tests.servers.keeper import descendants, living
 
 FAMILY_SECS: Final = 30.0
-"""How long what a killed process had started may outlive it."""
+"""Longest time that descendants may outlive a killed process."""
 LOOK_SECS: Final = 0.05
 CHILD: Final = "spark_bridge.process.child"
 JVM: Final = "org.apache.spark.deploy.SparkSubmit"
 
 
 class NotInTime(Exception):
-    """What was waited for did not come about."""
+    """An awaited condition did not come true in time."""
 
 
 async def until(condition: Callable[[], bool], secs: float, what: str) -> None:
-    """Wait for a condition; raise NotInTime."""
+    """Wait for a condition. Raise NotInTime."""
     for _ in range(int(secs / LOOK_SECS)):
         if condition():
             return
@@ -33,18 +33,18 @@ async def until(condition: Callable[[], bool], secs: float, what: str) -> None:
 
 
 class LivingProcess:
-    """One process; `start` it, then `kill` it or have it end."""
+    """One process: call `start`, then `kill` or `ended`."""
 
     def __init__(self, module: str, argument: str, log: Path) -> None:
         self._command = [sys.executable, "-m", module, argument]
         self._log = log
         self.last_line = ""
-        """What it has said last by stdout."""
+        """Last line of its stdout."""
         self._process: asyncio.subprocess.Process | None = None
         self._hearing: asyncio.Task[None] | None = None
 
     async def start(self) -> "LivingProcess":
-        """Start it."""
+        """Start the process."""
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(*self._command, stdin=PIPE, stdout=PIPE, stderr=log)
         self._hearing = asyncio.create_task(self._hear())
@@ -58,7 +58,7 @@ class LivingProcess:
 
     @property
     def has_ended(self) -> bool:
-        """True where it runs no more."""
+        """True after its end."""
         return self.process.returncode is not None
 
     async def _hear(self) -> None:
@@ -67,25 +67,25 @@ class LivingProcess:
             self.last_line = line.decode().strip()
 
     def say(self, line: str) -> None:
-        """Tell it something."""
+        """Write a line to its stdin."""
         assert self.process.stdin is not None
         self.process.stdin.write(f"{line}\n".encode())
 
     def family_member(self, marking: str) -> int | None:
-        """The process that comes from this one and has this in its command line."""
+        """Return the descendant with this text in its command line."""
         if self.has_ended:
             return None
         return next((pid for pid in descendants(self.process.pid) if marking in command_line(pid)), None)
 
     async def ended(self, secs: float) -> int | None:
-        """Wait until it ends by itself; return its status, None where it does not."""
+        """Wait for its end. Return its status, or None if it still runs."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(secs):
                 await self.process.wait()
         return self.process.returncode
 
     async def kill(self) -> tuple[int | None, list[int]]:
-        """End it by kill -9; return its status, and what has outlived it for too long, which is killed as well."""
+        """Kill it with SIGKILL. Return its status, and the descendants that outlived it, which are killed too."""
         family = [] if self.has_ended else descendants(self.process.pid)
         if not self.has_ended:
             os.kill(self.process.pid, signal.SIGKILL)
@@ -102,7 +102,7 @@ class LivingProcess:
 
 
 def command_line(pid: int) -> str:
-    """How a process was started; empty where it runs no more."""
+    """Return the command line of a process. Empty after its end."""
     try:
         return Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
     except OSError:

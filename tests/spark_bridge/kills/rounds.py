@@ -1,11 +1,11 @@
-"""One round: an engine and a pipeline behind it, killed side by side and started again until the deaths are used up; then it is judged."""
+"""One round: kills an engine and a pipeline again and again, restarts them, and checks the result."""
 
 import asyncio
 import json
 import os
 import signal
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -19,11 +19,11 @@ from tests.spark_bridge.kills.processes import CHILD, JVM, LivingProcess, NotInT
 from tests.spark_bridge.kills.striking import IN_DRIVER, choose, is_chosen
 
 MOST_SECS: Final = 300.0
-"""What takes longer hangs."""
+"""Longest time of any step."""
 STEP_SECS: Final = 60.0
-"""An engine that does not come to its step, or commits nothing, within this is killed where it is."""
+"""An engine that does not reach its step, or commits nothing, within this time is killed anywhere."""
 AHEAD: Final = 400
-"""So many numbers there are that the engine has not handed over yet."""
+"""Numbers in the input that the engine has not handed over yet."""
 MOST_OF_A_BATCH: Final = PARTITIONS * 5
 LAST_BATCH: Final = 1000
 FEED_SECS: Final = 0.1
@@ -33,24 +33,24 @@ Strike = Callable[[], bool]
 
 @dataclass
 class Killed:
-    """What came of a round."""
+    """Result of a round."""
 
     deaths: Counter[str] = field(default_factory=Counter)
-    """By victim, point and step."""
+    """Counts by victim, point and step."""
     numbers: int = 0
     txids: int = 0
     violations: list[str] = field(default_factory=list)
 
     @property
     def kills(self) -> int:
-        """All of them."""
+        """Return the number of deaths."""
         return self.deaths.total()
 
 
 class KilledFlow:
-    """The processes of one round. `cluster`: how to kill an executor and a worker, by name, each True where there was one.
+    """Processes of one round. `cluster`: functions by name that kill an executor or a worker, and return True if there was one.
 
-    `is_late`: True once no more are to die.
+    `is_late`: returns True when no further process should die.
     """
 
     def __init__(self, places: Places, cluster: Mapping[str, Strike] | None = None, is_late: Callable[[], bool] = lambda: False) -> None:
@@ -63,8 +63,13 @@ class KilledFlow:
         self.engine: LivingProcess | None = None
         self._is_over = False
 
-    async def play(self, pipeline_deaths: Iterable[PipelineDeath], engine_deaths: Iterable[EngineDeath]) -> Killed:
-        """Have all of them die, then all end, and judge."""
+    async def play(
+        self,
+        pipeline_deaths: Iterable[PipelineDeath],
+        engine_deaths: Iterable[EngineDeath],
+        then: Callable[[], Awaitable[list[str]]] | None = None,
+    ) -> Killed:
+        """Kill all of them, run the further step `then`, which returns its faults, let all finish, and judge."""
         self.prepare()
         feeding = asyncio.create_task(self._feed())
         engines = asyncio.create_task(self._kill_engines(engine_deaths))
@@ -73,6 +78,8 @@ class KilledFlow:
             self._is_over = True
             await engines
             await feeding
+            if then is not None and not self.killed.violations:
+                self.killed.violations += await then()
             await self.finish()
         except NotInTime as fault:
             self._violated(str(fault))
@@ -86,19 +93,19 @@ class KilledFlow:
     # Numbers
 
     def prepare(self) -> None:
-        """Make the folders."""
+        """Create the folders."""
         for name in ("lines", "handover", "checkpoints", "spark"):
             self.places.path(name).mkdir()
 
     async def _feed(self) -> None:
-        """Have numbers be there, some more than are handed over."""
+        """Write numbers, always some more than the engine has handed over."""
         while not self._is_over:
             while self.killed.numbers < self.newest() * MOST_OF_A_BATCH + AHEAD:
                 self.write(MOST_OF_A_BATCH)
             await asyncio.sleep(FEED_SECS)
 
     def write(self, count: int) -> None:
-        """Have so many numbers more be there."""
+        """Write further numbers."""
         first = self.killed.numbers
         self.killed.numbers += count
         for part in range(PARTITIONS):
@@ -107,7 +114,7 @@ class KilledFlow:
                 file.write(lines.encode())
 
     def newest(self) -> int:
-        """The newest txid that has a manifest."""
+        """Return the newest txid with a manifest."""
         folder = self.places.path("handover/manifests")
         names = os.listdir(folder) if folder.exists() else []
         return max((int(name[:12]) for name in names if name[:12].isdigit()), default=0)
@@ -134,7 +141,7 @@ class KilledFlow:
         await self._end_engine(death.name if engine.has_ended else "engine")
 
     async def start_engine(self, life: Life) -> LivingProcess:
-        """Start one."""
+        """Start an engine."""
         return await LivingProcess("tests.spark_bridge.kills.engine_life", life.written(), self.places.path("engine.log")).start()
 
     async def _end_engine(self, name: str) -> None:
@@ -157,7 +164,7 @@ class KilledFlow:
                 return
 
     async def start_pipeline(self) -> None:
-        """Start it."""
+        """Start the pipeline."""
         process = LivingProcess("tests.spark_bridge.kills.pipeline_life", self.places.written(), self.places.path("pipeline.log"))
         self.pipeline = await process.start()
 
@@ -184,7 +191,7 @@ class KilledFlow:
         self.killed.deaths[death.name] += 1
 
     async def _kill_member(self, marking: str) -> None:
-        """Kill Spark's child or its JVM, which then end together."""
+        """Kill Spark's child or its JVM. Both end together."""
         child, pid = self.member(CHILD), self.member(marking)
         if pid is None:
             raise NotInTime(f"no process of {marking} is there to be killed")
@@ -199,23 +206,23 @@ class KilledFlow:
             await self.until_true(lambda: self.member(CHILD) not in (None, child), "another child of Spark")
 
     async def progress(self, query: str) -> None:
-        """Wait until a query has finished a micro-batch that it had not finished by now."""
+        """Wait until a query has finished one more micro-batch."""
         before = self._told(query)
         await self.until_true(lambda: self._told(query) > before, f"a micro-batch of {query}")
 
     def _told(self, query: str) -> int:
-        """How many micro-batches a query has finished."""
+        """Return the number of finished micro-batches of a query."""
         assert self.pipeline is not None
         told: dict[str, Any] = json.loads(self.pipeline.last_line or "{}")
         return int(told.get("queries", {}).get(query, [0])[0])
 
     def member(self, marking: str) -> int | None:
-        """The process of the pipeline with this in its command line."""
+        """Return the descendant of the pipeline with this text in its command line."""
         assert self.pipeline is not None
         return self.pipeline.family_member(marking)
 
     async def until_true(self, condition: Callable[[], bool], what: str) -> None:
-        """Wait for it; raise NotInTime where it does not come, or the pipeline gives up."""
+        """Wait for a condition. Raise NotInTime after the limit, or if the pipeline ends."""
         assert self.pipeline is not None
         pipeline = self.pipeline
         await until(lambda: pipeline.has_ended or condition(), MOST_SECS, what)
@@ -225,7 +232,7 @@ class KilledFlow:
     # The end
 
     async def finish(self) -> None:
-        """Have the rest be handed over and written, then some numbers more, so that the engine deletes what it may."""
+        """Let the rest be handed over and written. Then write further numbers, so that the engine deletes old batches."""
         if self.killed.violations:
             return
         await self._run_engine()
@@ -249,7 +256,7 @@ class KilledFlow:
             raise NotInTime(f"the last engine did not end within {MOST_SECS:g} s (status {status})")
 
     async def end(self) -> None:
-        """End what runs."""
+        """End all running processes."""
         for process in (self.engine, self.pipeline):
             if process is not None:
                 await process.kill()
@@ -259,7 +266,7 @@ class KilledFlow:
             await until(condition, secs, "")
 
     def _look(self, left: list[int]) -> None:
-        """Note what is wrong now."""
+        """Add the faults of this moment."""
         self.killed.violations += self._watch.faults()
         if left:
             self._violated(f"the processes {left} outlived the one that had started them")

@@ -1,4 +1,4 @@
-"""The points at which a query dies, chosen by a file of the round: the process of the source, or Spark's child process."""
+"""Kill points of a query, chosen by a file: they kill the source's process or Spark's child."""
 
 import os
 import signal
@@ -18,24 +18,24 @@ if TYPE_CHECKING:
 
 IN_SOURCE: Final = ("before planned", "after planned", "in commit", "committed")
 BETWEEN: Final = "between sinks"
-"""For a query that has several."""
+"""Point of a query with several sinks."""
 IN_DRIVER: Final = ("before the sinks", BETWEEN, "after the sinks")
 POINTS: Final = (*IN_SOURCE, *IN_DRIVER)
 
 
 def choose(folder: Path, point: str, query: str) -> None:
-    """Have this query die there, once."""
+    """Choose the point at which this query dies, once."""
     (folder / "chosen").write_text(point)
     (folder / "chosen").rename(_chosen(folder, query))
 
 
 def is_chosen(folder: Path, query: str) -> bool:
-    """Tell whether it has not died yet."""
+    """Tell whether the query has not died yet."""
     return _chosen(folder, query).exists()
 
 
 def strike_at(folder: Path, point: str, query: str | None) -> None:
-    """Die where this is the chosen point."""
+    """Die if this is the chosen point."""
     chosen = _chosen(folder, str(query))
     if chosen.exists() and chosen.read_text() == point:
         chosen.unlink()
@@ -47,7 +47,7 @@ def _chosen(folder: Path, query: str) -> Path:
 
 
 class StrikingReader(HandoverStreamReader):
-    """Dies around what it notes of the consumer."""
+    """Dies before or after an update of the consumer."""
 
     def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
         self._strike("before planned")
@@ -65,14 +65,14 @@ class StrikingReader(HandoverStreamReader):
 
 
 class StrikingSource(StormcellDataSource):
-    """The source with these points."""
+    """The source with kill points."""
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         return StrikingReader(self._options)
 
 
 class Striking(Sink):
-    """The sinks of a query, one after the other, with points before, between, and between the last and Spark's checkpoint."""
+    """Writes to the sinks of a query in turn, with kill points before, between and after them."""
 
     def __init__(self, sinks: Sequence[Sink], query: str, folder: str) -> None:
         self._sinks, self._query, self._folder = sinks, query, Path(folder)

@@ -1,4 +1,4 @@
-"""Pipelines over a folder of a test, on the session that all tests of the process share."""
+"""Runs of pipelines over a folder of the test, in the session that all tests of a process share."""
 
 from pathlib import Path
 
@@ -10,5 +10,5 @@ from tests.spark_bridge.pipeline.playing import Playing
 
 @pytest.fixture
 def playing(spark_child: SparkChild, tmp_path: Path) -> Playing:
-    """Runs pipelines over a folder of this test."""
+    """Return a runner of pipelines over a folder of this test."""
     return Playing(spark_child, tmp_path)

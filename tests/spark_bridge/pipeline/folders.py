@@ -1,4 +1,4 @@
-"""A hand-over folder with known rows, as the engine would have written it."""
+"""A hand-over folder with known rows, in the format of the engine."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,7 +16,7 @@ BEGAN_MS: Final = 1_700_000_000_000
 
 
 class Folder:
-    """Writes one batch after the other; txid n has the numbers from 10 n on."""
+    """Writes batches. Txid n has the ten numbers from 10 n."""
 
     def __init__(self, path: Path, *, topology: str = "clicks", consumers: Iterable[str] = (), is_there: bool = True) -> None:
         self.path = str(path)
@@ -28,7 +28,7 @@ class Folder:
             self.make()
 
     def make(self) -> None:
-        """Have the folder be there, with its contract and its consumers."""
+        """Create the folder, its contract and its consumers."""
         for name in ("", *FOLDERS):
             self.storage.make_folder(name)
         self.storage.create(CONTRACT, Contract(self.topology, "spark", SCHEMA, "exclusive").encoded())
@@ -36,11 +36,11 @@ class Folder:
             self.handover().consumer(name).add()
 
     def handover(self) -> Handover:
-        """The folder as a reader has it."""
+        """Open the folder as a reader."""
         return Handover.open(self.path)
 
     def write(self, batches: int = 1) -> int:
-        """Commit so many more batches; return the newest txid."""
+        """Commit further batches. Return the newest txid."""
         for _ in range(batches):
             self._newest += 1
             name = str(StagedName(self._newest, 1, task=0, tasks=1, part=0))
@@ -56,12 +56,12 @@ class Folder:
 
 
 def numbers(first: int, last: int) -> list[int]:
-    """The numbers of the batches from `first` to `last`."""
+    """Return the numbers of the batches from `first` to `last`."""
     return [number for txid in range(first, last + 1) for number in range(10 * txid, 10 * txid + ROWS)]
 
 
 def read_numbers(folder: Path) -> list[int]:
-    """The numbers in the Parquet files below a folder, sorted, repeated where they were written twice."""
+    """Return the numbers in the Parquet files below a folder, sorted, with duplicates."""
     found: list[Any] = []
     for file in folder.rglob("*.parquet"):
         found += pq.ParquetFile(file).read(columns=["number"])["number"].to_pylist()

@@ -1,4 +1,4 @@
-"""Runs pipelines of a test, and notes what they tell."""
+"""Runs pipelines of a test, and collects their notes and snapshots."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from tests.spark_bridge.pipeline.folders import Folder
 from tests.spark_bridge.spark_fixtures import LOCAL
 
 LIMIT_SECS: Final = 200.0
-"""A machine with several of these has been seen to take a minute for the first micro-batch."""
+"""On a busy machine the first micro-batch can take a minute."""
 
 
 class Playing:
-    """One folder, its checkpoints, and pipelines over it."""
+    """One folder, its checkpoints, and the runs of pipelines over it."""
 
     def __init__(self, child: SparkChild, path: Path) -> None:
         self._child = child
@@ -26,11 +26,11 @@ class Playing:
         self.seen: list[PipelineSnapshot] = []
 
     def folder(self, *consumers: str, is_there: bool = True) -> Folder:
-        """The hand-over of the test."""
+        """Return the hand-over of the test."""
         return Folder(self.path / "handover", consumers=consumers, is_there=is_there)
 
     def file(self, text: str, name: str = "flow.py") -> str:
-        """Write a pipeline file, in which OUT is a folder for what it writes; return its path."""
+        """Write a pipeline file, in which OUT is the output folder. Return its path."""
         (self.path / name).write_text(f"OUT = {str(self.out)!r}\n{text}")
         return str(self.path / name)
 
@@ -43,7 +43,7 @@ class Playing:
         checkpoints: str = "checkpoints",
         **options: Unpack[HostOptions],
     ) -> PipelineSnapshot:
-        """Run a pipeline to its end; return the last figures."""
+        """Run a pipeline to its end. Return the last snapshot."""
         options = {"on_progress": self.seen.append, "on_note": self.notes.append, **options}
         async with asyncio.timeout(LIMIT_SECS):
             return await run_pipeline(
@@ -51,15 +51,15 @@ class Playing:
             )
 
     async def active(self) -> list[str]:
-        """The queries that the shared session runs."""
+        """Return the names of the queries that run in the shared session."""
         names: list[str] = await self._child.call(lambda spark, call: [query.name for query in spark.streams.active])
         return names
 
     def tell(self) -> None:
-        """Tell the code of a pipeline that it has been told to end."""
+        """Create the file for which the code of a pipeline waits."""
         Path(f"{self.out}.told").touch()
 
     def lines(self, name: str) -> list[str]:
-        """The lines of a file in the folder for what pipelines write; none where there is no such file."""
+        """Return the lines of a file in the output folder. Empty without the file."""
         file = self.out / name
         return file.read_text().splitlines() if file.exists() else []

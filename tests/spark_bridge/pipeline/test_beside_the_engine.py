@@ -1,4 +1,4 @@
-"""A topology hands its batches over, and a pipeline on the same loop reads them: from a tuple to a table, every row once."""
+"""A topology and a pipeline on the same event loop: from a tuple to a table, every row once."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -22,7 +22,7 @@ def pipeline(batch, txid):
 
 @asynccontextmanager
 async def handing_over(playing: Playing, rows: int) -> AsyncIterator[asyncio.Task[None]]:
-    """Run a topology that hands so many numbers over in batches of 25; give its end."""
+    """Run a topology that hands over numbers in batches of 25. Yield the task that waits for its end."""
     handover = SparkHandover(playing.path / "handover", "number bigint not null", consumers=("pipeline",), max_pending_batches=4)
     spout = MemoryTransactionalSpout([(number,) for number in range(rows)], engine.Fields("number"), 25)
     builder = TransactionalTopologyBuilder("numbers", "numbers", spout, max_spout_pending=2)

@@ -1,12 +1,12 @@
-"""What a folder has to know of a pipeline's queries, and whose checkpoints a folder has."""
+"""Checks of a pipeline's folders: declared consumers, the owner of checkpoints, the offset log."""
 
 from pathlib import Path
 
 import pytest
 
 from spark_bridge.handover import HandoverError, storage_at
-from spark_bridge.pipeline.consumers import check_declared, claim_checkpoints
 from spark_bridge.pipeline.errors import PipelineRefused
+from spark_bridge.pipeline.folder_checks import check_declared, claim_checkpoints
 from spark_bridge.pipeline.offsets import txid_of_batch, txids_in_log
 from tests.spark_bridge.pipeline.folders import Folder
 
@@ -14,16 +14,16 @@ from tests.spark_bridge.pipeline.folders import Folder
 @pytest.mark.guarantee("SP-3")
 def test_a_query_that_is_no_consumer_is_refused_with_the_command(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "handover", consumers=["raw"])
-    with pytest.raises(PipelineRefused, match=r"'per-minute' \(it has 'raw'\)") as raised:
+    with pytest.raises(PipelineRefused, match=r"'per-minute' \(its consumers are 'raw'\)") as raised:
         list(check_declared(folder.handover(), ["raw", "per-minute"]))
     assert f"python -m spark_bridge consumers {folder.path} add per-minute" in str(raised.value)
 
 
 def test_a_consumer_that_is_no_query_is_told_of(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "handover", consumers=["raw", "old"])
-    (told,) = check_declared(folder.handover(), ["raw"])
-    assert "consumer 'old'" in told
-    assert f"consumers {folder.path} remove old" in told
+    (warning,) = check_declared(folder.handover(), ["raw"])
+    assert "consumer 'old'" in warning
+    assert f"consumers {folder.path} remove old" in warning
 
 
 def test_checkpoints_belong_to_one_hand_over(tmp_path: Path) -> None:

@@ -1,16 +1,12 @@
-"""Spark's driver process is killed at chosen points: the pipeline goes on, and every row is there once."""
+"""Kills Spark's driver process during a pipeline: it continues in a new process, with every row once."""
 
 import pytest
 
-from spark_bridge.process import SparkConfig
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
 
 pytestmark = [pytest.mark.deep, pytest.mark.asyncio(loop_scope="session"), pytest.mark.timeout(300)]
 
-KILLED = SparkConfig(
-    master="local[2]", driver_memory="512m", conf={"spark.sql.shuffle.partitions": 2}, app_name="pipelines that are killed"
-)
 KILLS_ITSELF = """
 import os, signal
 
@@ -28,8 +24,8 @@ def pipeline(batch, txid):
 @pytest.mark.guarantee("SP-1", "SP-5")
 async def test_killed_after_the_sinks_write_the_same_batch_comes_again(playing: Playing) -> None:
     playing.folder("pipeline").write(5)
-    now = await playing.run(playing.file(KILLS_ITSELF), spark=KILLED, source={"maxTransactionsPerBatch": 2})
+    now = await playing.run(playing.file(KILLS_ITSELF), source={"maxTransactionsPerBatch": 2})
     assert playing.lines("calls") == ["2 [1, 2]", "4 [3, 4]", "4 [3, 4]", "5 [5]"]
     assert read_numbers(playing.out) == numbers(1, 5)
     assert (now.state, now.deaths, now.queries["pipeline"].restarts, now.lag) == ("caught up", 1, 1, 0)
-    assert "all queries go on from their checkpoints" in playing.notes[0]
+    assert "all queries continue from their checkpoints" in playing.notes[0]

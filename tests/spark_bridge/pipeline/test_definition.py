@@ -1,4 +1,4 @@
-"""What a function means as a pipeline, by its decorator or by what it takes; what a user reads where it means none."""
+"""Definition of a pipeline by a decorator or by the number of arguments, and errors for anything else."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -8,16 +8,15 @@ import pytest
 
 from engine.errors import UsageError
 from spark_bridge.pipeline import per_batch, pipeline
-from spark_bridge.pipeline.definition import definition_of
+from spark_bridge.pipeline.definition import check_readable, definition_of, load_pipeline
 from spark_bridge.pipeline.errors import PipelineFileError
-from spark_bridge.pipeline.load import check_readable, load_pipeline
 
 Write = Callable[[str], str]
 
 
 @pytest.fixture
 def write(tmp_path: Path) -> Write:
-    """Write a pipeline file; return its path."""
+    """Return a function that writes a pipeline file and returns its path."""
 
     def written(text: str) -> str:
         (tmp_path / "flow.py").write_text(text)
@@ -52,7 +51,7 @@ def test_decorators_say_it_and_may_name_the_query() -> None:
         (lambda: None, r"takes 0 arguments\nFix: A pipeline takes `pipeline\(stream\)`"),
         (lambda a, b, c: None, r"takes 3 arguments \(a, b, c\)"),
         (per_batch(lambda batch: None), r"takes 1 argument \(batch\)\nFix: A pipeline takes two"),
-        (per_batch(lambda batch, *, txid: None), r"here needs 'txid' by name\nFix: Give it a default value"),
+        (per_batch(lambda batch, *, txid: None), r"here needs the argument 'txid' by name\nFix: Give it a default value"),
         (7, "of type int, not a function"),
         (Path, "the class Path, not a function"),
     ],
@@ -80,13 +79,13 @@ def test_a_file_is_searched_for_marks_then_for_the_name(write: Write) -> None:
 @pytest.mark.parametrize(
     ("text", "name", "fault"),
     [
-        ("x = 1", "", "holds no pipeline.*Put @pipeline above"),
-        ("def pipelin(stream): ...", "", r"pipelin\(\) would count if it were marked"),
+        ("x = 1", "", "has no pipeline.*Put @pipeline above"),
+        ("def pipelin(stream): ...", "", r"pipelin\(\) would count with a decorator"),
         ("def pipeline(stream): ...", ":pipline", r"no function 'pipline'\nFix: Did you mean .*flow.py:pipeline"),
         ("def pipeline(:", "", r"line 1, is not valid Python"),
         ("import nowhere_to_be_found", "", "Install 'nowhere_to_be_found'"),
         ("1 / 0", "", r"raised ZeroDivisionError while it was imported"),
-        ("from spark_bridge.pipeline import pipeline\n@pipeline\ndef a(s): ...\n@pipeline\ndef b(s): ...", "", "holds 2 pipelines"),
+        ("from spark_bridge.pipeline import pipeline\n@pipeline\ndef a(s): ...\n@pipeline\ndef b(s): ...", "", "has 2 pipelines"),
     ],
 )
 def test_a_file_that_holds_none_says_why(write: Write, text: str, name: str, fault: str) -> None:

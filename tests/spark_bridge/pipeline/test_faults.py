@@ -1,8 +1,8 @@
-"""What is made of the long text that Spark gives for an error; the texts are cut from those of Spark 4.1."""
+"""Causes found in the long error texts of Spark. The texts are shortened ones of Spark 4.1."""
 
 import pytest
 
-from spark_bridge.pipeline.faults import explain, explain_error
+from spark_bridge.pipeline.faults import fault_in_text, fault_of_error
 from spark_bridge.sinks import SinkError, SinkUnavailable
 from spark_bridge.sinks.jdbc import Database
 
@@ -50,7 +50,7 @@ Fix: Begin at txid 4 or later.
 
 @pytest.mark.parametrize("text", [IN_A_UDF, IN_THE_DRIVER])
 def test_an_error_of_the_user_is_told_with_the_line(text: str) -> None:
-    fault = explain(text)
+    fault = fault_in_text(text)
     assert fault.kind == "code"
     assert fault.text == (
         "ZeroDivisionError: integer division or modulo by zero\n    /home/ann/flow.py, line 60, in inverse: return 10 // number"
@@ -59,12 +59,12 @@ def test_an_error_of_the_user_is_told_with_the_line(text: str) -> None:
 
 @pytest.mark.guarantee("SP-3")
 def test_what_the_source_says_is_kept_with_its_fix() -> None:
-    fault = explain(OF_THE_SOURCE.replace("KIND", "TransactionDeleted"))
+    fault = fault_in_text(OF_THE_SOURCE.replace("KIND", "TransactionDeleted"))
     assert (fault.kind, fault.text, fault.hint) == ("final", "/data/handover: txid 3 is deleted", "Begin at txid 4 or later.")
-    assert explain(OF_THE_SOURCE.replace("KIND", "StorageUnavailable")).kind == "passing"
+    assert fault_in_text(OF_THE_SOURCE.replace("KIND", "StorageUnavailable")).kind == "passing"
     of_a_sink = OF_THE_SOURCE.replace("handover.errors.KIND: /data/handover", "sinks.batch.SinkError: out/\nhas it, and")
-    assert explain(of_a_sink).text == "out/\nhas it, and: txid 3 is deleted"
-    assert (explain(of_a_sink).kind, explain(of_a_sink.replace("has it", "Connection refused")).kind) == ("code", "passing")
+    assert fault_in_text(of_a_sink).text == "out/\nhas it, and: txid 3 is deleted"
+    assert (fault_in_text(of_a_sink).kind, fault_in_text(of_a_sink.replace("has it", "Connection refused")).kind) == ("code", "passing")
 
 
 @pytest.mark.parametrize(
@@ -79,30 +79,30 @@ def test_what_the_source_says_is_kept_with_its_fix() -> None:
     ],
 )
 def test_some_errors_pass_and_some_do_not(text: str, kind: str) -> None:
-    assert explain(text).kind == kind
+    assert fault_in_text(text).kind == kind
 
 
 def test_the_end_of_the_sources_process_passes_and_is_named() -> None:
-    fault = explain(f"null{STACK}")
+    fault = fault_in_text(f"null{STACK}")
     assert (fault.kind, fault.text) == (
         "passing",
-        "a Python process of Spark's ended in the midst of a call, and no reason was given",
+        "a Python process of Spark ended during a call, and Spark gave no reason",
     )
 
 
 def test_stacks_and_plans_are_left_out() -> None:
     assert (
-        explain(f"[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n{STACK}").text
+        fault_in_text(f"[DIVIDE_BY_ZERO] Division by zero. SQLSTATE: 22012\n== DataFrame ==\n{STACK}").text
         == "[DIVIDE_BY_ZERO] Division by zero."
     )
-    assert explain("").text == "no reason was given"
+    assert fault_in_text("").text == "Spark gave no reason"
 
 
 def test_an_error_of_this_process_is_told_alike() -> None:
     try:
         {}["wrod"]  # type: ignore[index]
     except KeyError as error:
-        fault = explain_error(error)
+        fault = fault_of_error(error)
     assert fault.kind == "code"
     assert fault.text.startswith("KeyError: 'wrod'\n    ")
     assert "test_faults.py, line" in fault.text
@@ -119,12 +119,12 @@ def test_an_error_of_this_process_is_told_alike() -> None:
     ],
 )
 def test_a_database_that_is_away_passes(said: str) -> None:
-    with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+    with pytest.raises(SinkUnavailable) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError(f"An error occurred while calling o1.save.\n: org.postgresql.util.PSQLException: {said}\n\tat org.x")
-    assert explain_error(raised.value).kind == "passing"
+    assert fault_of_error(raised.value).kind == "passing"
 
 
 def test_a_database_that_refuses_what_it_is_told_does_not() -> None:
-    with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).explained():
+    with pytest.raises(SinkError) as raised, Database("jdbc:postgresql://127.0.0.1:5432/x", {}).translate_errors():
         raise RuntimeError('org.postgresql.util.PSQLException: ERROR: column "a" is of type integer but expression is of type text')
-    assert explain_error(raised.value).kind == "code"
+    assert fault_of_error(raised.value).kind == "code"

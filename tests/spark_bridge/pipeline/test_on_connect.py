@@ -1,4 +1,4 @@
-"""Pipelines on a Connect server whose Pythons have this package from a zip alone, as on a machine elsewhere (SP-1, SP-5)."""
+"""Pipelines on a Connect server whose Python has this package only from a zip, as on another machine (SP-1, SP-5)."""
 
 import sqlite3
 from collections.abc import Callable
@@ -10,6 +10,7 @@ import pytest
 
 from spark_bridge import Parquet, package_zip
 from spark_bridge.process import SparkConfig
+from spark_bridge.process.spark_child import hold
 from tests.servers.spark_fixtures import NewSparkConnect
 from tests.spark_bridge.pipeline.folders import numbers, read_numbers
 from tests.spark_bridge.pipeline.playing import Playing
@@ -47,7 +48,7 @@ def flow(playing: Playing) -> Callable[[str], str]:
 
 @pytest.fixture
 def elsewhere(new_spark_connect: NewSparkConnect, bare_python: Path, tmp_path: Path) -> SparkConfig:
-    """A server as of a machine that has Spark and pyarrow: the zip is all that it gets of this package."""
+    """Return the configuration of a server with Spark and pyarrow, which has this package only from the zip."""
     package = package_zip(tmp_path / "stormcell.zip")
     environment = {"PYTHONPATH": package, "PYSPARK_PYTHON": str(bare_python), "PYSPARK_DRIVER_PYTHON": str(bare_python)}
     return SparkConfig(master=new_spark_connect(environment=environment).remote)
@@ -61,7 +62,8 @@ async def test_a_pipeline_and_its_restart(playing: Playing, flow: Callable[[str]
     assert (now.state, now.queries["rows"].rows, now.queries["words"].rows) == ("caught up", 30, 30)
 
     folder.write(2)
-    again = await playing.run(flow("both"), spark=elsewhere)  # goes on from the checkpoints
+    held = hold(elsewhere)  # one client for the next two runs; the first restart has a new one
+    again = await playing.run(flow("both"), spark=elsewhere)  # continues from the checkpoints
     assert (again.queries["rows"].rows, again.queries["rows"].txid) == (20, 5)
     assert read_numbers(playing.out / "rows") == numbers(1, 5)
     rows = pq.read_table(playing.out / "rows").to_pylist()
@@ -73,5 +75,6 @@ async def test_a_pipeline_and_its_restart(playing: Playing, flow: Callable[[str]
         assert sorted(connection.execute("SELECT word, count FROM words")) == [("even", 25), ("odd", 25)]
 
     await playing.run(flow("each"), spark=elsewhere)
+    await held.close()
     assert read_numbers(playing.out / "each") == numbers(1, 5)
     assert [path.name for path in (playing.out / "each").iterdir() if path.is_dir()] == ["txid=5"]

@@ -1,6 +1,6 @@
-"""How often, and after which pause, what died is started again."""
+"""Number and pauses of restarts."""
 
-from spark_bridge.pipeline.restarts import LONGEST_PAUSE_SECS, Restarts, next_to_start
+from spark_bridge.pipeline.restarts import MAX_PAUSE_SECS, Restarts, next_to_start
 
 
 def test_pauses_grow_up_to_a_bound() -> None:
@@ -11,9 +11,9 @@ def test_pauses_grow_up_to_a_bound() -> None:
         4,
         8,
         16,
-        LONGEST_PAUSE_SECS,
-        LONGEST_PAUSE_SECS,
-        LONGEST_PAUSE_SECS,
+        MAX_PAUSE_SECS,
+        MAX_PAUSE_SECS,
+        MAX_PAUSE_SECS,
         None,
     ]
 
@@ -28,7 +28,7 @@ def test_a_batch_in_between_forgives() -> None:
     restarts = Restarts(most=1)
     for _ in range(3):
         assert restarts.pause_after("code") == 1.0
-        restarts.progressed()
+        restarts.note_batch()
 
 
 def test_what_nothing_helps_ends_at_once() -> None:

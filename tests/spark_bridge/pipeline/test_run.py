@@ -45,7 +45,7 @@ STAYS = """\
         time.sleep(0.01)
     time.sleep(2)  # the way to Spark takes a while
     os.makedirs"""
-"""Has a batch be under way until the pipeline was told to end, and somewhat longer."""
+"""A batch that lasts until the pipeline was stopped, and two seconds more."""
 
 
 @pytest.mark.guarantee("SP-1", "SP-5")
@@ -92,7 +92,7 @@ async def test_a_per_batch_function_is_told_with_which_transaction_its_rows_end(
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.deep
 async def test_what_the_log_holds_and_nobody_planned_comes_as_it_is_in_the_log(playing: Playing) -> None:
-    """Spark died after it wrote the batch to its log, and before the source planned it."""
+    """Simulates a death of Spark after its write of the log, before it calls the source."""
     folder = playing.folder("pipeline")
     folder.write(2)
     flow = playing.file(STORE)
@@ -112,7 +112,7 @@ async def test_a_pipeline_waits_for_its_folder_and_stops_between_two_batches(pla
     stop = asyncio.Event()
     run = asyncio.create_task(playing.run(slow, "stopped", stop=stop))
     await until(lambda: bool(playing.notes))
-    assert playing.notes == [f"waiting for the hand-over {folder.path}: its topology makes it when it starts; or correct the folder"]
+    assert playing.notes == [f"waiting for the hand-over {folder.path}. Start its topology, which creates it, or correct the folder."]
     folder.make()
     folder.write(1)
     begun = Path(f"{playing.out}.begun")
@@ -177,10 +177,10 @@ async def test_an_error_of_the_users_code_is_tried_once_more_and_ends_it_with_it
     with pytest.raises(PipelineError, match="query 'broken' failed: ZeroDivisionError") as raised:
         await playing.run(f"{flow}:in_a_udf", "stopped")
     assert "flow.py, line 8, in inverse: return 10 // (number - 15)" in str(raised.value)
-    assert "goes on where it stood" in str(raised.value)
+    assert "continues from its checkpoint" in str(raised.value)
     last = playing.seen[-1].queries
     assert (last["broken"].status, last["broken"].restarts, last["whole"].txid) == ("failed", 1, 1)
-    assert any("'broken' is started again in 1 s: ZeroDivisionError" in note for note in playing.notes)
+    assert any("'broken' restarts in 1 s: ZeroDivisionError" in note for note in playing.notes)
 
     with pytest.raises(PipelineError, match=r"KeyError: 'no such word, 1'\n    .*flow.py, line 19, in in_the_driver"):
         await playing.run(f"{flow}:in_the_driver", "stopped")

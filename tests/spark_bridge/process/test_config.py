@@ -1,4 +1,4 @@
-"""`SparkConfig` is judged when it is made, and equal ones are one key (SP-5)."""
+"""`SparkConfig` is validated when it is created, and equal ones are one key (SP-5)."""
 
 import pytest
 

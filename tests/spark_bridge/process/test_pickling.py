@@ -1,4 +1,4 @@
-"""Functions travel to another process, also those that it could not import (SP-5)."""
+"""Functions are pickled for another process, also those that it cannot import (SP-5)."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ READ = "import sys; from spark_bridge.process import pickling; print(pickling.lo
 
 
 def sent_and_called(script: str, folder: Path) -> str:
-    """Run a script that writes a packed function, and call the function in another process, elsewhere."""
+    """Run a script that writes a pickled function, and call the function in another process and folder."""
     path = folder / "made.py"
     path.write_text(script)
     run = [sys.executable, str(path)]
@@ -62,7 +62,7 @@ sys.stdout.buffer.write(pickling.dumps(lambda n: add(n)))
 
 
 def test_threads_that_begin_at_once_send_by_one_module(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of two modules of that name, what one has made could not be sent by the other."""
+    """With two instances of the module, one could not pickle objects of the other."""
     monkeypatch.delitem(sys.modules, pickling._MODULE_NAME, raising=False)
     begin = threading.Barrier(4)
 

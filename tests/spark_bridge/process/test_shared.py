@@ -1,10 +1,10 @@
-"""One child for all that hold an equal configuration (SP-5)."""
+"""One child for all holders of an equal configuration (SP-5)."""
 
 import pytest
 
 from engine.errors import UsageError
 from spark_bridge.process import SparkConfig
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 
 pytestmark = pytest.mark.guarantee("SP-5")
 

@@ -1,4 +1,4 @@
-"""Functions are called in Spark's process, which is started, watched and stopped (SP-5)."""
+"""Calls of functions in Spark's process, and their events, cancellation and errors (SP-5)."""
 
 import asyncio
 import os
@@ -54,7 +54,7 @@ async def test_the_session_lives_in_another_process(spark_child: SparkChild) -> 
 
 
 async def test_several_calls_run_at_once(spark_child: SparkChild) -> None:
-    """Each goes on until both have begun: one after the other would never end."""
+    """Each call waits until both have begun, so sequential calls would never end."""
 
     def meet(spark: Any, call: Any) -> bool:
         call.emit("here")

@@ -1,4 +1,4 @@
-"""Why there is no session: one error with its fix, and no JVM is waited for (SP-5)."""
+"""Errors of the start: one error with its fix, without a wait for the JVM (SP-5)."""
 
 import socket
 import sys
@@ -124,7 +124,7 @@ async def test_what_the_jvm_does_not_take_is_shown() -> None:
 @pytest.mark.deep
 @pytest.mark.usefixtures("spark_here")
 async def test_a_setting_of_sql_that_spark_does_not_take() -> None:
-    """Spark reads these when it is first asked something, and not when it starts."""
+    """Spark itself validates these settings at the first query, not at its start."""
     conf = {"spark.sql.shuffle.partitions": "abc"}
     error = await refusal(SparkConfig(master="local[1]", driver_memory="512m", conf=conf))
     assert isinstance(error, SparkMissing)

@@ -1,6 +1,6 @@
-"""A query that dies at a chosen point: the process of the source, or the driver with its JVM, as by kill -9.
+"""A query that dies at a chosen point: the source's process, or the driver and its JVM (kill -9).
 
-python -m tests.spark_bridge.sinks.crashing FOLDER DATABASE KIND ...     a driver; it dies where the file `point` in the folder says
+python -m tests.spark_bridge.sinks.crashing FOLDER DATABASE KIND ...     a driver, which dies at the point in the file `point`
 """
 
 import os
@@ -27,7 +27,7 @@ IN_DRIVER: Final = ("between sinks", "after the sinks")
 
 
 def crash_at(point: str, folder: Path) -> None:
-    """Die where this is the chosen point, once."""
+    """Die if this is the chosen point, once."""
     chosen = folder / "point"
     if chosen.exists() and chosen.read_text() == point:
         chosen.unlink()
@@ -37,7 +37,7 @@ def crash_at(point: str, folder: Path) -> None:
 
 
 class CrashingReader(HandoverStreamReader):
-    """Dies around what it notes of the consumer."""
+    """Dies before or after an update of the consumer."""
 
     @property
     def _folder(self) -> Path:
@@ -60,7 +60,7 @@ class CrashingSource(StormcellDataSource):
 
 
 class Several(Sink):
-    """All the sinks, one after the other."""
+    """Writes to several sinks in turn."""
 
     def __init__(self, sinks: Sequence[Sink], folder: Path) -> None:
         self.sinks, self._folder = sinks, folder
@@ -74,7 +74,7 @@ class Several(Sink):
 
 
 def sinks_of(kinds: Sequence[str], folder: Path, database: str) -> list[Sink]:
-    """A sink of each kind, in a folder of its own."""
+    """Return a sink of each kind, in its own folder."""
     places = {kind: folder / kind.replace(" ", "-") for kind in kinds}
     for place in places.values():
         place.mkdir(exist_ok=True)
@@ -82,7 +82,7 @@ def sinks_of(kinds: Sequence[str], folder: Path, database: str) -> list[Sink]:
 
 
 def run(spark: Any, sinks: Sequence[Sink], folder: Path) -> None:
-    """Take all that there is, one transaction in each micro-batch."""
+    """Process all transactions, one per micro-batch."""
     spark.dataSource.register(CrashingSource)
     options = {"consumer": "c", "maxTransactionsPerBatch": "1"}
     batches = spark.readStream.format("stormcell").options(**options).load(str(folder / "handover"))

@@ -1,6 +1,6 @@
-"""A driver that is killed, or held, in the midst of a micro-batch into Parquet.
+"""A driver that is killed or paused during the write of a micro-batch to Parquet.
 
-python -m tests.spark_bridge.sinks.half_written FOLDER killed|held TXID     held: until somebody writes to the pipe `go`
+python -m tests.spark_bridge.sinks.half_written FOLDER killed|held TXID     held: until the test writes to the pipe `go`
 """
 
 import functools
@@ -20,7 +20,7 @@ SCHEMA: Final = "word string, n bigint, txid bigint"
 
 
 def interrupted(folder: str, how: str, jvm: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows, when the folder of staging is there: behind them the driver dies, or waits. Runs in a task."""
+    """Yield the rows. Then, with a staging folder on disk, the driver dies or waits. Runs in a task."""
     yield from batches
     if how == "killed":
         os.kill(jvm, signal.SIGKILL)

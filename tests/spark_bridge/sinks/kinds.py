@@ -1,4 +1,4 @@
-"""Each ready-made sink, as tests see it: made in a folder or a database, and read back without it."""
+"""The ready-made sinks for tests: created in a folder or a database, and read back."""
 
 import sqlite3
 from collections.abc import Callable
@@ -16,7 +16,7 @@ Rows = list[tuple[Any, ...]]
 
 
 def sink_of(kind: str, place: str, replaces: str | None = None) -> Sink:
-    """A sink of this kind; `place` is a folder, or the URL of a database."""
+    """Return a sink of this kind. `place`: a folder, or the URL of a database."""
     makes: dict[str, Callable[[], Sink]] = {
         "parquet by txid": lambda: Parquet(f"{place}/words"),
         "parquet by batch": lambda: Parquet(f"{place}/words", by="batch"),
@@ -28,12 +28,12 @@ def sink_of(kind: str, place: str, replaces: str | None = None) -> Sink:
 
 
 def place_of(kind: str, folder: Path, database: Callable[[], str]) -> str:
-    """Where a sink of this kind writes in a test."""
+    """Return the place to which a sink of this kind writes in a test."""
     return database() if kind == "postgres" else str(folder)
 
 
 def rows_in(sink: Sink, spark: "SparkSession") -> Rows:
-    """The rows that count, as (word, n, txid), in order."""
+    """Return the visible rows as (word, n, txid), sorted."""
     columns = ("word", "n", "txid")
     if isinstance(sink, Sqlite):
         with closing(sqlite3.connect(sink.path)) as connection:
@@ -46,5 +46,5 @@ def rows_in(sink: Sink, spark: "SparkSession") -> Rows:
         assert isinstance(sink, Postgres)
         from spark_bridge.sinks.jdbc import Database
 
-        found = spark.read.format("jdbc").options(**Database.at(sink.url).options(), dbtable=sink.table).load()
+        found = spark.read.format("jdbc").options(**Database.from_url(sink.url).options(), dbtable=sink.table).load()
     return sorted(tuple(row) for row in found.select(*columns).collect())

@@ -1,4 +1,4 @@
-"""What every ready-made sink keeps: a micro-batch once, whatever is repeated; another checkpoint is never mistaken for the old one."""
+"""Every ready-made sink writes a micro-batch once, and never confuses two checkpoints."""
 
 import os
 import sqlite3
@@ -34,7 +34,7 @@ def kind(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def make(kind: str, spark: "SparkSession", tmp_path: Path, request: pytest.FixtureRequest) -> MakesSink:
-    """Makes sinks of one kind, all at the same place."""
+    """Return a function that creates sinks of one kind at the same place."""
     for needed, fixture in (("delta", "with_delta"), ("postgres", "with_jdbc")):
         if kind == needed:
             request.getfixturevalue(fixture)
@@ -114,7 +114,7 @@ def test_a_row_of_an_earlier_txid_is_refused_and_nothing_is_replaced(make: Makes
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.parametrize("kind", ["parquet by txid"], indirect=True)
 def test_a_row_without_a_txid_is_refused(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
-    """As an outer join makes them: those of all micro-batches would be at one place, where each replaces the last."""
+    """Outer joins create such rows. All micro-batches would write them to one subfolder, and each would replace the last."""
     sink = make()
     sink.write(rows([("a", 1, 1)]), SinkBatch("words", "one", 0))
     with pytest.raises(Exception, match=r"a row has no txid.* write Parquet\(path, by='batch'\)"):
@@ -125,12 +125,12 @@ def test_a_row_without_a_txid_is_refused(make: MakesSink, rows: MakesRows, spark
 @pytest.mark.guarantee("SP-1")
 @pytest.mark.parametrize("kind", ["sqlite"], indirect=True)
 def test_two_that_write_one_micro_batch_at_once_write_it_once(make: MakesSink, rows: MakesRows, spark: "SparkSession") -> None:
-    """Both have seen that it is not there, and have fetched its rows, before the first of them writes."""
+    """Both have checked the stored batch and collected the rows before the first one writes."""
     sink, batch = make(), SinkBatch("words", "one", 0)
     frame, fetched = rows([("a", 1, 1), ("b", 2, 1)]), Barrier(2)
 
     class Fetched:
-        """A frame whose rows come to both at the same time."""
+        """A DataFrame that returns its rows to both writers at the same time."""
 
         def toArrow(self) -> Any:
             found = frame.toArrow()
@@ -153,11 +153,11 @@ def test_a_file_that_another_holds_may_come_free(rows: MakesRows, tmp_path: Path
 
 
 class TaskThatCommitsTwice(Postgres):
-    """Its rows are in the staging table once more, as after the death of an executor behind its commit."""
+    """Its staging table has the rows twice, as after the death of an executor that had committed."""
 
     def _stage(self, df: "DataFrame", database: Database, staging: str) -> None:
         super()._stage(df, database, staging)
-        with database.connected(df.sparkSession) as connection:
+        with database.connect(df.sparkSession) as connection:
             again = f"SELECT word, n, txid, {PART}, {ATTEMPT} + 1000 FROM {staging}"
             connection.execute(f"INSERT INTO {staging} (word, n, txid, {PART}, {ATTEMPT}) {again}")
 
@@ -171,7 +171,7 @@ def test_a_task_that_commits_twice_doubles_nothing(new_database: str, rows: Make
 
 
 class FailsOnce(Sink):
-    """Fails when the micro-batch is written: the checkpoint does not know it."""
+    """Fails after the write of a micro-batch, before the checkpoint stores it."""
 
     def __init__(self, sink: Sink, batch_id: int) -> None:
         self.sink, self.fails_at = sink, batch_id
@@ -186,7 +186,7 @@ class FailsOnce(Sink):
 
 @pytest.mark.guarantee("SP-1")
 def test_a_query_goes_on_after_a_failure_behind_the_sink(make: MakesSink, rows: MakesRows, spark: "SparkSession", tmp_path: Path) -> None:
-    """Spark repeats the micro-batch, with the id of the query that its checkpoint has."""
+    """Spark repeats the micro-batch with the query id of its checkpoint."""
     sink = FailsOnce(make(), 1)
     (tmp_path / "input").mkdir()
     stream = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json(str(tmp_path / "input"))

@@ -1,4 +1,4 @@
-"""Folders of staging that killed drivers leave are swept at the next start, and never one that is still written."""
+"""The next start removes staging folders of killed drivers, and never one of a living driver."""
 
 import os
 import subprocess
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from spark_bridge.sinks import Parquet, SinkBatch
-from spark_bridge.sinks.staging import PREFIX, UNKNOWN, WRITERS, is_dead, note_of
+from spark_bridge.sinks.staging import PREFIX, UNKNOWN, WRITERS, is_dead, writer_entry
 from tests.spark_bridge.sinks import half_written
 
 if TYPE_CHECKING:
@@ -38,11 +38,11 @@ def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(
     living = driver(tmp_path, "held", 1)
     assert (tmp_path / "begun").read_text() == "begun"
     [of_the_living] = left_in(tmp_path)
-    assert of_the_living != of_the_killed, "the next start has swept"
+    assert of_the_living != of_the_killed, "the next start has removed it"
 
     rows = spark.createDataFrame([("b", 2, 2)], half_written.SCHEMA)
     sink.write(rows, SinkBatch("words", "two", 0))
-    assert left_in(tmp_path) == [of_the_living], "another process is at it"
+    assert left_in(tmp_path) == [of_the_living], "its process is alive"
     (tmp_path / "go").write_text("go")
     assert living.wait(120) == 0
     assert left_in(tmp_path) == []
@@ -50,16 +50,16 @@ def test_what_a_killed_driver_left_is_swept_and_what_a_living_one_writes_is_not(
 
 
 def test_a_process_is_dead_only_where_that_is_known() -> None:
-    mine = note_of(os.getpid()).removeprefix(f"{WRITERS}/")
+    mine = writer_entry(os.getpid()).removeprefix(f"{WRITERS}/")
     machine, pid, ticks = mine.removesuffix(".json").split("-")
     assert not is_dead(mine)
-    assert is_dead(f"{machine}-{pid}-{int(ticks) - 1}.json"), "its number has another process now"
+    assert is_dead(f"{machine}-{pid}-{int(ticks) - 1}.json"), "another process has its PID now"
     assert not is_dead(f"{machine[:-1]}0-{2**22}-{ticks}.json"), "of another machine, boot or container"
     assert not is_dead(UNKNOWN.removeprefix(f"{WRITERS}/"))
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
-        note = note_of(other.pid).removeprefix(f"{WRITERS}/")
+        note = writer_entry(other.pid).removeprefix(f"{WRITERS}/")
         assert not is_dead(note)
         other.kill()
         os.waitid(os.P_PID, other.pid, os.WEXITED | os.WNOWAIT)
-        assert is_dead(note), "nobody has waited for its end yet"
+        assert is_dead(note), "it is a zombie"
     assert is_dead(note)

@@ -1,6 +1,6 @@
-"""A program for a cluster whose Pythons have this package from a zip alone: a stream into a sink, and an executor dies meanwhile.
+"""Program for a cluster with this package only in a zip: writes a stream while an executor dies.
 
-spark-submit --py-files stormcell.zip bare_program.py HANDOVER OUT       prints which package the driver has, and which the executor had
+spark-submit --py-files stormcell.zip bare_program.py HANDOVER OUT       prints the paths of the package in the driver and in an executor
 """
 
 import json

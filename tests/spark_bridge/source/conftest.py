@@ -1,4 +1,4 @@
-"""A hand-over with one consumer, and readers of it as Spark has them."""
+"""Fixtures: a hand-over with one consumer, and readers of it as Spark creates them."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""What tests of a reader ask it, in the words of Spark."""
+"""Helpers for tests of a reader, with Spark's terms."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,16 +11,16 @@ MakesReader = Callable[..., HandoverStreamReader]
 
 
 def at(txid: int) -> dict[str, int]:
-    """An offset."""
+    """Return an offset."""
     return {"txid": txid}
 
 
 def position(writer: Writer) -> Position:
-    """Where the consumer of the fixture stands."""
+    """Return the position of the fixture's consumer."""
     return writer.handover.consumer("c").read()
 
 
 def rows_of(reader: HandoverStreamReader, partitions: Any) -> list[tuple[Any, ...]]:
-    """What executors read of these partitions."""
+    """Return the rows that executors read from these partitions."""
     batches = [batch for partition in partitions for batch in reader.read(partition)]
     return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]

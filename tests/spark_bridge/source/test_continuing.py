@@ -1,4 +1,4 @@
-"""A checkpoint goes on from what its consumer has planned, or the query is refused: nothing is skipped, and nothing deleted unread."""
+"""A checkpoint must continue from the planned txid of its consumer. Otherwise the query is refused, so no batch is skipped."""
 
 import pytest
 
@@ -11,13 +11,13 @@ pytestmark = pytest.mark.guarantee("SP-1", "SP-3")
 
 
 def started_again(query: HandoverStreamReader, txid: int) -> HandoverStreamReader:
-    """As Spark 4.1 does where a checkpoint has come so far."""
+    """Restart a reader, as Spark 4.1 does for a checkpoint at this txid."""
     assert query.partitions(at(txid), at(txid)) == []
     return query
 
 
 def test_the_last_entry_of_a_checkpoint_is_lost(writer: Writer, reader: MakesReader) -> None:
-    """A power cut may take what Spark has not forced to the disk: the micro-batch has its number again, and so the same batches."""
+    """Spark does not fsync its log, so a power failure can lose the entry. The next micro-batch then has the same batches."""
     writer.commit_many(4)
     first = reader()
     first.partitions(at(0), at(2))

@@ -1,4 +1,4 @@
-"""A Parquet file that is not what was committed is refused, with path and txid; no row of it is given out (SP-2)."""
+"""A damaged Parquet file is refused with its path and txid, before any row is returned (SP-2)."""
 
 import os
 import random
@@ -23,20 +23,20 @@ FLIPS: Final = 600
 
 
 class Read:
-    """A folder that the engine wrote: eight batches, and what an executor reads of a txid."""
+    """A folder with eight batches of the engine, read as by an executor."""
 
     def __init__(self, folder: Path) -> None:
         self.handover = handover_at("local", folder)
         run_hand_over(self.handover, tasks=1)
 
     def rows(self, txid: int) -> Iterator[Any]:
-        """The record batches of a txid, one after the other."""
+        """Yield the record batches of a txid."""
         reader = HandoverBatchReader(SourceOptions.parse({"path": str(self.handover.folder), "fromTxid": str(txid), "toTxid": str(txid)}))
         for partition in reader.partitions():
             yield from reader.read(partition)
 
     def file(self, txid: int) -> Path:
-        """Where the one file of a txid is."""
+        """Return the path of the only file of a txid."""
         [found] = Path(self.handover.folder, "files").glob(f"{txid:012}-*.parquet")
         return found
 
@@ -47,7 +47,7 @@ def read(tmp_path: Path) -> Read:
 
 
 def refused(read: Read, txid: int) -> str:
-    """What is said of a txid; nothing of it was given out before."""
+    """Return the error of a damaged txid. No row was returned before it."""
     given = []
     with pytest.raises(TornFile) as raised:
         given += read.rows(txid)

@@ -1,4 +1,4 @@
-"""The zip is all that drivers and executors elsewhere need; an executor that dies loses no row and doubles none."""
+"""Drivers and executors of a cluster need only the zip. The death of an executor loses and duplicates no row."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a user says to the source: text, judged before anything is read."""
+"""Options of the source, which are validated before anything is read."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What Spark asks of the reader, in the order in which it asks; without Spark, which is only the caller."""
+"""Calls of Spark to the stream reader, in Spark's order, without Spark."""
 
 import pickle
 from pathlib import Path
@@ -130,7 +130,7 @@ def test_a_new_checkpoint_of_a_consumer_that_has_planned_is_refused(writer: Writ
 @pytest.mark.guarantee("SP-3")
 @pytest.mark.parametrize("version", ["4.1", "4.2"])
 def test_the_first_micro_batch_comes_again_and_a_new_checkpoint_does_not(writer: Writer, reader: MakesReader, version: str) -> None:
-    """Both ask where it begins while nothing is committed; only a new one asks for the latest offset, before that or after it."""
+    """Both call initialOffset while nothing is committed. Only a new query calls latestOffset, before or after it."""
     writer.commit_many(5)
     reader().partitions(at(0), at(3))
     again = reader()
@@ -163,7 +163,7 @@ def test_it_cannot_begin_where_nothing_is(writer: Writer, reader: MakesReader) -
 
 @pytest.mark.guarantee("SP-3")
 def test_a_bound_counts_from_what_is_there(writer: Writer, reader: MakesReader) -> None:
-    """On Spark 4.1 a new checkpoint asks for the latest offset before the initial one."""
+    """Spark 4.1 calls latestOffset of a new checkpoint before initialOffset."""
     writer.commit_many(9)
     writer.delete_up_to(4)
     query = reader(maxTransactionsPerBatch="2")
@@ -251,7 +251,7 @@ def test_a_folder_that_is_older_than_the_checkpoint_stops_the_query(writer: Writ
 
 
 def test_the_attempt_that_was_planned_is_read_again(tmp_path: Path) -> None:
-    """Where manifests are named by attempt, and a higher one of the same txid comes later."""
+    """Manifests are named by attempt, and a higher attempt of the same txid appears later."""
     writer = Writer(tmp_path / "handover", consumers=["c"], by_attempt=True)
     writer.commit([("a", 1)], attempt=7)
     options = SourceOptions.parse({"path": writer.folder, "consumer": "c"})
@@ -275,7 +275,7 @@ def test_it_is_pickled_with_nothing_open(writer: Writer, reader: MakesReader) ->
 
 
 def test_record_batches_are_bounded(tmp_path: Path) -> None:
-    """By bytes: 64 rows of 256 kB come in several."""
+    """The limit is in bytes: 64 rows of 256 kB come in several batches."""
     writer = Writer(tmp_path / "handover")
     writer.commit([(chr(97 + n % 26) * (1 << 18) + str(n), n) for n in range(64)])
     query = HandoverStreamReader(SourceOptions.parse({"path": writer.folder}))

@@ -1,4 +1,4 @@
-"""`format("stormcell")` in a local Spark: streams, batches, and what a user reads when something is wrong."""
+"""`format("stormcell")` in a local Spark: streams, batches, and error texts."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +11,9 @@ import pytest
 from spark_bridge import register
 from spark_bridge.cli.main import run_command_line
 from spark_bridge.handover import REJECTS_SCHEMA, Manifest, StagedFile
+from spark_bridge.handover.manifest import RESTORE_FILE
 from spark_bridge.handover.names import REJECTS, StagedName
-from spark_bridge.handover.staged_file import RESTORE
-from spark_bridge.pipeline.faults import explain
+from spark_bridge.pipeline.faults import fault_in_text
 from tests.spark_bridge.writing import Writer
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def source(spark: "SparkSession") -> "SparkSession":
 
 @pytest.fixture
 def stream(source: "SparkSession", writer: Writer, tmp_path: Path) -> ReadsStream:
-    """Runs the query on all that there is; returns the rows of each micro-batch as (word, n, txid)."""
+    """Runs the query until it is idle, and returns the rows of each micro-batch as (word, n, txid)."""
 
     def run(checkpoint: str = "checkpoint", **options: str) -> list[list[Any]]:
         seen: list[list[Any]] = []
@@ -97,9 +97,9 @@ def test_a_damaged_file_ends_the_stream_before_a_row_of_it(stream: ReadsStream, 
         damaged.write(bytes(40))
     with pytest.raises(Exception, match=f"'{file.name}' of txid 2 is not the file that was committed") as raised:
         stream()
-    fault = explain(str(raised.value))
+    fault = fault_in_text(str(raised.value))
     assert (fault.kind, fault.text[-32:]) == ("final", file.digest)
-    assert fault.hint == RESTORE
+    assert fault.hint == RESTORE_FILE
 
 
 @pytest.mark.guarantee("SP-3")

@@ -1,4 +1,4 @@
-"""A topology whose batches go through Spark, and what comes of it behind a committer."""
+"""Runs a topology whose batches go through Spark, and returns its committed rows."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Config, FailedBatch, Fields, Tuple, run
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.transactional import BatchBolt, FileCommitter, MemoryTransactionalSpout, TransactionalTopologyBuilder, committed_lines
 from spark_bridge.process import SparkConfig
 from spark_bridge.transform import SparkTransform
@@ -26,7 +26,7 @@ def double(rows: Any) -> Any:
 
 
 class Breaker(BatchBolt):
-    """Fails the first attempt of the first batch once a file is there."""
+    """Fails the first attempt of the first batch when a file exists."""
 
     output_fields = Fields("nothing")
 
@@ -44,7 +44,7 @@ class Breaker(BatchBolt):
 
 
 class Played:
-    """What a run has left."""
+    """Result of a run."""
 
     def __init__(self, rows: list[dict[str, Any]], errors: list[str]) -> None:
         self.rows = rows
@@ -62,7 +62,7 @@ async def run_transform(
     during: Callable[[Run], Awaitable[None]] | None = None,
     **options: Any,
 ) -> Played:
-    """Run rows through a function of Spark, two tasks, two batches at once; return what was committed, sorted, and the errors."""
+    """Run rows through a function on Spark, in two tasks and two concurrent batches. Return the sorted rows and the errors."""
     settings = {"schema": SCHEMA, "output_fields": ("number", "word"), **options}
     builder = TransactionalTopologyBuilder("spark", "rows", MemoryTransactionalSpout(rows, ("word", "number"), take))
     builder.set_bolt("transform", SparkTransform(function, config=config, **settings), 2).shuffle_grouping("rows")
@@ -83,7 +83,7 @@ def in_order(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 async def there(path: str | Path) -> None:
-    """Wait for a file."""
+    """Wait until a file exists."""
     for _ in range(6000):
         if await asyncio.to_thread(os.path.exists, path):
             return
@@ -92,10 +92,10 @@ async def there(path: str | Path) -> None:
 
 
 async def touch(path: str | Path) -> None:
-    """Make a file."""
+    """Create a file."""
     await asyncio.to_thread(Path(path).touch)
 
 
 def spools() -> list[Path]:
-    """What is left of spools."""
+    """Return the remaining folders of spools."""
     return list(Path(tempfile.gettempdir()).glob("stormcell-spool-*"))

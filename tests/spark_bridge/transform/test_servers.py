@@ -1,4 +1,4 @@
-"""The same on a cluster and on a Connect server (SP-4, SP-5)."""
+"""SparkTransform on a cluster and on a Connect server (SP-4, SP-5)."""
 
 import asyncio
 from pathlib import Path
@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from spark_bridge.process import SparkConfig, SparkError
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS
 from tests.servers.spark_cluster import DRIVER_SETTINGS
 from tests.servers.spark_connect_server import SparkConnectServer

@@ -1,4 +1,4 @@
-"""A batch goes through Spark in the processing phase: every row once, whatever fails on the way (SP-4)."""
+"""SparkTransform: every row once, with failures at each stage (SP-4)."""
 
 import asyncio
 import os
@@ -12,12 +12,12 @@ import pytest
 
 from engine import ComponentError, TopologyError, UsageError
 from engine.errors import StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.transactional import TransactionAttempt
 from spark_bridge.process import SparkChild
-from spark_bridge.process.shared import hold
+from spark_bridge.process.spark_child import hold
 from spark_bridge.transform import SparkTransform
-from spark_bridge.transform.share import Share
+from spark_bridge.transform.spool import AttemptFiles
 from tests.spark_bridge.process.test_spark_child import active_jobs
 from tests.spark_bridge.spark_fixtures import LOCAL, until
 from tests.spark_bridge.transform.play import DOUBLED, ROWS, double, in_order, run_transform, spools, there, touch
@@ -34,7 +34,7 @@ async def test_every_row_comes_out_once(spark_child: SparkChild, tmp_path: Path)
 
 @pytest.mark.deep
 async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: SparkChild, tmp_path: Path) -> None:
-    """Spark verifies the pages: else it would take them for other rows."""
+    """Spark verifies the checksums of pages. Without that it would read wrong rows."""
     done = str(tmp_path / "damaged")
 
     def damage(rows: Any) -> Any:
@@ -57,21 +57,21 @@ async def test_rows_that_are_damaged_on_their_way_fail_the_batch(spark_child: Sp
 
 @pytest.mark.parametrize(("kept", "rows"), [(0, 100), (40, 100), (0.5, 100), (1.0, 99)])
 async def test_a_result_that_is_not_what_spark_wrote_is_refused(tmp_path: Path, kept: float, rows: int) -> None:
-    share = Share(str(tmp_path), TransactionAttempt(7, 2**32 + 1))
+    files = AttemptFiles(str(tmp_path), TransactionAttempt(7, 2**32 + 1))
     table = pa.table({"n": range(100), "word": ["word"] * 100})
-    with pa.OSFile(share.result_path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+    with pa.OSFile(files.result_path, "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
         writer.write_table(table)
-    assert [row for part in share.slices(100) for row in part] == [(n, "word") for n in range(100)]
-    with pa.OSFile(share.result_path) as file:
+    assert [row for part in files.read_slices(100) for row in part] == [(n, "word") for n in range(100)]
+    with pa.OSFile(files.result_path) as file:
         size = file.size()
-    os.truncate(share.result_path, int(kept if kept > 1 else kept * size))
+    os.truncate(files.result_path, int(kept if kept > 1 else kept * size))
     with pytest.raises(StateUnavailable, match=r"the result of a batch, '.*result.arrow', cannot be read: "):
-        list(share.slices(rows))
+        list(files.read_slices(rows))
 
 
 @pytest.mark.deep
 async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_path: Path) -> None:
-    """Each waits for another one: one after the other would never end."""
+    """Each job waits for another one, so sequential jobs would never end."""
     here = str(tmp_path)
 
     def meet(rows: Any) -> Any:
@@ -90,7 +90,7 @@ async def test_two_batches_are_in_spark_at_once(spark_child: SparkChild, tmp_pat
 
 @pytest.mark.deep
 async def test_the_loop_goes_on_while_a_job_runs(spark_child: SparkChild, tmp_path: Path) -> None:
-    """The job waits for a file that only the loop can make, once it has seen that the job has begun."""
+    """The job waits for a file that only the running event loop can create."""
     begun, may_end = tmp_path / "begun", tmp_path / "may end"
 
     def wait(rows: Any) -> Any:
@@ -165,7 +165,7 @@ async def test_what_a_function_raises_is_reported_and_the_batch_tried_again(spar
 
 @pytest.mark.deep
 async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path: Path) -> None:
-    """First the JVM, then the process around it."""
+    """First the JVM is killed, then the Python process that started it."""
     first, killed, second, may_end = (tmp_path / name for name in ("first", "killed", "second", "may end"))
 
     def stay(rows: Any) -> Any:
@@ -197,8 +197,8 @@ async def test_spark_dies_in_a_batch_and_again(spark_child: SparkChild, tmp_path
 @pytest.mark.parametrize(
     ("returned", "says"),
     [
-        (lambda rows: rows.select("word"), "returned no column 'number', which output_fields names (it has: word)"),
-        (lambda rows: rows.count(), "which is no DataFrame"),
+        (lambda rows: rows.select("word"), "returned no column 'number' of output_fields. Its columns are: word"),
+        (lambda rows: rows.count(), "which is not a DataFrame"),
     ],
 )
 @pytest.mark.deep
@@ -226,7 +226,7 @@ async def test_a_row_that_does_not_fit_ends_the_run(spark_child: SparkChild, tmp
 
 
 async def test_a_task_without_rows_makes_no_job(spark_child: SparkChild, tmp_path: Path) -> None:
-    """With one row in a batch, one of two tasks has none; an aggregate over none would be a row."""
+    """A batch of one row leaves one of two tasks without rows. An aggregate over no rows would emit a row."""
     played = await run_transform(tmp_path, lambda rows: rows.selectExpr("count(*) as number", "'n' as word"), rows=ROWS[:3], take=1)
     assert played.rows == [{"number": 1, "word": "n"}] * 3
 
@@ -236,12 +236,12 @@ async def test_rows_go_through_the_driver_where_no_folder_is_shared(spark_child:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    from spark_bridge.transform.job import Job, run
+    from spark_bridge.transform.job import Job, run_job
 
     rows, result = str(tmp_path / "rows.parquet"), str(tmp_path / "result.arrow")
     pq.write_table(pa.table({"number": [1, 2], "word": ["a", None]}), rows)
     job = Job(double, "number bigint, word string", rows, result, ("word", "number"), executors_read=False)
-    assert await spark_child.call(run, job) == 2
+    assert await spark_child.call(run_job, job) == 2
     with pa.ipc.open_stream(result) as reader:
         assert reader.read_all().to_pylist() == [{"word": "a", "number": 2}, {"word": None, "number": 4}]
 

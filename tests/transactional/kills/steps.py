@@ -117,7 +117,7 @@ _STATE: Final = "engine.transactional.transactional_state:TransactionalState"
 _EMITTER: Final = "engine.transactional.emitter_runner:EmitterRunner"
 _COLLECTOR: Final = "engine.transactional.batch_runner:EmitterCollector"
 _RUNNER: Final = "engine.transactional.batch_runner:BatchRunner"
-_PORT: Final = "engine.runtime.bolt_port:ExecutorBoltPort"
+_PORT: Final = "engine.runtime.task_ports:ExecutorBoltPort"
 _GROUP: Final = "engine.kafka.transactional.group_commits:GroupCommits"
 _BOLTS: Final = "tests.transactional.kills.counting"
 _UPDATE: Final = "engine.transactional.values.open_values:OpenValues.update"
@@ -157,8 +157,8 @@ def _emitter_steps() -> Iterator[TransactionStep]:
     yield TransactionStep("emitter: emitted, not replied", f"{_PORT}.reply", before)
     yield TransactionStep("emitter: replied, not reported", f"{_PORT}.reply", after)
     yield TransactionStep("emitter: reported, not acked", f"{_EMITTER}._emit", after)
-    yield TransactionStep("emitter: before its commit", f"{_GROUP}.commit", before, where=from_kafka)
-    yield TransactionStep("emitter: behind its commit", f"{_GROUP}.commit", after, where=from_kafka)
+    yield TransactionStep("emitter: before its commit", f"{_GROUP}.commit_batch", before, where=from_kafka)
+    yield TransactionStep("emitter: behind its commit", f"{_GROUP}.commit_batch", after, where=from_kafka)
 
 
 def _bolt_steps() -> Iterator[TransactionStep]:

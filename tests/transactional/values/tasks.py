@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+from engine.api import TaskContext
 from engine.config import Config
-from engine.topology import TaskContext
 from engine.transactional import TransactionAttempt
 from engine.transactional.values import OpenValues, ValueMap
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from engine.api import BoltBase, Fields, Tuple
 from engine.errors import TopologyError, UsageError
-from engine.topology import BoltBase, Fields, Tuple
 from engine.transactional import MemoryOpaqueSpout, Resource, TransactionalTopologyBuilder, TransactionAttempt
 from engine.transactional.values import MemoryValues, OpaqueValue, ReduceInto, ReducingCommitter, ValueMap
 from engine.transactional.values.reduce import ALL

@@ -1,0 +1,43 @@
+"""An acker: `AckLedger` has one slot for each open tree, `AckerCore` applies signals to it and sends verdicts (ACK-2 to ACK-4)."""
+from libc.stdint cimport int32_t, uint64_t
+
+from _native.queues cimport Signal, SignalRing
+from _native.tables cimport RootTable
+
+cdef enum Verdict:
+    TREE_OPEN = 0
+    TREE_ACKED = 1
+    TREE_FAILED = 2
+
+cdef class AckLedger(RootTable):         # a slot: XOR of the tree's unsettled edges; its spout task, flags and generation
+    cdef readonly bint from_progress     # acks restart the timeout (False: only init and reset do)
+    cdef readonly bint timeouts          # False: only trees without an init expire
+    cdef readonly unsigned int generation    # count of rotations
+    cdef Py_ssize_t cursor               # next slot of the sweep, going down; -1: no sweep is under way
+    cdef bint wrapping                   # the sweep checks once more the entries that moved up across the table's end
+    cdef int32_t task                    # the spout task of the last verdict
+
+    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except *
+    cdef Verdict apply_ack(self, uint64_t root, uint64_t value) except *
+    cdef Verdict apply_fail(self, uint64_t root) except *
+    cdef void apply_reset(self, uint64_t root) noexcept
+    cdef int resize(self, Py_ssize_t capacity) except -1
+    cdef int start_sweep(self) except -1
+    cdef uint64_t next_expired(self, Py_ssize_t* budget) noexcept
+    cdef Py_ssize_t drop_task(self, int32_t task) except -1
+
+cdef class AckerCore:
+    cdef readonly int32_t task_id
+    cdef readonly AckLedger ledger
+    cdef readonly SignalRing inbox
+    cdef list spouts                 # task id -> the SignalRing of that spout task, or None
+    cdef dict early_failures         # root -> Failure that came before its init
+    cdef dict own_clocks             # root -> [timeout in secs, deadline, spout task]
+    cdef object now
+    cdef readonly uint64_t executed, acked, failed
+    cdef readonly double busy_secs
+    cdef readonly uint64_t rotations
+
+    cdef int apply_signal(self, Signal* got) except -1
+    cdef int send_verdict(self, Verdict verdict, uint64_t root, object failure) except -1
+    cdef int restart_own_clock(self, uint64_t root) except -1

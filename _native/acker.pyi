@@ -1,0 +1,92 @@
+from collections.abc import Callable
+from typing import Literal, final
+
+from _native.queues import SignalRing
+from _native.tables import RootTable
+
+LIFETIME: int
+
+@final
+class AckLedger(RootTable):
+    """Open trees of one acker. `timeout_from` is "progress" or "emit". Its methods with Python signatures serve tests."""
+
+    def __init__(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None: ...
+    @property
+    def from_progress(self) -> bool: ...
+    @property
+    def timeouts(self) -> bool: ...
+    @property
+    def generation(self) -> int: ...
+    def on_init(self, root: int, value: int, task: int) -> Literal["open", "acked", "failed"]: ...
+    def on_ack(self, root: int, value: int) -> Literal["open", "acked", "failed"]: ...
+    def on_fail(self, root: int) -> Literal["open", "acked", "failed"]: ...
+    def on_reset(self, root: int) -> None: ...
+    def on_drop_task(self, task: int) -> int: ...
+    def set_own_clock(self, root: int) -> None:
+        """Exempt root from rotations, because the acker has a deadline of its own for it (barriers, batches)."""
+
+    def begin_rotation(self) -> None:
+        """Start a rotation and its sweep."""
+
+    def sweep(self, slots: int) -> list[tuple[int, int]]:
+        """Sweep at most `slots` slots further. Return each expired root with its spout task (-1: none)."""
+
+    def rotate(self, slots_per_slice: int = 65536) -> list[tuple[int, int]]:
+        """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
+
+    def __contains__(self, root: int, /) -> bool: ...
+    @property
+    def sweeping(self) -> bool: ...
+    @property
+    def last_task(self) -> int:
+        """The spout task of the last verdict."""
+
+@final
+class AckerCore:
+    """The C side of an acker's executor. `spouts` maps a spout's task id to its ring of verdicts."""
+
+    def __init__(
+        self,
+        task_id: int,
+        inbox: SignalRing,
+        spouts: dict[int, SignalRing],
+        now: Callable[[], float],
+        *,
+        timeout_from: Literal["progress", "emit"] = "progress",
+        timeouts: bool = True,
+    ) -> None: ...
+    def begin(self, *, timeout_from: Literal["progress", "emit"] = "progress", timeouts: bool = True) -> None:
+        """Start with an empty ledger: at first, and after the death of the actor, whose trees are lost."""
+
+    def run_burst(self) -> bool:
+        """Apply signals for at most 5 ms. True if more signals wait."""
+
+    def sweep(self) -> list[tuple[int, int]]:
+        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each that has a spout task."""
+
+    def overdue(self) -> list[tuple[int, int]]:
+        """Close the trees whose own clock ran out. Return (root, spout task) of each."""
+
+    def fail_tree(self, root: int, task: int, failure: object) -> None:
+        """Send the failure of an expired tree, which has left the ledger."""
+
+    @property
+    def next_deadline(self) -> float | None:
+        """The earliest deadline of a tree with its own clock, in seconds of the run's clock. None if there is none."""
+
+    @property
+    def task_id(self) -> int: ...
+    @property
+    def ledger(self) -> AckLedger: ...
+    @property
+    def inbox(self) -> SignalRing: ...
+    @property
+    def executed(self) -> int: ...
+    @property
+    def acked(self) -> int: ...
+    @property
+    def failed(self) -> int: ...
+    @property
+    def busy_secs(self) -> float: ...
+    @property
+    def rotations(self) -> int: ...

@@ -1,0 +1,341 @@
+"""An acker: signals in, verdicts out.
+
+A tree is done when the XOR of its unsettled edges is 0 and its init has come. An ack or a fail before the init waits in the slot, and a
+fail that waits wins over a later zero (ACK-2 to ACK-4). A slot has the generation of the tree's last progress: the count of rotations
+at that time. The sweep after a rotation finds trees that are LIFETIME generations old (ACK-8). With a rotation every
+T / (LIFETIME - 2), a tree dies between 1.1 and 1.2 T after its last signal. A tuple that waits in a mailbox resets its trees between
+two rotations, so the wait does not count.
+
+The ledger works like the RotatingMap of Storm's Acker. It differs in one point: one table with a byte of age replaces a map per age, so
+an ack reads one slot (ACK-14).
+"""
+from libc.stdint cimport int32_t, uint64_t
+cimport cython
+
+from _native.queues cimport (ACK, ACKED, DROP, FAIL, FAILED, INIT, OWN_CLOCK, RESET, ROTATE, Signal, SignalRing, send_signal,
+                             send_signal_with)
+from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
+
+
+LIFETIME = 12
+cdef enum:
+    LIFETIME_GENERATIONS = 12
+    # extra = task << 32 | flags << 8 | generation
+    INIT_CAME = 1 << 8
+    FAIL_CAME = 1 << 9
+    HAS_OWN_CLOCK = 1 << 10
+    GENERATION = 0xFF
+    SIGNALS_PER_CLOCK = 4096
+    SLOTS_PER_SLICE = 65536
+
+cdef double TURN_SECS = 0.005      # BP-4
+cdef tuple VERDICT_NAMES = ("open", "acked", "failed")
+
+
+cdef inline bint is_over(AckLedger ledger, uint64_t extra) noexcept:
+    if ((ledger.generation - extra) & GENERATION) < LIFETIME_GENERATIONS or extra & HAS_OWN_CLOCK:
+        return False
+    return ledger.timeouts or not extra & INIT_CAME
+
+
+@cython.final
+cdef class AckLedger(RootTable):
+    """Open trees of one acker. `timeout_from` is "progress" or "emit". The methods with Python signatures serve tests."""
+
+    def __init__(self, *, timeout_from="progress", timeouts=True):
+        self.from_progress = timeout_from == "progress"
+        self.timeouts = timeouts
+        self.generation = 0
+        self.cursor = -1
+
+    cdef Verdict apply_init(self, uint64_t root, uint64_t value, int32_t task) except *:
+        cdef RootSlot* slot = find_or_add_root(self, root)
+        self.task = task
+        if slot.extra & FAIL_CAME:
+            remove_slot(self, slot)
+            return TREE_FAILED
+        slot.word ^= value
+        if slot.word == 0:
+            remove_slot(self, slot)
+            return TREE_ACKED
+        slot.extra = <uint64_t>task << 32 | (slot.extra & HAS_OWN_CLOCK) | INIT_CAME | (self.generation & GENERATION)
+        return TREE_OPEN
+
+    cdef Verdict apply_ack(self, uint64_t root, uint64_t value) except *:
+        cdef RootSlot* slot = find_or_add_root(self, root)
+        slot.word ^= value
+        if slot.extra & INIT_CAME:
+            if slot.word == 0:
+                self.task = <int32_t>(slot.extra >> 32)
+                remove_slot(self, slot)
+                return TREE_ACKED
+            if self.from_progress:
+                slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
+        else:
+            slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
+        return TREE_OPEN
+
+    cdef Verdict apply_fail(self, uint64_t root) except *:
+        cdef RootSlot* slot = find_or_add_root(self, root)
+        if slot.extra & INIT_CAME:
+            self.task = <int32_t>(slot.extra >> 32)
+            remove_slot(self, slot)
+            return TREE_FAILED
+        slot.extra = (slot.extra & ~<uint64_t>GENERATION) | FAIL_CAME | (self.generation & GENERATION)
+        return TREE_OPEN
+
+    cdef void apply_reset(self, uint64_t root) noexcept:
+        """Restart the timeout of root, if it is open."""
+        cdef RootSlot* slot = find_root(self, root)
+        if slot != NULL:
+            slot.extra = (slot.extra & ~<uint64_t>GENERATION) | (self.generation & GENERATION)
+
+    cdef int resize(self, Py_ssize_t capacity) except -1:
+        RootTable.resize(self, capacity)
+        if self.cursor >= 0:             # entries may have moved anywhere: sweep all of them again
+            self.cursor = self.mask
+            self.wrapping = False
+        return 0
+
+    cdef int start_sweep(self) except -1:
+        """Start a rotation: one more generation, and a sweep from the top for trees that are LIFETIME generations old."""
+        self.generation += 1
+        self.shrink()
+        self.cursor = self.mask
+        self.wrapping = False
+        self.wrapped = self.mask + 1
+        return 0
+
+    cdef uint64_t next_expired(self, Py_ssize_t* budget) noexcept:
+        """Sweep at most budget slots further (counted down) to an expired tree, remove it and return its root.
+
+        self.task is its spout task, -1 if no init ever came. 0 is returned at the end of the budget or of the sweep (cursor -1). A removal
+        moves entries down, into the part still to be swept. Across the table's end it moves them up to the top, so slots with such
+        entries are swept once more.
+        """
+        cdef RootSlot* slot
+        cdef uint64_t root, extra
+        while self.cursor >= 0 and budget[0] > 0:
+            budget[0] -= 1
+            slot = &self.slots[self.cursor]
+            root, extra = slot.root, slot.extra
+            if root and is_over(self, extra):
+                self.task = <int32_t>(extra >> 32) if extra & INIT_CAME else -1
+                remove_slot(self, slot)
+                return root      # the cursor stays: another entry may have moved into this slot
+            self.cursor -= 1
+            if self.cursor < 0 and not self.wrapping:
+                self.wrapping = True
+                self.cursor = self.mask
+            if self.wrapping and self.cursor < self.wrapped:
+                self.cursor = -1
+        return 0
+
+    cdef Py_ssize_t drop_task(self, int32_t task) except -1:
+        """Forget every tree of a spout task whose instance died, and return their number."""
+        cdef Py_ssize_t i = self.mask, dropped = 0, passes = 0
+        cdef RootSlot* slot
+        while passes < 2:
+            slot = &self.slots[i]
+            if slot.root and slot.extra & INIT_CAME and <int32_t>(slot.extra >> 32) == task:
+                remove_slot(self, slot)
+                dropped += 1
+                continue
+            i -= 1
+            if i < 0:
+                i, passes = self.mask, passes + 1
+            if passes == 1 and i < self.wrapped:
+                break
+        return dropped
+
+    # For tests, models and microbenchmarks. Verdicts are "open", "acked" or "failed".
+
+    def on_init(self, uint64_t root, uint64_t value, int32_t task):
+        return VERDICT_NAMES[self.apply_init(root, value, task)]
+
+    def on_ack(self, uint64_t root, uint64_t value):
+        return VERDICT_NAMES[self.apply_ack(root, value)]
+
+    def on_fail(self, uint64_t root):
+        return VERDICT_NAMES[self.apply_fail(root)]
+
+    def on_reset(self, uint64_t root):
+        self.apply_reset(root)
+
+    def on_drop_task(self, int32_t task):
+        return self.drop_task(task)
+
+    def set_own_clock(self, uint64_t root):
+        """Exempt root from rotations, because the acker has a deadline of its own for it (barriers, batches)."""
+        cdef RootSlot* slot = find_or_add_root(self, root)
+        slot.extra |= HAS_OWN_CLOCK | (self.generation & GENERATION)
+
+    def begin_rotation(self):
+        """Start a rotation and its sweep."""
+        self.start_sweep()
+
+    def sweep(self, Py_ssize_t slots):
+        """Sweep at most `slots` slots further. Return each expired root with its spout task (-1: none)."""
+        cdef uint64_t root
+        over = []
+        while True:
+            root = self.next_expired(&slots)
+            if root == 0:
+                return over
+            over.append((root, self.task))
+
+    def rotate(self, Py_ssize_t slots_per_slice=65536):
+        """Run one rotation and its whole sweep, in slices. Return the expired roots like `sweep`."""
+        self.start_sweep()
+        over = []
+        while self.cursor >= 0:
+            over += self.sweep(slots_per_slice)
+        return over
+
+    def __contains__(self, uint64_t root):
+        return find_root(self, root) != NULL
+
+    @property
+    def sweeping(self):
+        return self.cursor >= 0
+
+    @property
+    def last_task(self):
+        """The spout task of the last verdict."""
+        return self.task
+
+
+@cython.final
+cdef class AckerCore:
+    """The C side of an acker's executor. `spouts` maps a spout's task id to its ring of verdicts."""
+
+    def __init__(self, int32_t task_id, SignalRing inbox, dict spouts, now, *, timeout_from="progress", timeouts=True):
+        self.task_id = task_id
+        self.now = now
+        self.inbox = inbox
+        self.spouts = [spouts.get(task) for task in range(max(spouts, default=-1) + 1)]
+        self.begin(timeout_from=timeout_from, timeouts=timeouts)
+
+    def begin(self, *, timeout_from="progress", timeouts=True):
+        """Start with an empty ledger: at first, and after the death of the actor, whose trees are lost."""
+        self.ledger = AckLedger(timeout_from=timeout_from, timeouts=timeouts)
+        self.early_failures = {}
+        self.own_clocks = {}
+        self.inbox.clear()
+
+    def run_burst(self):
+        """Apply signals for at most 5 ms. True if more signals wait.
+
+        Only time bounds the burst, because with a bound on signals many busy tasks would outrun the acker.
+        """
+        cdef double start = self.now()
+        cdef Py_ssize_t taken = 0
+        while self.inbox.head != self.inbox.tail:
+            if self.inbox.tail - self.inbox.head > ROOTS_AHEAD:
+                prefetch_root(self.ledger, self.inbox.ring[(self.inbox.head + ROOTS_AHEAD) & self.inbox.mask].root)
+            self.apply_signal(&self.inbox.ring[self.inbox.head & self.inbox.mask])
+            taken += 1
+            if taken % SIGNALS_PER_CLOCK == 0 and self.now() - start >= TURN_SECS:
+                break
+        self.executed += taken
+        self.busy_secs += self.now() - start
+        if self.inbox.head == self.inbox.tail:
+            self.inbox.reset_empty()
+            return False
+        return True
+
+    cdef int apply_signal(self, Signal* got) except -1:
+        """Apply one signal to the ledger, and send the verdict if it settled a tree."""
+        cdef uint64_t root = got.root
+        cdef int32_t kind = got.kind, task = got.task
+        cdef uint64_t value = got.value
+        cdef Verdict verdict
+        self.inbox.head += 1
+        if kind == INIT:
+            verdict = self.ledger.apply_init(root, value, task)
+            if verdict != TREE_OPEN:
+                self.send_verdict(verdict, root, self.early_failures.pop(root, None))
+        elif kind == ACK:
+            verdict = self.ledger.apply_ack(root, value)
+            if verdict != TREE_OPEN:
+                self.send_verdict(verdict, root, None)
+            elif self.own_clocks:
+                self.restart_own_clock(root)
+        elif kind == FAIL:
+            failure = self.inbox.objects.popleft()
+            if self.ledger.apply_fail(root) == TREE_FAILED:
+                self.send_verdict(TREE_FAILED, root, failure)
+            else:
+                self.early_failures.setdefault(root, failure)
+        elif kind == RESET:
+            self.ledger.apply_reset(root)
+            if self.own_clocks:
+                self.restart_own_clock(root)
+        elif kind == OWN_CLOCK:
+            secs = self.inbox.objects.popleft()
+            self.ledger.set_own_clock(root)
+            self.own_clocks[root] = [secs, self.now() + secs, task]
+        elif kind == DROP:
+            self.ledger.drop_task(task)
+            if self.own_clocks:
+                self.own_clocks = {root: clock for root, clock in self.own_clocks.items() if clock[2] != task}
+        elif kind == ROTATE:
+            self.rotations += 1
+            self.ledger.start_sweep()
+        return 0
+
+    cdef int send_verdict(self, Verdict verdict, uint64_t root, object failure) except -1:
+        """Send a tree's verdict to its spout task."""
+        cdef int32_t task = self.ledger.task
+        if self.own_clocks:
+            self.own_clocks.pop(root, None)
+        if task < 0 or task >= len(self.spouts) or self.spouts[task] is None:
+            return 0
+        if verdict == TREE_ACKED:
+            self.acked += 1
+            send_signal(<SignalRing>self.spouts[task], ACKED, root, 0, task)
+        else:
+            self.failed += 1
+            send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure)
+        return 0
+
+    cdef int restart_own_clock(self, uint64_t root) except -1:
+        """Restart the clock of a tree that has its own."""
+        clock = self.own_clocks.get(root)
+        if clock is not None:
+            clock[1] = self.now() + clock[0]
+        return 0
+
+    def sweep(self):
+        """Sweep one slice of the ledger for expired trees. Return (root, spout task) of each that has a spout task."""
+        cdef Py_ssize_t budget = SLOTS_PER_SLICE
+        cdef uint64_t root
+        over = []
+        while True:
+            root = self.ledger.next_expired(&budget)
+            if root == 0:
+                return over
+            self.early_failures.pop(root, None)
+            if self.ledger.task >= 0:
+                over.append((root, self.ledger.task))
+
+    def overdue(self):
+        """Close the trees whose own clock ran out. Return (root, spout task) of each."""
+        at = self.now()
+        over = []
+        for root in [root for root, (_, deadline, _) in self.own_clocks.items() if deadline <= at]:
+            del self.own_clocks[root]
+            if self.ledger.apply_fail(root) == TREE_FAILED:
+                over.append((root, self.ledger.task))
+        return over
+
+    def fail_tree(self, uint64_t root, int32_t task, failure):
+        """Send the failure of an expired tree, which has left the ledger."""
+        if 0 <= task < len(self.spouts) and self.spouts[task] is not None:
+            self.failed += 1
+            send_signal_with(<SignalRing>self.spouts[task], FAILED, root, task, failure)
+
+    @property
+    def next_deadline(self):
+        """The earliest deadline of a tree with its own clock, in seconds of the run's clock. None if there is none."""
+        return min([deadline for _, deadline, _ in self.own_clocks.values()], default=None)

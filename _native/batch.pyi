@@ -1,0 +1,90 @@
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+from _native.bolt import BoltCore
+from _native.tuples import Tuple
+
+@final
+class TaskBatch:
+    """The batch of one attempt at one task: counts of its tuples, and its tuples that wait."""
+
+    dead: bool
+    over: bool
+    waiting: deque[Tuple] | None
+    rows: list[tuple[Any, ...]] | None
+    def __init__(self, feed: BatchFeed, attempt: Any, execute: Callable[[Any], object] | None = None) -> None: ...
+    @property
+    def attempt(self) -> Any: ...
+    def received_from(self, source: int) -> int:
+        """Return the number of tuples that came from a task."""
+
+    def sent_by_task(self) -> dict[int, int]:
+        """Return task id -> number of tuples sent there, for tasks that got any."""
+
+    def execute_by(self, execute: Callable[[Any], object]) -> None:
+        """Pass each tuple to this method of the attempt's instance."""
+
+    def execute_many_by(self, execute_many: Callable[[Any, Any], object], burst_rows: int) -> None:
+        """Pass the values of up to burst_rows tuples at once to this method, with their fields."""
+
+@final
+class BatchFeed:
+    """Passes the tuples of batches to the instances of a task. Its `execute` is called for every tuple."""
+
+    def __init__(self, core: BoltCore, runner: Any, sources: Iterable[int], *, emits_results: bool = False) -> None: ...
+    @property
+    def core(self) -> BoltCore: ...
+    @property
+    def batches(self) -> dict[Any, TaskBatch]: ...
+    @property
+    def current(self) -> TaskBatch | None: ...
+    @property
+    def calling(self) -> TaskBatch | None: ...
+    def execute(self, tup: Tuple) -> object:
+        """Count a tuple, and pass it to the instance of its attempt, or queue it behind an awaited call."""
+
+    def count_received(self, tup: Tuple) -> TaskBatch | None:
+        """Count a tuple, and return its batch. None if the tuple is dropped and acked. For bolts whose calls the executor awaits."""
+
+    def find_batch(self, attempt: Any) -> TaskBatch | None:
+        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+
+    def drop_batch(self, attempt: Any) -> None:
+        """Forget an attempt."""
+
+    def end_tuple(self, batch: TaskBatch, tup: Tuple) -> None:
+        """Ack the tuple of a call that has returned."""
+
+    def call_next(self, batch: TaskBatch, tup: Tuple) -> None:
+        """Pass on a tuple that waited."""
+
+    def flush_rows(self, batch: TaskBatch) -> None:
+        """Pass on the values that wait for a burst, because no more will come."""
+
+class BatchEmitter:
+    """Emits for one attempt. Base of the runners' collectors."""
+
+    def __init__(self, batch: TaskBatch) -> None: ...
+    @property
+    def feed(self) -> BatchFeed: ...
+    @property
+    def batch(self) -> TaskBatch: ...
+    def emit(self, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
+    def emit_many(self, rows: Iterable[tuple[Any, ...] | list[Any]], stream: str = "default") -> None: ...
+    def emit_direct(self, task: int, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
+
+class DigestingEmitter(BatchEmitter):
+    """Counts and digests the tuples that a user's emitter sends, so that a different replay is detected."""
+
+    def __init__(self, batch: TaskBatch, *, digests: bool = True) -> None: ...
+    @property
+    def emitted(self) -> int: ...
+    def emit(self, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
+    def emit_many(self, rows: Iterable[tuple[Any, ...] | list[Any]], stream: str = "default") -> None: ...
+    def emit_direct(self, task: int, values: tuple[Any, ...] | list[Any], stream: str = "default") -> None: ...
+    def take_digest(self) -> tuple[int, int | None]:
+        """Return (tuples, digest) since the last call. The digest is None if a tuple had none."""
+
+def reply(core: BoltCore, tup: Tuple, answer: object) -> None:
+    """Send the spout task that emitted a control tuple an answer, which arrives before the verdict (task_port.reply)."""

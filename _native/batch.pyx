@@ -1,0 +1,319 @@
+"""Tuples of batches at one task: counted on arrival, passed to the bolt, counted when they are sent (TX-5).
+
+A tuple of a batch belongs to no tree. Every attempt has a TaskBatch at every task. It counts the tuples from each source, and the
+tuples to each target. The runner, in Python, handles the rare cases.
+"""
+from asyncio import CancelledError
+from types import GeneratorType as _GeneratorType
+
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_GET_ITEM, PyTuple_GET_SIZE, PyTuple_New, PyTuple_SET_ITEM
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport calloc, free
+cimport cython
+
+from _native.bolt cimport BoltCore
+from _native.hash cimport stable_hash_of
+from _native.queues cimport REPLY, SignalRing, send_signal_with
+from _native.task cimport COUNTS_SENT, OutStream, SentCounts, UserMethod, call_one, check_thread
+from _native.tuples cimport FAILED_WITH_TASK, MANY_ROOTS, TAKEN, Tuple
+
+cdef type GeneratorType = _GeneratorType
+cdef str DEFAULT = "default"
+
+
+cdef extern from "Python.h":
+    bint PyObject_IS_GC(object value)
+    void PyObject_GC_UnTrack(void* value)
+
+
+cdef inline tuple attempt_and(object attempt, object given):
+    """Return (attempt, *given) for a tuple or a list.
+
+    Many of these tuples wait at a time. The garbage collector stops tracking a tuple that cannot be part of a cycle.
+    """
+    cdef tuple values = given if type(given) is tuple else tuple(given)
+    cdef Py_ssize_t i, count = PyTuple_GET_SIZE(values)
+    cdef tuple made = PyTuple_New(count + 1)
+    cdef bint is_tracked = False     # an attempt is two ints, and cannot be part of a cycle
+    Py_INCREF(attempt)
+    PyTuple_SET_ITEM(made, 0, attempt)
+    for i in range(count):
+        value = <object>PyTuple_GET_ITEM(values, i)
+        Py_INCREF(value)
+        PyTuple_SET_ITEM(made, i + 1, value)
+        is_tracked = is_tracked or PyObject_IS_GC(value)
+    if not is_tracked:
+        PyObject_GC_UnTrack(<void*>made)
+    return made
+
+
+@cython.final
+cdef class TaskBatch:
+    """The batch of one attempt at one task: counts of its tuples, and its tuples that wait."""
+
+    def __cinit__(self, BatchFeed feed not None, attempt, execute=None):
+        self.feed, self.attempt = feed, attempt
+        self.method = None if execute is None else UserMethod(execute)
+        self.sent = SentCounts(feed.core.targets)
+        self.received = <uint64_t*>calloc(feed.sources + 1, sizeof(uint64_t))
+        if self.received == NULL:
+            raise MemoryError("no memory for the counts of a batch")
+
+    def __dealloc__(self):
+        free(self.received)
+
+    def received_from(self, int32_t source):
+        """Return the number of tuples that came from a task."""
+        return self.received[source - self.feed.first_source]
+
+    def sent_by_task(self):
+        """Return task id -> number of tuples sent there, for tasks that got any."""
+        return self.feed.core.counts_by_task(self.sent)
+
+    def execute_by(self, execute):
+        """Pass each tuple to this method of the attempt's instance."""
+        self.method = UserMethod(execute)
+
+    def execute_many_by(self, execute_many, Py_ssize_t burst_rows):
+        """Pass the values of up to burst_rows tuples at once to this method, with their fields."""
+        self.execute_many, self.burst_rows, self.rows = execute_many, burst_rows, []
+
+
+@cython.final
+cdef class BatchFeed:
+    """Passes the tuples of batches to the instances of a task. Its `execute` is called for every tuple.
+
+    Methods of `runner`:
+    - `begin(attempt)` returns the TaskBatch of an attempt that is new here, None for an old one.
+    - `call_failed(batch, error, tup)` handles an error of execute.
+    - `returned(batch, tup, result)` handles a result that is awaited, or wrong.
+    - `crowded()` returns None, or an awaitable while too many tuples wait.
+    - `lost(batch)` handles a tuple that a test has lost.
+    - `wrong_values(stream, values)` and `wrong_time(batch)` return the errors of a wrong emit.
+
+    The tuple is None in `call_failed` and `returned` of a burst.
+    """
+
+    def __cinit__(self, BoltCore core not None, runner, sources, *, bint emits_results=False):
+        self.core, self.runner = core, runner
+        self.batches = {}
+        self.first_source = min(sources, default=0)
+        self.sources = max(sources, default=-1) - self.first_source + 1
+        self.emits_results = emits_results
+        core.rare_paths |= COUNTS_SENT
+
+    def execute(self, Tuple tup):
+        """Count a tuple, and pass it to the instance of its attempt, or queue it behind an awaited call."""
+        cdef TaskBatch batch = self.batch_of(tup.values[0])
+        if batch is None:
+            self.core.ack_tuple(tup)
+            return None
+        batch.received[tup.origin.task_id - self.first_source] += 1
+        if batch.dead:
+            self.core.ack_tuple(tup)
+            return None
+        if batch.waiting is not None:
+            batch.waiting.append(tup)
+            return self.runner.crowded()
+        self.handle_tuple(batch, tup)
+        return None
+
+    def count_received(self, Tuple tup):
+        """Count a tuple, and return its batch. None if the tuple is dropped and acked. For bolts whose calls the executor awaits."""
+        cdef TaskBatch batch = self.batch_of(tup.values[0])
+        if batch is not None:
+            batch.received[tup.origin.task_id - self.first_source] += 1
+        if batch is None or batch.dead:
+            self.core.ack_tuple(tup)
+            return None
+        return batch
+
+    cdef TaskBatch batch_of(self, object attempt):
+        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+        cdef TaskBatch batch = self.current
+        if batch is not None and batch.attempt is attempt:
+            return batch
+        batch = self.batches.get(attempt)
+        if batch is None:
+            batch = self.runner.begin(attempt)
+            if batch is None:
+                return None
+            self.batches[attempt] = batch
+        self.current = batch
+        return batch
+
+    def find_batch(self, attempt):
+        """Return the batch of an attempt, created if the attempt is new. None for an old attempt."""
+        return self.batch_of(attempt)
+
+    def drop_batch(self, attempt):
+        """Forget an attempt."""
+        cdef TaskBatch batch = self.batches.pop(attempt, None)
+        if batch is not None:
+            batch.dead = batch.over = True
+            batch.waiting = batch.rows = None
+            if self.current is batch:
+                self.current = None
+
+    cdef int handle_tuple(self, TaskBatch batch, Tuple tup) except -1:
+        return self.call(batch, tup) if batch.rows is None else self.gather(batch, tup)
+
+    cdef int gather(self, TaskBatch batch, Tuple tup) except -1:
+        """Collect a tuple's values until there are enough, or values with other fields come."""
+        if tup.origin.fields is not batch.row_fields:
+            if batch.rows:
+                self.call_many(batch)
+                if batch.dead:
+                    return self.core.ack_tuple(tup)
+                if batch.waiting is not None:      # the call is awaited, or this tuple has waited: it is next
+                    batch.waiting.appendleft(tup)
+                    return 0
+            batch.row_fields = tup.origin.fields
+        batch.rows.append(tup.values)
+        self.core.ack_tuple(tup)
+        return self.call_many(batch) if len(batch.rows) >= batch.burst_rows else 0
+
+    cdef int call_many(self, TaskBatch batch) except -1:
+        rows, batch.rows = batch.rows, []
+        self.calling = batch
+        try:
+            result = batch.execute_many(rows, batch.row_fields)
+            if result is not None:
+                self.runner.returned(batch, None, result)
+        except (Exception, CancelledError) as error:
+            self.runner.call_failed(batch, error, None)
+        self.calling = None
+        return 0
+
+    def flush_rows(self, TaskBatch batch not None):
+        """Pass on the values that wait for a burst, because no more will come."""
+        if batch.rows and not batch.dead:
+            self.call_many(batch)
+
+    cdef int call(self, TaskBatch batch, Tuple tup) except -1:
+        self.calling = batch
+        try:
+            result = call_one(batch.method, tup)
+            if result is not None:
+                self.emit_result(batch, tup, result)
+        except (Exception, CancelledError) as error:
+            self.runner.call_failed(batch, error, tup)
+        self.calling = None
+        if tup.state == TAKEN:
+            self.core.ack_tuple(tup)
+        else:
+            self.end_tuple(batch, tup)
+        return 0
+
+    def end_tuple(self, TaskBatch batch not None, Tuple tup not None):
+        """Ack the tuple of a call that has returned."""
+        if tup.state == TAKEN:
+            self.core.ack_tuple(tup)
+        elif tup.state == FAILED_WITH_TASK:      # a test lost it: as if it had never come
+            batch.received[tup.origin.task_id - self.first_source] -= 1
+            self.runner.lost(batch)
+
+    def call_next(self, TaskBatch batch not None, Tuple tup not None):
+        """Pass on a tuple that waited."""
+        self.handle_tuple(batch, tup)
+
+    cdef int emit_result(self, TaskBatch batch, Tuple tup, object result) except -1:
+        if self.emits_results:
+            if type(result) is tuple:
+                self.emit_values(batch, result, DEFAULT)
+                return 0
+            if type(result) is GeneratorType:
+                for values in result:
+                    self.emit_values(batch, values, DEFAULT)
+                return 0
+        self.runner.returned(batch, tup, result)
+        return 0
+
+    cdef int emit_values(self, TaskBatch batch, object values, object stream) except -1:
+        """Send the attempt and values to every subscriber of a stream."""
+        cdef BoltCore core = self.core
+        cdef OutStream out
+        check_thread(core)
+        if batch.over:
+            raise self.runner.wrong_time(batch)
+        out = core.default_stream if stream is DEFAULT else core.stream_of(stream)
+        if out is not None:
+            values = self.with_attempt(batch, values, out)
+        core.counting = batch.sent
+        return core.emit_values(values, out, None, None)
+
+    cdef tuple with_attempt(self, TaskBatch batch, object values, OutStream out):
+        """Return the attempt and values, if they match the number of fields of the stream."""
+        if not isinstance(values, (tuple, list)) or len(values) + 1 != out.arity:
+            raise self.runner.wrong_values(out.origin.stream, values)
+        return attempt_and(batch.attempt, values)
+
+
+cdef class BatchEmitter:
+    """Emits for one attempt. Base of the runners' collectors."""
+
+    def __init__(self, TaskBatch batch not None):
+        self.feed, self.batch = batch.feed, batch
+
+    def emit(self, values, stream=DEFAULT):
+        self.feed.emit_values(self.batch, values, stream)
+
+    def emit_many(self, rows, stream=DEFAULT):
+        for values in rows:
+            self.feed.emit_values(self.batch, values, stream)
+
+    def emit_direct(self, int32_t task, values, stream=DEFAULT):
+        cdef BatchFeed feed = self.feed
+        if self.batch.over:
+            raise feed.runner.wrong_time(self.batch)
+        made = feed.with_attempt(self.batch, values, feed.core.stream_of(stream))
+        feed.core.counting = self.batch.sent
+        feed.core.emit_direct(task, made, None, stream)
+
+
+cdef class DigestingEmitter(BatchEmitter):
+    """Counts and digests the tuples that a user's emitter sends, so that a different replay is detected.
+
+    The digest is the sum of the stable hashes of the tuples' values. It depends neither on their order, nor on which of several tasks emits
+    a tuple.
+    """
+
+    def __init__(self, TaskBatch batch not None, *, bint digests=True):
+        BatchEmitter.__init__(self, batch)
+        self.digests = digests
+
+    cdef int add_to_digest(self, object values) except -1:
+        self.emitted += 1
+        if self.digests:
+            try:
+                self.hashes += stable_hash_of(values)
+            except Exception:      # no stable hash, or a __stable_hash__ that raises: only count
+                self.digests = False
+        return 0
+
+    def emit(self, values, stream=DEFAULT):
+        self.feed.emit_values(self.batch, values, stream)
+        self.add_to_digest(values)
+
+    def emit_many(self, rows, stream=DEFAULT):
+        for values in rows:
+            self.feed.emit_values(self.batch, values, stream)
+            self.add_to_digest(values)
+
+    def emit_direct(self, int32_t task, values, stream=DEFAULT):
+        BatchEmitter.emit_direct(self, task, values, stream)
+        self.add_to_digest(values)
+
+    def take_digest(self):
+        """Return (tuples, digest) since the last call. The digest is None if a tuple had none."""
+        taken = (self.emitted, self.hashes if self.digests else None)
+        self.emitted = self.hashes = 0
+        return taken
+
+
+def reply(BoltCore core not None, Tuple tup not None, answer):
+    """Send the spout task that emitted a control tuple an answer, which arrives before the verdict (task_port.reply)."""
+    ring = core.settle_rings.get(tup.origin.task_id)
+    if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
+        send_signal_with(<SignalRing>ring, REPLY, tup.root, core.task_id, answer)

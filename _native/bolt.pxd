@@ -1,0 +1,74 @@
+"""A bolt task: bursts of takes and calls, anchored emits, settles, and the emitter of an instance."""
+from cpython.object cimport PyObject
+from libc.stdint cimport uint32_t, uint64_t
+
+from _native.queues cimport DeferredAcks, HeldTuples, Mailbox, SignalRing
+from _native.state cimport Layers
+from _native.task cimport OutStream, TaskCore, UserMethod
+from _native.timing cimport LatencyHistogram
+from _native.tuples cimport Roots, TakenTuples, Tuple
+
+cdef enum BoltOutcome:
+    EMPTY = 0       # nothing waits: park
+    MORE = 1        # the turn is over, more waits: yield
+    STOPPED = 2     # a full mailbox stops the task: wait for its doorbell
+    RETURNED = 3    # a call returned something that is not None: `current`, `returned`
+    CONTROL = 4     # `current` is a barrier or a batch report
+
+cdef class BoltCore(TaskCore):
+    cdef readonly Mailbox mailbox
+    cdef TakenTuples taken_list      # tuples that the task has taken and not settled
+    cdef UserMethod execute          # of the instance; None before the first
+    cdef bint basic                  # the core anchors and acks (ACK-11)
+    cdef readonly Tuple current      # input of the running or last call
+    cdef readonly object returned
+    cdef bint tick_waits             # a tick is in the mailbox
+    cdef bint is_behind              # counted in the run's backlog
+    cdef object failed_reason, forgotten_reason      # Failure
+    cdef bint fails_forgotten
+    cdef SignalRing forgotten_roots  # of forgotten tuples; deallocations queue them
+    cdef readonly dict failures      # reason -> failed inputs, without the forgotten ones
+    cdef readonly uint64_t forgotten_tuples, settled_twice
+    cdef readonly HeldTuples held_tuples             # while HOLDS is set
+    cdef readonly DeferredAcks deferred_acks         # while DEFERS is set
+    cdef Layers state                # of a stateful task: its changes and acks count call by call (SV-2)
+    cdef Py_ssize_t deferred_before  # acks that were deferred when the call began
+    cdef uint64_t acked_before       # inputs acked by then
+    cdef dict upstream               # task id -> TaskCore that feeds this task
+    cdef dict settle_rings           # source task -> SignalRing, for tuples that report their settle
+    cdef PyObject* sample            # the last tuple whose process latency is measured, only compared
+    cdef double sample_start
+    cdef readonly LatencyHistogram process_latency
+
+    cpdef emit(self, object values, object anchors, object stream)
+    cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1
+    cdef int anchor_to(self, Tuple made, Tuple anchor) except -1
+    cdef int check_anchor(self, Tuple anchor) except -1
+    cdef int check_anchors(self, object anchors) except -1
+
+    cdef int end_burst(self, BoltOutcome outcome) except -1
+    cdef void set_behind(self, bint behind) noexcept
+    cdef bint is_control(self) noexcept
+    cdef PyObject* take_past_holds(self) except? NULL
+    cdef int call(self, Tuple tup) except -1
+    cdef int call_basic(self, Tuple tup, object result) except -1
+    cdef int begin_guard(self) except -1
+    cdef int end_guard(self) except -1
+    cdef int keep_call(self) except -1
+
+    cpdef reset_timeout(self, Tuple tup)
+    cdef bint is_mine(self, Tuple tup) except -1
+    cdef int ack_tuple(self, Tuple tup) except -1
+    cdef int ack_rarely(self, Tuple tup) except -1
+    cdef int fail_tuple(self, Tuple tup, object reason) except -1
+    cdef int count_failure(self, object reason) except -1
+    cdef uint32_t ms_taken(self, Tuple tup, double now_secs) noexcept
+    cdef void take_sample(self, Tuple tup, double at) noexcept
+    cdef int end_sample(self, Tuple tup) except -1
+    cdef int report_settle(self, Tuple tup) except -1
+    cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1
+    cdef int note_forgotten(self, uint64_t root, Roots* many) except -1
+
+cdef class BoltEmitter:              # not final: the base of ExecutorBoltCollector
+    cdef BoltCore core
+    cdef readonly bint retired       # the instance is gone: settles are ignored, emits are errors

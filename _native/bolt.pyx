@@ -1,0 +1,678 @@
+"""A bolt task's tuples, from its mailbox to their settle.
+
+`run_burst` takes tuples and calls `execute`. User code comes back through BoltEmitter: emit, ack, fail. The core belongs to the task and
+outlives its instances. Tuples that an instance has taken fail with it (ACK-15).
+"""
+from types import GeneratorType as _GeneratorType
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, uint32_t, uint64_t
+cimport cython
+
+from _native.ids cimport draw_edge
+from _native.queues cimport (ACK, FAIL, RESET, SETTLED_AT, DeferredAcks, HeldTuples, Mailbox, SignalKind, SignalRing, has_drained, post_tuple,
+                             send_signal, send_signal_with, take_tuple)
+from _native.state cimport Layers, is_foreign, keep_changes
+from _native.task cimport (DEFERS, HOLDS, TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_one, check_thread,
+                           checked_values, deliver, pick_target, signal_acker)
+from _native.timing cimport LatencyHistogram, record_latency
+from _native.tuples cimport (FAILED_WITH_TASK, IS_CONTROL, IS_TICK, MANY_ROOTS, REPORTS_SETTLE, SAMPLED, SETTLED, TAKEN, WAITING, Roots, Source,
+                             Tuple, add_root, add_taken, list_taken, new_tuple, remove_taken)
+
+cdef type GeneratorType = _GeneratorType
+cdef str DEFAULT = "default"
+
+
+cdef inline Tuple child(BoltCore core, tuple values, Source origin, Tuple anchor, object anchors):
+    """Return a new delivery in the trees of its anchors. Each anchor adds one edge, XORed into both (ACK-2)."""
+    cdef Tuple made = new_tuple(values, origin)
+    if anchor is not None:
+        if anchor.root != 0:
+            if anchor.flags & MANY_ROOTS:
+                core.anchor_to(made, anchor)
+            else:
+                made.root = anchor.root
+                made.edge = draw_edge(core.ids)
+                anchor.ack_value ^= made.edge
+    elif anchors is not None:
+        for each in anchors:
+            core.anchor_to(made, <Tuple>each)
+    return made
+
+
+@cython.final
+cdef class BoltCore(TaskCore):
+    """The C side of a bolt's executor. TaskCore describes the arguments that spouts have too.
+
+    A call of `on_forgotten()` asks for `flush_forgotten()` on the loop's thread.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self.taken_list.core = <PyObject*>self
+        self.taken_list.on_forgotten = note_forgotten
+
+    def __dealloc__(self):
+        while self.taken_list.newest != NULL:      # user code may hold tuples for longer than the run
+            remove_taken(&self.taken_list, <Tuple>self.taken_list.newest, FAILED_WITH_TASK)
+
+    def __init__(self, int32_t task_id, *, Mailbox mailbox not None, failed_reason=None, forgotten_reason=None, bint fails_forgotten=True,
+                 on_forgotten=None, **common):
+        TaskCore.__init__(self, task_id, **common)
+        self.mailbox = mailbox
+        self.failed_reason = failed_reason
+        self.forgotten_reason = forgotten_reason
+        self.fails_forgotten = fails_forgotten
+        self.forgotten_roots = SignalRing(on_forgotten)
+        self.forgotten_roots.park()
+        self.held_tuples = HeldTuples()
+        self.deferred_acks = DeferredAcks(self.ackers, task_id)
+        self.upstream, self.settle_rings, self.failures = {}, {}, {}
+        self.process_latency = LatencyHistogram()
+
+    def bind(self, execute, *, bint basic):
+        """Serve a new instance: its `execute`, and whether the core anchors and acks for it."""
+        self.execute, self.basic = UserMethod(execute), basic
+
+    def connect(self, dict upstream, dict settle_rings):
+        """Set the cores that feed this task, and the rings of the spout tasks among them, by task id."""
+        self.upstream, self.settle_rings = upstream, settle_rings
+
+    # Emits
+
+    cdef int emit_values(self, object given, OutStream stream, Tuple anchor, object anchors) except -1:
+        """Deliver values to every subscriber of stream, anchored to anchor, or to each of anchors."""
+        cdef Outlet outlet
+        cdef Py_ssize_t i
+        cdef tuple values
+        if stream is None:
+            raise self.misuse("unknown_stream", stream=DEFAULT)
+        values = checked_values(self, given, stream)
+        outlet = stream.only
+        if outlet is None and stream.direct:
+            raise self.misuse("direct_stream", stream=stream.origin.stream)
+        if outlet is not None:
+            i = pick_target(self, outlet, values)
+            self.emitted += 1
+            return deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
+        chosen = [(pick_target(self, outlet, values),) if outlet.picks_one else self.targets_of(outlet, values)
+                  for outlet in stream.outlets]     # may raise, before anything is sent
+        self.emitted += 1
+        for outlet, targets in zip(stream.outlets, chosen):
+            for i in targets:
+                deliver(self, outlet, i, child(self, values, stream.origin, anchor, anchors))
+        return 0
+
+    cdef int anchor_to(self, Tuple made, Tuple anchor) except -1:
+        cdef Roots* many
+        cdef uint64_t edge
+        cdef Py_ssize_t i
+        if anchor.root == 0:
+            return 0
+        edge = draw_edge(self.ids)
+        anchor.ack_value ^= edge
+        if not anchor.flags & MANY_ROOTS:
+            return add_root(made, anchor.root, edge)
+        many = <Roots*><size_t>anchor.root
+        for i in range(many.count):
+            add_root(made, many.items[i].root, edge)
+        return 0
+
+    cdef int check_anchor(self, Tuple anchor) except -1:
+        if anchor.state == TAKEN and anchor.owner == &self.taken_list:
+            return 0
+        if anchor.flags & IS_TICK or anchor.state == FAILED_WITH_TASK:
+            return 0
+        raise self.misuse("anchor", tuple=anchor)
+
+    cpdef emit(self, object values, object anchors, object stream):
+        """Emit for BoltEmitter and the executor. `anchors` is None, a Tuple of this task, or a collection of them."""
+        cdef OutStream out = self.default_stream if stream is DEFAULT else self.stream_of(stream)
+        check_thread(self)
+        if type(anchors) is Tuple:
+            if (<Tuple>anchors).state != TAKEN or (<Tuple>anchors).owner != &self.taken_list:
+                self.check_anchor(<Tuple>anchors)
+            self.emit_values(values, out, <Tuple>anchors, None)
+            return
+        if anchors is not None:
+            self.check_anchors(anchors)
+        self.emit_values(values, out, None, anchors)
+
+    cdef int check_anchors(self, object anchors) except -1:
+        """Raise unless anchors are tuples of this task, in a collection that can be iterated more than once."""
+        if not isinstance(anchors, (list, tuple, set, frozenset)):
+            raise self.misuse("anchors", anchors=anchors)
+        for each in anchors:
+            if type(each) is not Tuple:
+                raise self.misuse("anchors", anchors=each)
+            self.check_anchor(<Tuple>each)
+        return 0
+
+    def emit_direct(self, int32_t task, values, anchors, stream):
+        """Emit to one task of each direct subscriber of a stream that is declared direct."""
+        cdef OutStream out = self.stream_of(stream)
+        cdef Outlet outlet
+        cdef bint found = False
+        check_thread(self)
+        if not out.direct:
+            raise self.misuse("not_direct", stream=stream)
+        values = checked_values(self, values, out)
+        if type(anchors) is Tuple:
+            anchors = (anchors,)
+        if anchors is not None:
+            self.check_anchors(anchors)
+        for outlet in out.outlets:
+            if task in outlet.index_of:
+                found = True
+                deliver(self, outlet, outlet.index_of[task], child(self, <tuple>values, out.origin, None, anchors))
+        if not found and out.outlets:
+            raise self.misuse("direct_target", stream=stream, task=task)
+        self.emitted += 1
+
+    def emit_control(self, values, stream, Tuple anchor=None):
+        """Send values as a control tuple to every task of every subscriber of a stream, whatever the grouping. Stops nobody."""
+        cdef OutStream out = self.stream_of(stream)
+        cdef Outlet outlet
+        cdef Py_ssize_t i
+        cdef Tuple made
+        values = checked_values(self, values, out)
+        for outlet in out.outlets:
+            for i in range(outlet.tasks):
+                made = child(self, <tuple>values, out.origin, anchor, None)
+                made.flags |= IS_CONTROL
+                deliver(self, outlet, i, made)
+
+    # Bursts
+
+    def run_burst(self, Py_ssize_t limit):
+        """Take and execute up to limit tuples, or for 5 ms. Return a BoltOutcome. Raises errors of the call, whose input is `current`."""
+        cdef Py_ssize_t calls = 0, lapped = 0
+        cdef BoltOutcome outcome = MORE
+        cdef PyObject* raw
+        self.returned = None
+        self.begin_turn()
+        self.begin_guard()
+        self.in_burst = True
+        self.forgotten_roots.unpark()
+        try:
+            while calls < limit:
+                if self.backpressure.stopped_by:
+                    outcome = STOPPED
+                    break
+                raw = take_tuple(self.mailbox) if not self.rare_paths & HOLDS else self.take_past_holds()
+                if raw == NULL:
+                    outcome = EMPTY
+                    break
+                self.current = <Tuple>raw     # releases the tuple before, which the bolt may have forgotten
+                Py_DECREF(<object>raw)
+                if self.current.flags & (IS_CONTROL | IS_TICK) and self.is_control():
+                    outcome = CONTROL
+                    break
+                if not self.current.flags & IS_TICK:
+                    add_taken(&self.taken_list, self.current, self.now_ms)
+                if calls == 0:
+                    self.take_sample(self.current, self.lap_start)
+                calls += 1
+                if self.call(self.current):
+                    outcome = RETURNED
+                    break
+                if self.state is not None:
+                    self.keep_call()
+                if calls - lapped >= self.stride:
+                    if self.end_lap(calls - lapped):
+                        lapped = calls
+                        break
+                    lapped = calls
+            if outcome != RETURNED:
+                self.end_guard()
+                if outcome != CONTROL:
+                    self.current = None
+        finally:
+            if calls > lapped:
+                self.end_lap(calls - lapped)
+            self.executed += calls
+            self.in_burst = False
+            self.end_burst(outcome)
+        return outcome
+
+    cdef bint is_control(self) noexcept:
+        """True for a control tuple. A tick makes room for the next tick."""
+        if self.current.flags & IS_TICK:
+            self.tick_waits = False
+        return (self.current.flags & IS_CONTROL) != 0
+
+    cdef PyObject* take_past_holds(self) except? NULL:
+        """Return the next tuple while a source is held or the gate is closed: first released ones. A new reference."""
+        cdef PyObject* raw
+        cdef Tuple tup
+        while True:
+            if self.held_tuples.released:
+                tup = self.held_tuples.released.popleft()
+                if self.held_tuples.holds_back(tup):     # its source is held again
+                    continue
+                Py_INCREF(tup)
+                return <PyObject*>tup
+            if not self.held_tuples.held and self.held_tuples.gated is None:
+                self.rare_paths &= ~<uint32_t>HOLDS
+            raw = take_tuple(self.mailbox)
+            if raw == NULL or not self.held_tuples.holds_back(<Tuple>raw):
+                return raw
+            Py_DECREF(<object>raw)
+
+    cdef int call(self, Tuple tup) except -1:
+        """Execute tup. Return 1 if `returned` has to be looked at."""
+        result = call_one(self.execute, tup)
+        if self.basic:
+            return self.call_basic(tup, result)
+        if result is not None:
+            self.returned = result
+            return 1
+        return 0
+
+    cdef int call_basic(self, Tuple tup, object result) except -1:
+        """Emit the values that a generator yields, anchored, and ack. Any other result goes back to the executor."""
+        if result is not None:
+            if type(result) is tuple:
+                self.emit_values(result, self.default_stream, tup, None)
+            elif type(result) is GeneratorType:
+                for values in result:
+                    self.emit_values(values, self.default_stream, tup, None)
+            else:
+                self.returned = result
+                return 1
+        if tup.state == TAKEN:
+            self.ack_tuple(tup)
+        return 0
+
+    cdef int end_burst(self, BoltOutcome outcome) except -1:
+        if has_drained(self.mailbox):
+            self.mailbox.resume_senders()
+        if self.forgotten_roots.head != self.forgotten_roots.tail:
+            self.flush_forgotten()
+        self.forgotten_roots.park()
+        self.set_behind(outcome == MORE and self.mailbox.head != self.mailbox.tail)
+        return 0
+
+    cdef void set_behind(self, bint behind) noexcept:
+        if behind != self.is_behind:
+            self.is_behind = behind
+            self.backlog.behind += 1 if behind else -1
+
+    def take_next(self):
+        """Take one tuple for a call that the executor awaits. None if nothing waits. A control tuple does not count as taken."""
+        cdef PyObject* raw
+        cdef Tuple tup
+        self.begin_turn()
+        raw = take_tuple(self.mailbox) if not self.rare_paths & HOLDS else self.take_past_holds()
+        if has_drained(self.mailbox):
+            self.mailbox.resume_senders()
+        if raw == NULL:
+            return None
+        tup = <Tuple>raw
+        Py_DECREF(tup)
+        if tup.flags & IS_TICK:
+            self.tick_waits = False
+        elif not tup.flags & IS_CONTROL:
+            add_taken(&self.taken_list, tup, self.now_ms)
+            self.take_sample(tup, self.turn_start)
+        if not tup.flags & IS_CONTROL:
+            self.executed += 1
+            self.begin_guard()
+        return tup
+
+    def end_call(self, double started, Tuple tup=None):
+        """Count the time of a call by the executor that began at `started`. Acks tup if it is unsettled and the bolt is basic."""
+        self.busy_secs += self.now() - started
+        if tup is not None and self.basic and tup.state == TAKEN:
+            self.ack_tuple(tup)
+        self.end_guard()
+
+    # The state of a call (SV-2)
+
+    def guard_state(self, Layers state not None):
+        """Make the changes of each call to this state, and its acks, count only when the call returns."""
+        self.state = state
+
+    cdef int begin_guard(self) except -1:
+        if self.state is not None:
+            self.state.guard_call()
+            self.deferred_before, self.acked_before = self.deferred_acks.count_deferred(), self.acked
+        return 0
+
+    cdef int end_guard(self) except -1:
+        if self.state is not None:
+            self.state.end_call()
+        return 0
+
+    cdef inline int keep_call(self) except -1:
+        """Make the changes and acks of a call that returned count, because another call may follow in the burst."""
+        keep_changes(self.state)
+        self.deferred_before, self.acked_before = self.deferred_acks.count_deferred(), self.acked
+        return 0
+
+    def guard_only(self, call_var, call):
+        """Take back only changes of code in whose context call_var is call, because the call is awaited."""
+        if self.state is not None:
+            self.state.guard_only(call_var, call)
+
+    def take_call_back(self, reason):
+        """Undo the call that raised: its changes of the state, and its acks, which fail with its input."""
+        if self.state is not None and self.state.guarding:
+            self.state.take_call_back()
+            self.deferred_acks.take_back(self.deferred_before, reason)
+            while self.acked > self.acked_before:
+                self.acked -= 1
+                self.count_failure(reason)
+
+    def forget_current(self):
+        """Release the last call's input."""
+        self.current = self.returned = None
+
+    # Settles
+
+    cdef bint is_mine(self, Tuple tup) except -1:
+        """True if this task owes a settle for tup (ACK-5). Raises an error for a tuple of another task."""
+        if tup.state == TAKEN and tup.owner == &self.taken_list:
+            return True
+        if tup.flags & IS_TICK or tup.state == FAILED_WITH_TASK:
+            return False
+        if tup.state == SETTLED:
+            self.settled_twice += 1
+            return False
+        raise self.misuse("not_mine", tuple=tup)
+
+    cdef int ack_tuple(self, Tuple tup) except -1:
+        if tup.state != TAKEN or tup.owner != &self.taken_list:
+            if not self.is_mine(tup):
+                return 0
+        remove_taken(&self.taken_list, tup, SETTLED)
+        self.acked += 1
+        if tup.flags & SAMPLED:
+            self.end_sample(tup)
+        if self.rare_paths & (DEFERS | TRACES) or tup.flags & (MANY_ROOTS | REPORTS_SETTLE):
+            return self.ack_rarely(tup)
+        if tup.root != 0:
+            signal_acker(self, ACK, tup.root, tup.edge ^ tup.ack_value)
+        return 0
+
+    cdef int ack_rarely(self, Tuple tup) except -1:
+        """Ack a tuple with several roots, a trace, a report or a deferral."""
+        cdef Roots* many
+        cdef Py_ssize_t i, roots = 1
+        cdef bint foreign
+        if self.rare_paths & TRACES and tup.root != 0:
+            self.trace("acked", tup.roots, self.task_id)
+        if tup.flags & REPORTS_SETTLE:
+            self.report_settle(tup)
+        if tup.root == 0:
+            return 0
+        if not self.rare_paths & DEFERS:
+            return self.signal_roots(tup, ACK, None)
+        foreign = self.state is not None and is_foreign(self.state)
+        if tup.flags & MANY_ROOTS:
+            many = <Roots*><size_t>tup.root
+            roots = many.count
+            for i in range(roots):
+                send_signal(self.deferred_acks.deferred, ACK, many.items[i].root, many.items[i].edge ^ tup.ack_value, self.task_id)
+        else:
+            send_signal(self.deferred_acks.deferred, ACK, tup.root, tup.edge ^ tup.ack_value, self.task_id)
+        if foreign:     # another call acked: this ack stays if the awaited call raises
+            self.deferred_acks.put_before(self.deferred_before, roots)
+            self.deferred_before += roots
+            self.acked_before += 1
+        return 0
+
+    cdef void take_sample(self, Tuple tup, double at) noexcept:
+        # Only the last sample has an exact start. Earlier ones use the ms of the tuple.
+        tup.flags |= SAMPLED
+        self.sample, self.sample_start = <PyObject*>tup, at
+
+    cdef int end_sample(self, Tuple tup) except -1:
+        cdef double now = self.now()
+        record_latency(self.process_latency, now - self.sample_start if <PyObject*>tup == self.sample else self.ms_taken(tup, now) / 1000.0)
+        return 0
+
+    cdef int report_settle(self, Tuple tup) except -1:
+        """Tell the spout task that emitted tup that this task has acked it (task_port.on_settled). A fail comes as the verdict."""
+        cdef double at = self.now()
+        ring = self.settle_rings.get(tup.origin.task_id)
+        if ring is not None and tup.root != 0 and not tup.flags & MANY_ROOTS:
+            send_signal(<SignalRing>ring, SETTLED_AT, tup.root, (<uint64_t*>&at)[0], self.task_id)
+        return 0
+
+    cdef int fail_tuple(self, Tuple tup, object reason) except -1:
+        if not self.is_mine(tup):
+            return 0
+        remove_taken(&self.taken_list, tup, SETTLED)
+        self.count_failure(reason)
+        if tup.flags & SAMPLED:
+            self.end_sample(tup)
+        if self.rare_paths & TRACES and tup.root != 0:
+            self.trace("failed", tup.roots, self.task_id)
+        return self.signal_roots(tup, FAIL, reason)
+
+    cdef int count_failure(self, object reason) except -1:
+        """Count a failed input under the reason of its Failure."""
+        word = getattr(reason, "reason", "failed")
+        self.failures[word] = self.failures.get(word, 0) + 1
+        self.failed += 1
+        return 0
+
+    cdef int signal_roots(self, Tuple tup, int kind, object carried) except -1:
+        """Send one signal for each root of tup: ACK with its value, FAIL with its reason, RESET with neither."""
+        cdef Roots* many
+        cdef Roots one
+        cdef Py_ssize_t i
+        cdef SignalRing ring
+        if tup.root == 0:
+            return 0
+        if tup.flags & MANY_ROOTS:
+            many = <Roots*><size_t>tup.root
+        else:
+            one.count, one.items[0].root, one.items[0].edge = 1, tup.root, tup.edge
+            many = &one
+        for i in range(many.count):
+            ring = acker_ring(self, many.items[i].root)
+            if kind == FAIL:
+                send_signal_with(ring, FAIL, many.items[i].root, self.task_id, carried)
+            else:
+                send_signal(ring, <SignalKind>kind, many.items[i].root, many.items[i].edge ^ tup.ack_value if kind == ACK else 0, self.task_id)
+        return 0
+
+    def ack(self, Tuple tup not None):
+        check_thread(self)
+        self.ack_tuple(tup)
+
+    def fail(self, Tuple tup not None, reason=None):
+        """Fail every root of tup. `reason` is a Failure; by default, that its bolt failed it."""
+        check_thread(self)
+        self.fail_tuple(tup, self.failed_reason if reason is None else reason)
+
+    cpdef reset_timeout(self, Tuple tup):
+        check_thread(self)
+        if tup.state == TAKEN or (tup.state == WAITING and tup.is_control):      # a waiting control tuple: a held one
+            self.signal_roots(tup, RESET, None)
+
+    cdef int note_forgotten(self, uint64_t root, Roots* many) except -1:
+        """Count a taken tuple that was deallocated without a settle, and queue the fails of its roots (ACK-15).
+
+        Called during a deallocation, on any thread that holds the interpreter.
+        """
+        cdef Py_ssize_t i
+        cdef bint wakes
+        if self.closing or root == 0 or self.forgotten_roots is None:     # None: the garbage collector has cleared the core
+            return 0
+        self.forgotten_tuples += 1
+        if not self.fails_forgotten:
+            return 0
+        self.failed += 1
+        wakes = self.forgotten_roots.parked
+        if wakes:
+            self.forgotten_roots.unpark()       # so that no callback runs before the last signal
+        for i in range(1 if many == NULL else many.count):
+            send_signal(self.forgotten_roots, FAIL, root if many == NULL else many.items[i].root, 0, self.task_id)
+        if wakes and self.forgotten_roots.on_wake is not None:
+            self.forgotten_roots.on_wake()      # may let the loop's thread run, which finds all signals
+        return 0
+
+    def flush_forgotten(self):
+        """Fail the roots of forgotten tuples. To be called on the loop's thread."""
+        cdef uint64_t root
+        while self.forgotten_roots.head != self.forgotten_roots.tail:
+            root = self.forgotten_roots.ring[self.forgotten_roots.head & self.forgotten_roots.mask].root
+            self.forgotten_roots.head += 1
+            send_signal_with(acker_ring(self, root), FAIL, root, self.task_id, self.forgotten_reason)
+        self.forgotten_roots.reset_empty()
+        if not self.in_burst:
+            self.forgotten_roots.park()
+
+    def fail_taken(self, reason):
+        """Fail all unsettled tuples that the task has taken, oldest first, and return their number. Later settles are ignored."""
+        cdef Tuple tup
+        cdef list taken = list_taken(&self.taken_list)
+        for tup in taken:
+            remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
+            self.count_failure(reason)
+            if self.rare_paths & TRACES and tup.root != 0:
+                self.trace("failed", tup.roots, self.task_id)
+            self.signal_roots(tup, FAIL, reason)
+        return len(taken)
+
+    def lose(self, Tuple tup not None):
+        """Drop a taken tuple as if it had never arrived, so its trees time out. For fault injection."""
+        if tup.state == TAKEN and tup.owner == &self.taken_list:
+            remove_taken(&self.taken_list, tup, FAILED_WITH_TASK)
+
+    def leave_burst(self):
+        """Note that the executor stops calling for a while, so nobody has to give way to this bolt."""
+        self.set_behind(False)
+
+    # Rare paths (task_port)
+
+    def hold(self, int32_t source_task):
+        """Hold back tuples of source_task, and stop that task."""
+        self.held_tuples.hold(source_task, (<TaskCore?>self.upstream[source_task]).backpressure)
+        self.rare_paths |= HOLDS
+
+    def release(self, int32_t source_task):
+        """Take the tuples of source_task next, in order, and let the task go on."""
+        self.held_tuples.release(source_task, (<TaskCore?>self.upstream[source_task]).backpressure)
+
+    def gate(self, bint closed):
+        """Hold back tuples of all sources from now on, or take them next, in order."""
+        self.held_tuples.set_gate(closed)
+        self.rare_paths |= HOLDS
+
+    def release_all(self):
+        """End all holds, and open the gate. Called without an instance, when all inputs fail."""
+        cdef int32_t source
+        for source in list(self.held_tuples.held):
+            self.release(source)
+        self.held_tuples.set_gate(False)
+
+    def defer_settles(self, bint on):
+        """Put acks into `deferred_acks` from now on, or no longer."""
+        self.rare_paths = self.rare_paths | DEFERS if on else self.rare_paths & ~<uint32_t>DEFERS
+
+    # A tuple that only waits does not time out (ACK-8)
+
+    def refresh_waiting(self, Py_ssize_t position, Py_ssize_t limit):
+        """Reset the timeout of up to limit waiting tuples from position on. Return the next position, -1 at the end."""
+        cdef Py_ssize_t head = self.mailbox.head, tail = self.mailbox.tail
+        if position < head:
+            position = head
+        while position < tail and limit > 0:
+            self.signal_roots(<Tuple>self.mailbox.ring[position & self.mailbox.mask], RESET, None)
+            position += 1
+            limit -= 1
+        return position if position < tail else -1
+
+    def refresh_held(self):
+        """Reset the timeout of all tuples that are held back or released."""
+        for tup in self.held_tuples.tuples():
+            self.signal_roots(<Tuple>tup, RESET, None)
+
+    def post_tick(self, Tuple tick):
+        """Post a tick, unless one waits already or the gate is closed. It stops nobody and belongs to no tree."""
+        if not self.tick_waits and self.held_tuples.gated is None:
+            self.tick_waits = True
+            tick.flags |= IS_TICK
+            post_tuple(self.mailbox, tick, NULL)
+
+    def settle_control(self, Tuple tup not None, reason=None):
+        """Ack a control tuple, or fail it for a reason.
+
+        Control tuples are never on the list of taken tuples, so fail_taken spares them.
+        """
+        if tup.state == WAITING:
+            tup.state = SETTLED
+            self.signal_roots(tup, ACK if reason is None else FAIL, reason)
+
+    # Queries
+
+    def taken_tuples(self):
+        """Return the tuples that are taken and not settled, oldest first."""
+        return list_taken(&self.taken_list)
+
+    def taken_age_ms(self, Tuple tup, double now_secs):
+        """Return the ms since the task took tup, at this time of the run's clock."""
+        return self.ms_taken(tup, now_secs)
+
+    cdef uint32_t ms_taken(self, Tuple tup, double now_secs) noexcept:
+        return <uint32_t><uint64_t>(now_secs * 1000.0) - tup.taken_ms
+
+    @property
+    def taken(self):
+        """Number of tuples that are taken and not settled."""
+        return self.taken_list.count
+
+    @property
+    def waiting(self):
+        """Number of tuples in the mailbox."""
+        return self.mailbox.tail - self.mailbox.head
+
+
+cdef int note_forgotten(PyObject* core, uint64_t root, Roots* many) except -1:
+    return (<BoltCore>core).note_forgotten(root, many)
+
+
+# Not final: ExecutorBoltCollector adds the rare methods, in Python.
+cdef class BoltEmitter:
+    """Emits and settles for one instance of a bolt. Base of the executor's collector."""
+
+    def __init__(self, BoltCore core):
+        self.core = core
+
+    def retire(self):
+        """Ignore settles and make emits errors from now on, because the instance is gone."""
+        self.retired = True
+
+    def check_alive(self):
+        """Raise an error if the instance is gone."""
+        if self.retired:
+            raise self.core.misuse("retired")
+
+    def emit(self, values, anchors=None, stream=DEFAULT):
+        if self.retired:
+            raise self.core.misuse("retired")
+        self.core.emit(values, anchors, stream)
+
+    def ack(self, tup):
+        if not self.retired:
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="ack", given=tup)
+            check_thread(self.core)
+            self.core.ack_tuple(<Tuple>tup)
+
+    def fail(self, tup, error=None):
+        if not self.retired:
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="fail", given=tup)
+            check_thread(self.core)
+            self.core.fail_tuple(<Tuple>tup, self.core.failed_reason if error is None else self.core.failed_reason.because(error))
+
+    def reset_timeout(self, tup):
+        if not self.retired:
+            if type(tup) is not Tuple:
+                raise self.core.misuse("not_a_tuple", method="reset_timeout", given=tup)
+            self.core.reset_timeout(<Tuple>tup)

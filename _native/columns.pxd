@@ -1,0 +1,9 @@
+"""One field of many rows as the buffers of an Arrow array, for the types of most columns."""
+
+
+cdef class _Validity:                   # which values are None
+    cdef Py_ssize_t rows
+    cdef Py_ssize_t nulls
+    cdef bytes bits                     # one bit for each row; allocated for the first None
+
+    cdef int add_null(self, Py_ssize_t row) except -1

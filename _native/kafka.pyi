@@ -1,0 +1,121 @@
+from collections.abc import Callable, Iterable
+from typing import Any, final
+
+@final
+class Entry:
+    """One record from its fetch until it is done; the message id of its tuple."""
+
+    @property
+    def offset(self) -> int: ...
+    @property
+    def record(self) -> Any: ...
+    @property
+    def failures(self) -> int: ...
+    @property
+    def is_done(self) -> bool:
+        """True if it was acked, given up or skipped."""
+
+    @property
+    def is_lost(self) -> bool:
+        """True if its partition was given up, so another task decides about the record."""
+
+    @property
+    def manager(self) -> Any:
+        """The offsets of its partition."""
+
+class PartitionOffsets:
+    """The entries of one partition. Base of `OffsetManager`, whose methods are called once a commit."""
+
+    def __init__(self, start: int, skips: Iterable[int] = (), *, in_order: bool = False) -> None: ...
+    @property
+    def in_order(self) -> bool: ...
+    @property
+    def stopped(self) -> bool:
+        """True if the next entry has to wait for an earlier one."""
+
+    @property
+    def position(self) -> int: ...
+    @property
+    def passed(self) -> int: ...
+    @property
+    def in_flight(self) -> int: ...
+    @property
+    def held(self) -> int: ...
+    @property
+    def skipped(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def end(self) -> int:
+        """The offset that may be committed: all records below it are done, or never existed."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of entries that wait to be emitted."""
+
+    @property
+    def unpassed(self) -> int:
+        """Number of entries that the head has not passed: open ones, and done ones behind an open one."""
+
+    def feed(self, records: Iterable[Any]) -> int:
+        """Add fetched records in the order of their offsets, and return their number. Records below `position` are known already."""
+
+    def reach(self, position: int) -> None:
+        """Note that offsets below this one that were not fed never existed, or must not be read."""
+
+    def take(self) -> Entry | None:
+        """Return the next entry to emit, and count it as in flight. None if there is none."""
+
+    def take_again(self, entry: Entry) -> bool:
+        """Count a failed entry as in flight once more.
+
+        False if its partition was given up, or, in order, if `take` will return it.
+        """
+
+    def fail(self, entry: Entry) -> bool:
+        """Hold an entry whose tuple failed, with its record. False if it is not in flight."""
+
+    def when_quiet(self, on_quiet: Callable[[], object] | None) -> None:
+        """Call `on_quiet()` when the last entry in flight has its verdict. None: nobody waits any more."""
+
+    def close(self) -> None:
+        """Give the partition up: later verdicts have no effect, and the records are released."""
+
+    def acked_runs(self) -> list[int]:
+        """Return the done ranges above `end`, as a flat ascending list: start, stop, start, stop…"""
+
+def settle(entry: Entry) -> None:
+    """Mark an entry as done: acked, given up, or emitted if nobody waits for a verdict."""
+
+class RoundRobin:
+    """The partitions of a task, which emit in turn. Base of `Partitions`."""
+
+    suspended: bool
+
+    def set_turns(self, partitions: Iterable[PartitionOffsets]) -> None:
+        """Take turns among these partitions from now on."""
+
+    def take(self) -> Entry | None:
+        """Return the next entry to emit, None if there is none."""
+
+    def on_low(self, notify: Callable[[], object], *, below: int) -> None:
+        """Call `notify()` once, when fewer than `below` records wait. Checked whenever the turn passes to another partition."""
+
+    @property
+    def waiting(self) -> int:
+        """Number of records that wait to be emitted, and may be."""
+
+@final
+class RecordFeed:
+    """Emits the records of a Kafka spout. Its `next_tuple` is the spout's own."""
+
+    has_retries: bool
+
+    def __init__(self, partitions: RoundRobin, *, translate: Callable[[Any], Any], to_stream: type, tracked: bool, spout: Any) -> None: ...
+    @property
+    def partitions(self) -> RoundRobin: ...
+    def emit_by(self, emit: Callable[..., None] | None) -> None:
+        """Emit with this `emit` of a collector. None: the spout has ended."""
+
+    def next_tuple(self) -> None:
+        """Emit a failed record that is due, else the next record."""

@@ -1,0 +1,128 @@
+"""Queues of tasks and ackers: mailboxes of tuples, rings of signals, and what a bolt task holds back for checkpoints."""
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF
+from libc.stdint cimport int32_t, uint64_t
+
+from _native.tuples cimport Tuple
+
+cdef class Backpressure:
+    cdef readonly Py_ssize_t stopped_by   # full mailboxes and holds that stop this task
+    cdef object on_resume                 # rings the task's doorbell
+
+    cdef int stop(self) except -1
+    cdef int resume(self) except -1
+
+cdef class Mailbox:
+    cdef PyObject** ring
+    cdef Py_ssize_t mask                  # ring slots - 1, a power of two
+    cdef Py_ssize_t head, tail            # count = tail - head; both restart at 0 when the ring runs empty
+    cdef Py_ssize_t threshold             # a post at this count or above calls make_way: 0 while parked
+    cdef readonly Py_ssize_t capacity
+    cdef readonly bint parked
+    cdef object on_wake
+    cdef list stopped                     # Backpressure of each task that waits until the mailbox has drained to half
+
+    cdef int make_way(self, PyObject* sender) except -1
+    cdef int grow(self) except -1
+    cdef int resume_senders(self) except -1
+    cdef void set_threshold(self) noexcept
+
+
+cdef inline int post_tuple(Mailbox box, Tuple tup, PyObject* sender) except -1:
+    """Put tup behind all others. A full mailbox takes it too, and stops the sender: a borrowed Backpressure, or NULL for nobody."""
+    if box.tail - box.head >= box.threshold:
+        box.make_way(sender)
+    Py_INCREF(tup)
+    box.ring[box.tail & box.mask] = <PyObject*>tup
+    box.tail += 1
+    return 0
+
+
+cdef inline PyObject* take_tuple(Mailbox box) noexcept:
+    """Take the oldest tuple, and pass its reference to the caller. NULL if the mailbox is empty."""
+    cdef PyObject* tup
+    if box.head == box.tail:
+        return NULL
+    tup = box.ring[box.head & box.mask]
+    box.head += 1
+    if box.head == box.tail:
+        box.head = box.tail = 0           # stay in the same cache lines
+    return tup
+
+
+cdef inline bint has_drained(Mailbox box) noexcept:
+    """True if stopped senders may go on: the mailbox is at most half full."""
+    return box.stopped is not None and (box.tail - box.head) * 2 <= box.capacity
+
+
+cdef enum SignalKind:
+    # to an acker
+    INIT = 1        # root, XOR of the edges, spout task
+    ACK = 2         # root, edge ^ ack value
+    FAIL = 3        # root; one object beside the ring: the Failure
+    RESET = 4       # root
+    DROP = 5        # the spout instance of `task` died
+    ROTATE = 6
+    OWN_CLOCK = 7   # root; one object beside the ring: its timeout in seconds. Comes before its INIT
+    # to a spout task
+    ACKED = 16      # root
+    FAILED = 17     # root; one object beside the ring: the Failure
+    ACKER_DIED = 18 # value: the acker's index
+    SETTLED_AT = 19 # root, value: the bits of a double, in seconds; task: the one that settled
+    REPLY = 20      # root, task: the one that answers; one object beside the ring: the answer to a control tuple
+
+cdef struct Signal:
+    uint64_t root
+    uint64_t value
+    int32_t task
+    int32_t kind
+
+cdef class SignalRing:
+    cdef Signal* ring
+    cdef Py_ssize_t mask
+    cdef Py_ssize_t head, tail
+    cdef Py_ssize_t threshold             # 0 while parked, else the size of the ring
+    cdef readonly bint parked
+    cdef object on_wake
+    cdef readonly object objects          # deque: the objects of FAIL, OWN_CLOCK, FAILED and REPLY, in the ring's order
+
+    cdef int make_way(self) except -1
+    cdef int reset_empty(self) except -1
+
+
+cdef inline int send_signal(SignalRing to, SignalKind kind, uint64_t root, uint64_t value, int32_t task) except -1:
+    if to.tail - to.head >= to.threshold:
+        to.make_way()
+    cdef Signal* slot = &to.ring[to.tail & to.mask]
+    slot.root = root
+    slot.value = value
+    slot.task = task
+    slot.kind = kind
+    to.tail += 1
+    return 0
+
+
+cdef inline int send_signal_with(SignalRing to, SignalKind kind, uint64_t root, int32_t task, object carried) except -1:
+    to.objects.append(carried)
+    return send_signal(to, kind, root, 0, task)
+
+
+cdef class HeldTuples:
+    cdef dict held                   # source task -> list of its tuples
+    cdef object released             # deque: tuples that were held, next in line
+    cdef object gated                # deque: tuples of all sources that came while the gate is closed; None while it is open
+
+    cdef bint holds_back(self, Tuple tup) except -1
+
+cdef class DeferredAcks:
+    cdef list ackers                 # SignalRing of each acker
+    cdef int32_t task_id
+    cdef SignalRing deferred         # (root, value) of acks since the last prepare
+    cdef SignalRing prepared         # acks that wait for a commit
+    cdef readonly uint64_t released  # roots whose acks were sent, since the task began
+
+    cdef SignalRing ring_of(self, uint64_t root)
+    cdef Py_ssize_t count_deferred(self) noexcept
+    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept
+    cdef int take_back(self, Py_ssize_t count, object reason) except -1
+    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1

@@ -1,0 +1,126 @@
+from collections import deque
+from collections.abc import Callable
+from typing import final
+
+from _native.tuples import Tuple
+
+@final
+class Backpressure:
+    """The full mailboxes and holds that stop one task from emitting."""
+
+    def __init__(self, on_resume: Callable[[], object] | None = None) -> None: ...
+    @property
+    def stopped_by(self) -> int: ...
+    def set_on_resume(self, on_resume: Callable[[], object] | None) -> None:
+        """Call on_resume() when the last stop ends."""
+
+@final
+class Mailbox:
+    """Bounded FIFO of tuples with one consumer. `capacity` in tuples, at least 2."""
+
+    def __init__(self, capacity: int = 32768, on_wake: Callable[[], object] | None = None) -> None: ...
+    @property
+    def capacity(self) -> int: ...
+    @property
+    def parked(self) -> bool: ...
+    def park(self) -> bool:
+        """Ask for one on_wake() at the next post. False, and no wake, if a tuple waits already."""
+
+    def unpark(self) -> None:
+        """Withdraw the request of park(), because something else woke the consumer."""
+
+    def set_on_wake(self, on_wake: Callable[[], object] | None) -> None: ...
+    def post(self, tup: Tuple, sender: Backpressure | None = None) -> None:
+        """Put tup behind all others, for tests and rare paths."""
+
+    def take(self) -> Tuple | None:
+        """Take the oldest tuple, or None. Stopped senders go on when the mailbox has drained to half."""
+
+    def waiting(self) -> list[Tuple]:
+        """Return the tuples in the mailbox, oldest first."""
+
+    def __len__(self) -> int: ...
+    @property
+    def full(self) -> bool:
+        """True if a task that posts now is stopped."""
+
+    @property
+    def nbytes(self) -> int: ...
+
+@final
+class SignalRing:
+    """Unbounded FIFO of signals with one consumer. The number of open trees bounds it (BP-5)."""
+
+    def __init__(self, on_wake: Callable[[], object] | None = None) -> None: ...
+    @property
+    def parked(self) -> bool: ...
+    @property
+    def objects(self) -> deque[object]: ...
+    def park(self) -> bool:
+        """Ask for one on_wake() at the next signal. False if a signal waits already."""
+
+    def unpark(self) -> None: ...
+    def set_on_wake(self, on_wake: Callable[[], object] | None) -> None: ...
+    def signal(self, kind: int, root: int = 0, value: int = 0, task: int = -1, carried: object = None) -> None:
+        """Send one signal, for rare paths and tests. `carried` is the object of a FAIL, OWN_CLOCK, FAILED or REPLY."""
+
+    def clear(self) -> None:
+        """Drop all signals, because the consumer died."""
+
+    def waiting(self) -> list[tuple[int, int, int, int]]:
+        """Return the signals as (kind, root, value, task), oldest first."""
+
+    def __len__(self) -> int: ...
+    @property
+    def nbytes(self) -> int: ...
+
+@final
+class HeldTuples:
+    """Tuples that a bolt task holds back, in order and outside the mailbox's bound.
+
+    Tuples of held sources, which are stopped meanwhile. While the gate is closed, tuples of all sources, and nobody is stopped.
+    """
+
+    def __init__(self) -> None: ...
+    def hold(self, source_task: int, sender: Backpressure) -> bool:
+        """Hold back tuples of source_task from now on, and stop that task. False if it is held already."""
+
+    def release(self, source_task: int, sender: Backpressure) -> None:
+        """Put the tuples of source_task next in line, in order, and let the task go on."""
+
+    def set_gate(self, closed: bool) -> None:
+        """Hold back tuples of all sources but control tuples, or put them next in line, in order."""
+
+    @property
+    def is_gated(self) -> bool: ...
+    def tuples(self) -> list[Tuple]:
+        """Return all tuples that are held back or next in line."""
+
+    def clear(self) -> None:
+        """Drop all tuples, at the end of a run."""
+
+    def __len__(self) -> int: ...
+
+@final
+class DeferredAcks:
+    """Acks of a bolt task that wait for a commit, as (root, value): first deferred, then prepared, then released or failed."""
+
+    def __init__(self, ackers: list[SignalRing], task_id: int) -> None: ...
+    @property
+    def released(self) -> int: ...
+    def prepare(self) -> int:
+        """Make all deferred acks wait for a commit, and return how many roots now wait for one."""
+
+    def release_prepared(self, limit: int) -> int:
+        """Send up to limit prepared acks to their ackers, and return how many are left."""
+
+    def fail_prepared(self, limit: int, reason: object) -> int:
+        """Fail up to limit prepared acks, and return how many are left."""
+
+    def fail_deferred(self, limit: int, reason: object) -> int:
+        """Fail up to limit acks that are not prepared, and return how many are left."""
+
+    def refresh(self, position: int, limit: int) -> int:
+        """Restart the timeout of up to limit roots from position on. Return the next position, -1 at the end (ACK-8)."""
+
+    def __len__(self) -> int: ...

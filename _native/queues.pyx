@@ -1,0 +1,410 @@
+"""Queues of tasks and ackers: mailboxes, signal rings, and what a bolt task holds back for checkpoints.
+
+Mailboxes and signal rings are C rings that grow on demand and wake a parked consumer. Nothing polls: a consumer that found nothing
+parks, and the next post calls `on_wake` once. A mailbox is bounded because it stops its senders. The tuple that fills it goes in, and
+its sender calls no user code until the mailbox has drained to half (BP-1, BP-2). So the bound is exceeded by at most the tuples that
+one user call of each sender emits.
+
+`HeldTuples` and `DeferredAcks` stay with the task when its instance dies (CP-2, CP-5). A task that neither holds nor defers does not
+touch them.
+"""
+from collections import deque
+
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF
+from libc.stdint cimport int32_t, uint64_t
+from libc.stdlib cimport free, malloc, realloc
+cimport cython
+
+from _native.tuples cimport IS_CONTROL, Tuple
+
+
+cdef enum:
+    FIRST_SLOTS = 64
+    IDLE_SLOTS = 65536     # a larger signal ring frees its memory when it runs empty
+
+
+@cython.final
+cdef class Backpressure:
+    """The full mailboxes and holds that stop one task from emitting."""
+
+    def __init__(self, on_resume=None):
+        self.on_resume = on_resume
+
+    cdef int stop(self) except -1:
+        self.stopped_by += 1
+        return 0
+
+    cdef int resume(self) except -1:
+        self.stopped_by -= 1
+        if self.stopped_by == 0 and self.on_resume is not None:
+            self.on_resume()
+        return 0
+
+    def set_on_resume(self, on_resume):
+        """Call on_resume() when the last stop ends."""
+        self.on_resume = on_resume
+
+
+@cython.final
+cdef class Mailbox:
+    """Bounded FIFO of tuples with one consumer. `capacity` in tuples, at least 2."""
+
+    def __cinit__(self, Py_ssize_t capacity=32768, on_wake=None):
+        if capacity < 2:
+            raise ValueError(f"Mailbox: capacity is {capacity}, but must be at least 2 tuples")
+        self.capacity = capacity
+        self.on_wake = on_wake
+        self.ring = <PyObject**>malloc(FIRST_SLOTS * sizeof(PyObject*))
+        if self.ring == NULL:
+            raise MemoryError("no memory for a mailbox")
+        self.mask = FIRST_SLOTS - 1
+        self.set_threshold()
+
+    def __dealloc__(self):
+        cdef PyObject* tup
+        if self.ring != NULL:
+            while True:
+                tup = take_tuple(self)
+                if tup == NULL:
+                    break
+                Py_DECREF(<object>tup)
+            free(self.ring)
+
+    cdef void set_threshold(self) noexcept:
+        if self.parked:
+            self.threshold = 0
+        else:
+            self.threshold = min(self.mask + 1, self.capacity - 1)
+
+    cdef int make_way(self, PyObject* raw_sender) except -1:
+        """Do the rare work of a post: wake the consumer, grow the ring, stop the sender."""
+        cdef Py_ssize_t count = self.tail - self.head
+        cdef Backpressure sender
+        if count > self.mask:
+            self.grow()
+        if self.parked:
+            self.parked = False
+            self.set_threshold()
+            if self.on_wake is not None:
+                self.on_wake()
+        if count + 1 >= self.capacity and raw_sender != NULL:
+            sender = <Backpressure>raw_sender
+            if self.stopped is None:
+                self.stopped = []
+            if sender not in self.stopped:
+                self.stopped.append(sender)
+                sender.stop()
+        return 0
+
+    cdef int grow(self) except -1:
+        """Double the ring. Tuples keep their positions, so a walk over them stays right."""
+        cdef Py_ssize_t slots = (self.mask + 1) * 2, i
+        cdef PyObject** fresh = <PyObject**>malloc(slots * sizeof(PyObject*))
+        if fresh == NULL:
+            raise MemoryError(f"no memory for a mailbox of {slots} tuples")
+        for i in range(self.head, self.tail):
+            fresh[i & (slots - 1)] = self.ring[i & self.mask]
+        free(self.ring)
+        self.ring = fresh
+        self.mask = slots - 1
+        self.set_threshold()
+        return 0
+
+    cdef int resume_senders(self) except -1:
+        """Let the senders go on that this mailbox stopped. Called if has_drained()."""
+        cdef Backpressure sender
+        stopped, self.stopped = self.stopped, None
+        for sender in stopped:
+            sender.resume()
+        return 0
+
+    def park(self):
+        """Ask for one on_wake() at the next post. False, and no wake, if a tuple waits already."""
+        if self.head != self.tail:
+            return False
+        self.parked = True
+        self.threshold = 0
+        return True
+
+    def unpark(self):
+        """Withdraw the request of park(), because something else woke the consumer."""
+        self.parked = False
+        self.set_threshold()
+
+    def set_on_wake(self, on_wake):
+        self.on_wake = on_wake
+
+    def post(self, Tuple tup, Backpressure sender=None):
+        """Put tup behind all others, for tests and rare paths."""
+        post_tuple(self, tup, <PyObject*>sender if sender is not None else NULL)
+
+    def take(self):
+        """Take the oldest tuple, or None. Stopped senders go on when the mailbox has drained to half."""
+        cdef PyObject* raw = take_tuple(self)
+        if raw == NULL:
+            return None
+        tup = <Tuple>raw
+        Py_DECREF(tup)
+        if has_drained(self):
+            self.resume_senders()
+        return tup
+
+    def waiting(self):
+        """Return the tuples in the mailbox, oldest first."""
+        return [<Tuple>self.ring[i & self.mask] for i in range(self.head, self.tail)]
+
+    def __len__(self):
+        return self.tail - self.head
+
+    @property
+    def full(self):
+        """True if a task that posts now is stopped."""
+        return self.tail - self.head >= self.capacity
+
+    @property
+    def nbytes(self):
+        return (self.mask + 1) * sizeof(PyObject*)
+
+
+@cython.final
+cdef class SignalRing:
+    """Unbounded FIFO of signals with one consumer. The number of open trees bounds it (BP-5)."""
+
+    def __cinit__(self, on_wake=None):
+        self.on_wake = on_wake
+        self.objects = deque()
+        self.ring = <Signal*>malloc(FIRST_SLOTS * sizeof(Signal))
+        if self.ring == NULL:
+            raise MemoryError("no memory for a ring of signals")
+        self.mask = FIRST_SLOTS - 1
+        self.threshold = FIRST_SLOTS
+
+    def __dealloc__(self):
+        free(self.ring)
+
+    cdef int make_way(self) except -1:
+        """Wake a parked consumer, or double a full ring."""
+        cdef Py_ssize_t slots = self.mask + 1, i
+        cdef Signal* fresh
+        if self.tail - self.head > self.mask:
+            fresh = <Signal*>malloc(2 * slots * sizeof(Signal))
+            if fresh == NULL:
+                raise MemoryError(f"no memory for {2 * slots} signals")
+            for i in range(self.head, self.tail):
+                fresh[i - self.head] = self.ring[i & self.mask]
+            free(self.ring)
+            self.ring, self.mask = fresh, 2 * slots - 1
+            self.head, self.tail = 0, self.tail - self.head
+        self.threshold = self.mask + 1
+        if self.parked:
+            self.parked = False
+            if self.on_wake is not None:
+                self.on_wake()
+        return 0
+
+    cdef int reset_empty(self) except -1:
+        """Restart at 0. Called by a consumer that has taken everything."""
+        self.head = self.tail = 0
+        if self.mask + 1 > IDLE_SLOTS:
+            free(self.ring)
+            self.mask = FIRST_SLOTS - 1
+            self.threshold = FIRST_SLOTS
+            self.ring = <Signal*>malloc(FIRST_SLOTS * sizeof(Signal))
+            if self.ring == NULL:
+                raise MemoryError("no memory for a ring of signals")
+        return 0
+
+    def park(self):
+        """Ask for one on_wake() at the next signal. False if a signal waits already."""
+        if self.head != self.tail:
+            return False
+        self.parked = True
+        self.threshold = 0
+        return True
+
+    def unpark(self):
+        self.parked = False
+        self.threshold = self.mask + 1
+
+    def set_on_wake(self, on_wake):
+        self.on_wake = on_wake
+
+    def signal(self, SignalKind kind, uint64_t root=0, uint64_t value=0, int32_t task=-1, carried=None):
+        """Send one signal, for rare paths and tests. `carried` is the object of a FAIL, OWN_CLOCK, FAILED or REPLY."""
+        if kind == FAIL or kind == FAILED or kind == OWN_CLOCK or kind == REPLY:
+            self.objects.append(carried)
+        send_signal(self, kind, root, value, task)
+
+    def clear(self):
+        """Drop all signals, because the consumer died."""
+        self.objects.clear()
+        self.reset_empty()
+
+    def waiting(self):
+        """Return the signals as (kind, root, value, task), oldest first."""
+        return [(self.ring[i & self.mask].kind, self.ring[i & self.mask].root, self.ring[i & self.mask].value,
+                 self.ring[i & self.mask].task) for i in range(self.head, self.tail)]
+
+    def __len__(self):
+        return self.tail - self.head
+
+    @property
+    def nbytes(self):
+        return (self.mask + 1) * sizeof(Signal)
+
+
+@cython.final
+cdef class HeldTuples:
+    """Tuples that a bolt task holds back, in order and outside the mailbox's bound.
+
+    Tuples of held sources, which are stopped meanwhile. While the gate is closed, tuples of all sources, and nobody is stopped.
+    """
+
+    def __init__(self):
+        self.held = {}
+        self.released = deque()
+
+    def hold(self, int source_task, Backpressure sender):
+        """Hold back tuples of source_task from now on, and stop that task. False if it is held already."""
+        if source_task in self.held:
+            return False
+        self.held[source_task] = []
+        sender.stop()
+        return True
+
+    def release(self, int source_task, Backpressure sender):
+        """Put the tuples of source_task next in line, in order, and let the task go on."""
+        tuples_held = self.held.pop(source_task, None)
+        if tuples_held is not None:
+            self.released.extend(tuples_held)
+            sender.resume()
+
+    def set_gate(self, bint closed):
+        """Hold back tuples of all sources but control tuples, or put them next in line, in order."""
+        if closed and self.gated is None:
+            self.gated = deque()
+        elif not closed and self.gated is not None:
+            self.released.extend(self.gated)
+            self.gated = None
+
+    @property
+    def is_gated(self):
+        return self.gated is not None
+
+    cdef bint holds_back(self, Tuple tup) except -1:
+        """Hold tup back if the gate is closed, or its source is held."""
+        if self.gated is not None:
+            if tup.flags & IS_CONTROL:
+                return False
+            self.gated.append(tup)
+            return True
+        tuples_held = self.held.get(tup.origin.task_id)
+        if tuples_held is None:
+            return False
+        tuples_held.append(tup)
+        return True
+
+    def tuples(self):
+        """Return all tuples that are held back or next in line."""
+        return [tup for tuples_held in (*self.held.values(), self.gated or (), self.released) for tup in tuples_held]
+
+    def clear(self):
+        """Drop all tuples, at the end of a run."""
+        self.held.clear()
+        self.released.clear()
+        self.gated = None
+
+    def __len__(self):
+        return sum(len(tuples_held) for tuples_held in self.held.values()) + len(self.released) + len(self.gated or ())
+
+
+@cython.final
+cdef class DeferredAcks:
+    """Acks of a bolt task that wait for a commit, as (root, value): first deferred, then prepared, then released or failed."""
+
+    def __init__(self, list ackers not None, int32_t task_id):
+        self.ackers, self.task_id = ackers, task_id
+        self.deferred, self.prepared = SignalRing(), SignalRing()
+
+    def prepare(self):
+        """Make all deferred acks wait for a commit, and return how many roots now wait for one."""
+        cdef SignalRing old = self.deferred
+        if self.prepared.head == self.prepared.tail:
+            self.deferred, self.prepared = self.prepared, old
+        else:
+            while old.head != old.tail:
+                send_signal(self.prepared, ACK, old.ring[old.head & old.mask].root, old.ring[old.head & old.mask].value, -1)
+                old.head += 1
+            old.reset_empty()
+        return self.prepared.tail - self.prepared.head
+
+    def release_prepared(self, Py_ssize_t limit):
+        """Send up to limit prepared acks to their ackers, and return how many are left."""
+        return self.drain(self.prepared, limit, None)
+
+    def fail_prepared(self, Py_ssize_t limit, reason not None):
+        """Fail up to limit prepared acks, and return how many are left."""
+        return self.drain(self.prepared, limit, reason)
+
+    def fail_deferred(self, Py_ssize_t limit, reason not None):
+        """Fail up to limit acks that are not prepared, and return how many are left."""
+        return self.drain(self.deferred, limit, reason)
+
+    cdef SignalRing ring_of(self, uint64_t root):
+        return self.ackers[<Py_ssize_t>(root % <uint64_t>len(self.ackers))]
+
+    cdef Py_ssize_t count_deferred(self) noexcept:
+        return self.deferred.tail - self.deferred.head
+
+    cdef int put_before(self, Py_ssize_t count, Py_ssize_t newest) noexcept:
+        """Put the newest deferred acks behind the first `count`, so that `take_back(count + newest)` leaves them. Order does not matter."""
+        cdef SignalRing ring = self.deferred
+        cdef Py_ssize_t i, there, here
+        for i in range(newest):
+            there, here = (ring.head + count + i) & ring.mask, (ring.tail - newest + i) & ring.mask
+            ring.ring[there], ring.ring[here] = ring.ring[here], ring.ring[there]
+        return 0
+
+    cdef int take_back(self, Py_ssize_t count, object reason) except -1:
+        """Fail the acks that were deferred after the first `count`, because the call that gave them raised (SV-2)."""
+        cdef uint64_t root
+        while self.count_deferred() > count:
+            self.deferred.tail -= 1
+            root = self.deferred.ring[self.deferred.tail & self.deferred.mask].root
+            send_signal_with(self.ring_of(root), FAIL, root, self.task_id, reason)
+        return 0
+
+    cdef Py_ssize_t drain(self, SignalRing ring, Py_ssize_t limit, object reason) except -1:
+        cdef uint64_t root, value
+        while ring.head != ring.tail and limit > 0:
+            limit -= 1
+            root, value = ring.ring[ring.head & ring.mask].root, ring.ring[ring.head & ring.mask].value
+            ring.head += 1
+            if reason is None:
+                self.released += 1
+                send_signal(self.ring_of(root), ACK, root, value, self.task_id)
+            else:
+                send_signal_with(self.ring_of(root), FAIL, root, self.task_id, reason)
+        if ring.head == ring.tail:
+            ring.reset_empty()
+        return ring.tail - ring.head
+
+    def refresh(self, Py_ssize_t position, Py_ssize_t limit):
+        """Restart the timeout of up to limit roots from position on. Return the next position, -1 at the end (ACK-8)."""
+        cdef SignalRing ring
+        cdef Py_ssize_t at, passed = 0
+        cdef uint64_t root
+        for ring in (self.prepared, self.deferred):
+            for at in range(ring.head + max(0, position - passed), ring.tail):
+                if limit == 0:
+                    return position
+                root = ring.ring[at & ring.mask].root
+                send_signal(self.ring_of(root), RESET, root, 0, self.task_id)
+                position += 1
+                limit -= 1
+            passed += ring.tail - ring.head
+        return -1
+
+    def __len__(self):
+        return (self.deferred.tail - self.deferred.head) + (self.prepared.tail - self.prepared.head)

@@ -1,0 +1,65 @@
+"""A spout task: emits and open trees, bursts of verdicts and polls, and the emitter of an instance."""
+from libc.stdint cimport int32_t, uint64_t
+
+from _native.queues cimport Signal, SignalRing
+from _native.tables cimport RootTable
+from _native.task cimport Outlet, OutStream, TaskCore, UserMethod
+from _native.timing cimport LatencyHistogram
+
+cdef enum SpoutOutcome:
+    QUIET = 0        # nothing to do until a verdict comes: not polling, or max_spout_pending trees are open
+    POLL_AGAIN = 1   # the turn is over
+    HELD_UP = 2      # a full mailbox stops the task
+    AWAITABLE = 3    # a call returned something that is not None: `returned`
+    NOTHING_NEW = 4  # next_tuple emitted nothing
+    GAVE_WAY = 5     # bolts are behind, and get their turn first
+
+cdef class OpenTrees(RootTable):
+    pass             # root -> (message id as an owned PyObject*, the bits of the time of its emit)
+
+cdef class SpoutCore(TaskCore):
+    # emits
+    cdef readonly OpenTrees open_trees
+    cdef readonly SignalRing verdicts
+    cdef list acked_now                       # message ids that are acked without an acker (ACK-6)
+    cdef bint reports_settle                  # receiving tasks report their settles (flow control)
+    # bursts
+    cdef UserMethod next_tuple, on_ack        # of the instance; on_ack None if nobody listens
+    cdef object on_fail                       # (message_id, failure), may return an awaitable
+    cdef public object acker_failure          # the Failure of trees whose acker died
+    cdef object on_settled                    # (message_id, task_id, secs) or None
+    cdef public object on_reply               # (message_id, task_id, answer) or None
+    cdef readonly object returned
+    cdef public bint polling
+    cdef public Py_ssize_t max_pending        # 0: no bound
+    cdef Py_ssize_t turns_given
+    cdef Py_ssize_t other_stride              # of polls during the calls of verdicts, and vice versa
+    cdef double other_usual_call
+    cdef uint64_t emits_seen
+    cdef bint awaits_poll                     # a poll gave `returned`
+    cdef readonly uint64_t handed_out         # verdicts whose ack or fail has returned
+    cdef readonly LatencyHistogram complete_latency
+
+    cpdef emit(self, object values, object message_id, object stream)
+    cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1
+    cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task)
+    cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0
+    cdef uint64_t new_root(self) except? 0
+    cdef int ack_soon(self, object message_id) except -1
+    cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1
+
+    cdef int apply_signal(self, Signal* verdict) except -1
+    cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1
+    cdef int fail_trees_of(self, uint64_t acker) except -1
+    cdef int flush_acked(self) except -1
+    cdef int end_burst(self, SpoutOutcome outcome, bint polls) except -1
+    cdef bint begin_polls(self, Py_ssize_t calls) except -1
+    cdef void swap_strides(self) noexcept
+    cdef SpoutOutcome why_not_poll(self) noexcept
+    cdef SpoutOutcome poll(self) except *
+    cdef object close_tree(self, uint64_t root, bint acked)
+
+cdef class SpoutEmitter:             # not final: the base of ExecutorSpoutCollector
+    cdef SpoutCore core
+    cdef readonly bint retired       # the instance is gone: emits are errors
+    cdef bint diverts                # emits go to emit_rarely

@@ -1,0 +1,120 @@
+from collections.abc import Callable
+from typing import Any, final
+
+from _native.ids import EdgeIds
+from _native.queues import SignalRing
+from _native.tables import RootTable
+from _native.task import BoltBacklog, TaskCore
+from _native.timing import LatencyHistogram
+
+@final
+class OpenTrees(RootTable):
+    """Message ids of a spout task's open trees, by root."""
+
+    def __init__(self) -> None: ...
+    def roots(self) -> list[int]:
+        """Return the root ids, in no order."""
+
+@final
+class SpoutCore(TaskCore):
+    """The C side of a spout's executor. TaskCore describes the arguments that bolts have too."""
+
+    polling: bool
+    max_pending: int
+    acker_failure: object
+    on_reply: Callable[[Any, int, Any], object] | None
+    def __init__(
+        self,
+        task_id: int,
+        *,
+        verdicts: SignalRing,
+        max_pending: int = 0,
+        acker_failure: object = None,
+        ids: EdgeIds,
+        ackers: list[SignalRing],
+        now: Callable[[], float],
+        misuse: Callable[..., BaseException],
+        backlog: BoltBacklog,
+        slow_call_secs: float = 0.5,
+    ) -> None: ...
+    @property
+    def open_trees(self) -> OpenTrees: ...
+    @property
+    def verdicts(self) -> SignalRing: ...
+    def emit(self, values: object, message_id: object, stream: str) -> None:
+        """Emit values, as the first tuples of a tree if there is a message id."""
+
+    def emit_direct(self, task: int, values: object, message_id: object, stream: str) -> None:
+        """Emit to one task of each direct subscriber of a stream that is declared direct."""
+
+    def emit_control(self, values: object, stream: str, message_id: object = None, timeout_secs: float | None = None) -> None:
+        """Send values as a control tuple to every task of every subscriber.
+
+        With a message id, they are a tree with a timeout of its own.
+        """
+
+    def bind(
+        self,
+        next_tuple: Callable[[], Any],
+        on_ack: Callable[[Any], Any] | None,
+        on_fail: Callable[[Any, Any], Any],
+        on_settled: Callable[[Any, int, float], object] | None = None,
+    ) -> None:
+        """Serve a new instance. `on_ack` is None if nobody listens; `on_fail(message_id, failure)`."""
+
+    def listen(self, on_settled: Callable[[Any, int, float], object] | None) -> None:
+        """Report each receiving task's settle from the next emit on. None stops it (task_port.on_settled)."""
+
+    def run_burst(self, limit: int) -> int:
+        """Hand out verdicts, then poll: up to limit calls or 5 ms in all. Return a SpoutOutcome. Raises errors of the spout."""
+
+    def forget_returned(self) -> None:
+        """Release the value that a call returned, because the executor has it."""
+
+    def end_await(self, secs: float) -> None:
+        """Count the time that an async method took."""
+
+    def note_returned(self) -> None:
+        """Note that an awaited method has returned. A verdict is then handed out, unless the method was a poll."""
+
+    def polled_in_vain(self) -> bool:
+        """True if the awaited call was a poll that emitted nothing."""
+
+    @property
+    def handed_out(self) -> int: ...
+    def note_settled(self, root: int, task: int, at: float) -> None:
+        """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
+
+    def drop_instance(self) -> int:
+        """Forget the trees of a dead instance here and at the ackers, and return their number (ACK-13)."""
+
+    @property
+    def returned(self) -> object: ...
+    @property
+    def pending(self) -> int:
+        """Number of open trees."""
+
+    @property
+    def has_acks_to_flush(self) -> bool: ...
+    @property
+    def complete_latency(self) -> LatencyHistogram: ...
+
+class SpoutEmitter:
+    """Emits for one instance of a spout. Base of the executor's collector."""
+
+    def __init__(self, core: SpoutCore) -> None: ...
+    @property
+    def retired(self) -> bool: ...
+    def retire(self) -> None:
+        """Make emits errors from now on, because the instance is gone."""
+
+    def divert(self, on: bool) -> None:
+        """Pass emits to `emit_rarely` from now on, or no longer."""
+
+    def emit_rarely(self, values: object, message_id: object, stream: str) -> None:
+        """Take an emit while `divert` is on, or the instance is gone."""
+
+    def check_alive(self) -> None:
+        """Raise an error if the instance is gone."""
+
+    def emit(self, values: object, message_id: object = None, stream: str = "default") -> None: ...

@@ -1,0 +1,464 @@
+"""A spout task's tuples, from the poll to the verdict of their trees.
+
+`run_burst` hands verdicts to the spout's ack and fail, then polls next_tuple. `open_trees` has the trees that wait for a verdict, and
+only a verdict removes a root (ACK-8).
+"""
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
+from libc.stdint cimport int32_t, uint64_t
+cimport cython
+
+from _native.ids cimport draw_edge
+from _native.queues cimport (ACKED, ACKER_DIED, DROP, FAILED, INIT, OWN_CLOCK, REPLY, SETTLED_AT, Signal, SignalRing, send_signal,
+                             send_signal_with)
+from _native.tables cimport ROOTS_AHEAD, RootSlot, RootTable, find_or_add_root, find_root, prefetch_root, remove_slot
+from _native.task cimport (TRACES, Outlet, OutStream, TaskCore, UserMethod, acker_ring, call_none, call_one, check_thread, checked_values,
+                           deliver, pick_target, signal_acker)
+from _native.timing cimport LatencyHistogram, record_latency
+from _native.tuples cimport IS_CONTROL, REPORTS_SETTLE, Tuple, new_tuple
+
+cdef str DEFAULT = "default"
+
+cdef enum:
+    MOST_TURNS_GIVEN = 64      # turns in a row that a spout gives to bolts that are behind
+    IDLE_SLOTS = 65536         # a larger table of open trees frees memory when it is nearly empty
+
+
+@cython.final
+cdef class OpenTrees(RootTable):
+    """Message ids of a spout task's open trees, by root."""
+
+    def __dealloc__(self):
+        cdef Py_ssize_t i
+        if self.slots != NULL:
+            for i in range(self.mask + 1):
+                if self.slots[i].root:
+                    Py_DECREF(<object><PyObject*><size_t>self.slots[i].word)
+
+    def roots(self):
+        """Return the root ids, in no order."""
+        return [self.slots[i].root for i in range(self.mask + 1) if self.slots[i].root]
+
+
+@cython.final
+cdef class SpoutCore(TaskCore):
+    """The C side of a spout's executor. TaskCore describes the arguments that bolts have too.
+
+    A spout has no mailbox: verdicts come through a ring.
+    """
+
+    def __init__(self, int32_t task_id, *, SignalRing verdicts, Py_ssize_t max_pending=0, acker_failure=None, **common):
+        TaskCore.__init__(self, task_id, **common)
+        self.open_trees = OpenTrees()
+        self.acked_now = []
+        self.acker_failure = acker_failure
+        self.verdicts = verdicts
+        self.max_pending = max_pending
+        self.other_stride = 1
+        self.complete_latency = LatencyHistogram()
+
+    def bind(self, next_tuple, on_ack, on_fail, on_settled=None):
+        """Serve a new instance. `on_ack` is None if nobody listens; `on_fail(message_id, failure)`."""
+        self.next_tuple, self.on_fail = UserMethod(next_tuple), on_fail
+        self.on_ack = None if on_ack is None else UserMethod(on_ack)
+        self.listen(on_settled)
+
+    def listen(self, on_settled):
+        """Report each receiving task's settle from the next emit on. None stops it (task_port.on_settled)."""
+        self.on_settled = on_settled
+        self.reports_settle = on_settled is not None
+
+    # Emits
+
+    cpdef emit(self, object values, object message_id, object stream):
+        """Emit for SpoutEmitter. The common case, one subscriber that picks one task, is one piece of code here."""
+        cdef OutStream out = self.default_stream if stream is DEFAULT else None
+        cdef Outlet outlet
+        cdef Tuple made
+        cdef Py_ssize_t target
+        check_thread(self)
+        if out is None:
+            out = self.stream_of(stream)
+        values = checked_values(self, values, out)
+        outlet = out.only
+        if outlet is None:
+            if out.direct:
+                raise self.misuse("direct_stream", stream=stream)
+            self.emit_to(<tuple>values, message_id, out, None)
+            return
+        target = pick_target(self, outlet, <tuple>values)
+        self.emitted += 1
+        made = new_tuple(<tuple>values, out.origin)
+        if message_id is None or self.acker_count == 0:
+            deliver(self, outlet, target, made)
+            if message_id is not None:
+                self.ack_soon(message_id)
+            return
+        made.root = self.new_root()
+        prefetch_root(self.open_trees, made.root)
+        made.edge = draw_edge(self.ids)
+        if self.reports_settle:
+            made.flags |= REPORTS_SETTLE
+        deliver(self, outlet, target, made)
+        self.open_tree(made.root, made.edge, message_id)
+
+    def emit_direct(self, int32_t task, values, message_id, stream):
+        """Emit to one task of each direct subscriber of a stream that is declared direct."""
+        cdef OutStream out = self.stream_of(stream)
+        cdef Outlet outlet
+        check_thread(self)
+        if not out.direct:
+            raise self.misuse("not_direct", stream=stream)
+        if out.outlets and not any([task in (<Outlet>each).index_of for each in out.outlets]):
+            raise self.misuse("direct_target", stream=stream, task=task)
+        self.emit_to(checked_values(self, values, out), message_id, out, task)
+
+    cdef int emit_to(self, tuple values, object message_id, OutStream out, object direct_task) except -1:
+        """Deliver values to every subscriber of out. With a message id, they are the first tuples of a tree (ACK-1)."""
+        cdef Outlet outlet
+        cdef uint64_t root = 0, edges = 0
+        cdef Py_ssize_t i
+        chosen = [self.choose_targets(outlet, values, direct_task) for outlet in out.outlets]     # may raise, before anything is sent
+        self.emitted += 1
+        if message_id is not None and self.acker_count and out.outlets:
+            root = self.new_root()
+        for outlet, targets in zip(out.outlets, chosen):
+            for i in targets:
+                edges ^= self.send_tuple(outlet, i, values, out, root)
+        if root != 0:
+            self.open_tree(root, edges, message_id)
+        elif message_id is not None:
+            self.ack_soon(message_id)
+        return 0
+
+    cdef uint64_t new_root(self) except? 0:
+        cdef uint64_t root = draw_edge(self.ids)
+        if self.rare_paths & TRACES:
+            self.trace("opened", (root,), self.task_id)
+        return root
+
+    cdef object choose_targets(self, Outlet outlet, tuple values, object direct_task):
+        """Return the targets of one outlet among several, or of one that may pick several."""
+        if outlet.picks_one:
+            return (pick_target(self, outlet, values),)
+        if direct_task is None:
+            return self.targets_of(outlet, values)
+        return (outlet.index_of[direct_task],) if direct_task in outlet.index_of else ()
+
+    cdef uint64_t send_tuple(self, Outlet outlet, Py_ssize_t target, tuple values, OutStream out, uint64_t root) except? 0:
+        """Post one delivery, and return its edge; 0 if it belongs to no tree."""
+        cdef Tuple made = new_tuple(values, out.origin)
+        if root != 0:
+            made.root = root
+            made.edge = draw_edge(self.ids)
+            if self.reports_settle:
+                made.flags |= REPORTS_SETTLE
+        deliver(self, outlet, target, made)
+        return made.edge
+
+    cdef int ack_soon(self, object message_id) except -1:
+        """Ack a tree that needs no acker in the next burst. An emit by background work wakes the task for that."""
+        self.acked_now.append(message_id)
+        if not self.in_burst:
+            self.verdicts.make_way()
+        return 0
+
+    cdef int open_tree(self, uint64_t root, uint64_t edges, object message_id) except -1:
+        """Add the tree, and signal its acker. A tree without tuples (a custom grouping chose no task) is done at once."""
+        cdef RootSlot* slot
+        cdef double at
+        if edges == 0:
+            self.ack_soon(message_id)
+            return 0
+        slot = find_or_add_root(self.open_trees, root)
+        at = self.lap_start if self.in_burst else self.now()
+        Py_INCREF(message_id)
+        slot.word = <uint64_t><size_t><PyObject*>message_id
+        slot.extra = (<uint64_t*>&at)[0]
+        signal_acker(self, INIT, root, edges)
+        return 0
+
+    def emit_control(self, values, stream, message_id=None, timeout_secs=None):
+        """Send values as a control tuple to every task of every subscriber.
+
+        With a message id, they are a tree with a timeout of its own.
+        """
+        cdef OutStream out = self.stream_of(stream)
+        cdef Outlet outlet
+        cdef Tuple made
+        cdef uint64_t root = 0, edges = 0
+        cdef Py_ssize_t i
+        values = checked_values(self, values, out)
+        if message_id is not None and self.acker_count and out.outlets:
+            root = self.new_root()
+            if timeout_secs is not None:
+                send_signal_with(acker_ring(self, root), OWN_CLOCK, root, self.task_id, timeout_secs)
+        elif message_id is not None:
+            self.ack_soon(message_id)
+        for outlet in out.outlets:
+            for i in range(outlet.tasks):
+                made = new_tuple(<tuple>values, out.origin)
+                made.flags |= IS_CONTROL
+                if root != 0:
+                    made.root, made.edge = root, draw_edge(self.ids)
+                    edges ^= made.edge
+                deliver(self, outlet, i, made)
+        if root != 0:
+            self.open_tree(root, edges, message_id)
+
+    # Bursts
+
+    def run_burst(self, Py_ssize_t limit):
+        """Hand out verdicts, then poll: up to limit calls or 5 ms in all. Return a SpoutOutcome.
+
+        An exception is an error of the spout.
+        """
+        cdef Py_ssize_t calls = 0, lapped = 0
+        cdef SpoutOutcome outcome = POLL_AGAIN
+        cdef bint polls = False
+        self.returned = None
+        self.awaits_poll = False
+        self.begin_turn()
+        self.in_burst = True
+        try:
+            if self.acked_now and self.flush_acked():
+                return AWAITABLE
+            while calls < limit:
+                if self.verdicts.head != self.verdicts.tail:
+                    calls += 1
+                    if self.verdicts.tail - self.verdicts.head > ROOTS_AHEAD:
+                        prefetch_root(self.open_trees, self.verdicts.ring[(self.verdicts.head + ROOTS_AHEAD) & self.verdicts.mask].root)
+                    if self.apply_signal(&self.verdicts.ring[self.verdicts.head & self.verdicts.mask]):
+                        outcome = AWAITABLE
+                        break
+                else:
+                    outcome = self.why_not_poll()
+                    if outcome == QUIET and self.acked_now:     # an ack has emitted a tuple
+                        calls += 1
+                        outcome = AWAITABLE if self.flush_acked() else POLL_AGAIN
+                    elif outcome == POLL_AGAIN:
+                        if not polls:
+                            polls = True
+                            if self.begin_polls(calls - lapped):
+                                lapped = calls
+                                break
+                            lapped = calls
+                        calls += 1
+                        outcome = self.poll()
+                    if outcome != POLL_AGAIN:
+                        break
+                if calls - lapped >= self.stride:
+                    if self.end_lap(calls - lapped):
+                        lapped = calls
+                        break
+                    lapped = calls
+        finally:
+            if calls > lapped:
+                self.end_lap(calls - lapped)
+            self.end_burst(outcome, polls)
+        return outcome
+
+    cdef int end_burst(self, SpoutOutcome outcome, bint polls) except -1:
+        if polls:
+            self.swap_strides()
+        self.in_burst = False
+        if self.verdicts.head == self.verdicts.tail:
+            self.verdicts.reset_empty()
+        if self.open_trees.mask > IDLE_SLOTS and self.open_trees.count * 16 < self.open_trees.mask:
+            self.open_trees.shrink()
+        if outcome != GAVE_WAY:
+            self.turns_given = 0
+        return 0
+
+    cdef bint begin_polls(self, Py_ssize_t calls) except -1:
+        """Switch from verdicts to polls, which take their own time: end the lap, change strides. True if the turn is over."""
+        cdef bint over = self.end_lap(calls) if calls > 0 else False
+        self.swap_strides()
+        return over
+
+    cdef void swap_strides(self) noexcept:
+        self.stride, self.other_stride = self.other_stride, self.stride
+        self.usual_call, self.other_usual_call = self.other_usual_call, self.usual_call
+
+    cdef SpoutOutcome why_not_poll(self) noexcept:
+        """Return the reason not to poll the spout; POLL_AGAIN if there is none."""
+        if not self.polling or (self.max_pending and self.open_trees.count >= self.max_pending):
+            return QUIET
+        if self.backpressure.stopped_by:
+            return HELD_UP
+        if self.backlog.behind and self.turns_given < MOST_TURNS_GIVEN:
+            self.turns_given += 1
+            return GAVE_WAY
+        return POLL_AGAIN
+
+    cdef SpoutOutcome poll(self) except *:
+        """Call next_tuple once. AWAITABLE if `returned` has to be awaited, NOTHING_NEW if it emitted nothing, else POLL_AGAIN."""
+        self.executed += 1
+        self.emits_seen = self.emitted
+        result = call_none(self.next_tuple)
+        if result is not None:
+            self.returned = result
+            self.awaits_poll = True
+            return AWAITABLE
+        if self.acked_now and self.flush_acked():
+            return AWAITABLE
+        return POLL_AGAIN if self.emitted != self.emits_seen else NOTHING_NEW
+
+    def forget_returned(self):
+        """Release the value that a call returned, because the executor has it."""
+        self.returned = None
+
+    def end_await(self, double secs):
+        """Count the time that an async method took."""
+        self.busy_secs += secs
+
+    def note_returned(self):
+        """Note that an awaited method has returned. A verdict is then handed out, unless the method was a poll."""
+        self.handed_out += not self.awaits_poll
+
+    def polled_in_vain(self):
+        """True if the awaited call was a poll that emitted nothing."""
+        return self.awaits_poll and self.emitted == self.emits_seen
+
+    cdef int flush_acked(self) except -1:
+        """Ack the trees that need no acker, in order (ACK-6). Return 1 if an ack has to be awaited.
+
+        After that, or after an error, the next burst continues.
+        """
+        cdef Py_ssize_t done = 0
+        waiting, self.acked_now = self.acked_now, []
+        try:
+            while done < len(waiting):
+                done += 1
+                self.acked += 1
+                if self.on_ack is not None:
+                    result = call_one(self.on_ack, waiting[done - 1])
+                    if result is not None:
+                        self.returned = result
+                        return 1
+                self.handed_out += 1
+        finally:
+            if done < len(waiting):
+                self.acked_now = waiting[done:] + self.acked_now
+        return 0
+
+    cdef int apply_signal(self, Signal* verdict) except -1:
+        """Hand one signal to the spout. Return 1 if `returned` has to be awaited."""
+        cdef Signal got = verdict[0]
+        cdef double secs
+        self.verdicts.head += 1
+        if got.kind == ACKED:
+            message_id = self.close_tree(got.root, True)
+            if message_id is not self:
+                self.acked += 1
+                if self.on_ack is not None:
+                    self.returned = call_one(self.on_ack, message_id)
+                self.handed_out += self.returned is None
+        elif got.kind == FAILED:
+            failure = self.verdicts.objects.popleft()
+            message_id = self.close_tree(got.root, False)
+            if message_id is not self:
+                self.failed += 1
+                self.returned = self.on_fail(message_id, failure)
+                self.handed_out += self.returned is None
+        elif got.kind == ACKER_DIED:
+            self.fail_trees_of(got.value)
+        elif got.kind == SETTLED_AT:
+            secs = (<double*>&got.value)[0]
+            self.note_settled(got.root, got.task, secs)
+        elif got.kind == REPLY:
+            self.note_reply(got.root, got.task, self.verdicts.objects.popleft())
+        return self.returned is not None
+
+    cdef object close_tree(self, uint64_t root, bint acked):
+        """Close an open tree, and return its message id. Return this core if root is not open: late, or of a dead instance."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        cdef uint64_t bits
+        if slot == NULL:
+            return self
+        message_id = <object><PyObject*><size_t>slot.word
+        Py_DECREF(message_id)
+        if acked:
+            bits = slot.extra
+            record_latency(self.complete_latency, self.lap_start - (<double*>&bits)[0])
+        remove_slot(self.open_trees, slot)
+        return message_id
+
+    def note_settled(self, uint64_t root, int32_t task, double at):
+        """Report that a bolt task settled its part of an open tree at this time (task_port.on_settled)."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        if slot != NULL and self.on_settled is not None:
+            self.on_settled(<object><PyObject*><size_t>slot.word, task, at - (<double*>&slot.extra)[0])
+
+    cdef int note_reply(self, uint64_t root, int32_t task, object answer) except -1:
+        """Pass on the answer of a bolt task to the control tuple of an open tree (task_port.reply)."""
+        cdef RootSlot* slot = find_root(self.open_trees, root)
+        if slot != NULL and self.on_reply is not None:
+            self.on_reply(<object><PyObject*><size_t>slot.word, task, answer)
+        return 0
+
+    cdef int fail_trees_of(self, uint64_t acker) except -1:
+        """Fail every open tree of an acker that died and lost them (ACK-13)."""
+        cdef uint64_t root
+        for root in self.open_trees.roots():
+            if root % self.acker_count == acker:
+                send_signal_with(self.verdicts, FAILED, root, -1, self.acker_failure)
+        return 0
+
+    def drop_instance(self):
+        """Forget the trees of a dead instance here and at the ackers, and return their number.
+
+        Signals that still come for them have no effect (ACK-13).
+        """
+        cdef SignalRing ring
+        dropped = self.open_trees.count
+        self.open_trees = OpenTrees()
+        self.acked_now = []
+        self.returned = None
+        self.verdicts.clear()
+        if not self.closing:     # else the ackers end too
+            for ring in self.ackers:
+                send_signal(ring, DROP, 0, 0, self.task_id)
+        self.next_tuple = self.on_ack = None
+        self.on_fail = self.on_settled = self.on_reply = None
+        return dropped
+
+    @property
+    def pending(self):
+        """Number of open trees."""
+        return self.open_trees.count
+
+    @property
+    def has_acks_to_flush(self):
+        return bool(self.acked_now)
+
+
+# Not final: ExecutorSpoutCollector adds the rare methods, in Python.
+cdef class SpoutEmitter:
+    """Emits for one instance of a spout. Base of the executor's collector."""
+
+    def __init__(self, SpoutCore core):
+        self.core = core
+
+    def retire(self):
+        """Make emits errors from now on, because the instance is gone."""
+        self.retired = self.diverts = True
+
+    def divert(self, bint on):
+        """Pass emits to `emit_rarely` from now on, or no longer."""
+        self.diverts = on or self.retired
+
+    def emit_rarely(self, values, message_id, stream):
+        """Take an emit while `divert` is on, or the instance is gone."""
+        raise self.core.misuse("retired")
+
+    def check_alive(self):
+        """Raise an error if the instance is gone."""
+        if self.retired:
+            raise self.core.misuse("retired")
+
+    def emit(self, values, message_id=None, stream=DEFAULT):
+        if self.diverts:
+            self.emit_rarely(values, message_id, stream)
+        else:
+            self.core.emit(values, message_id, stream)

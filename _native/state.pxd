@@ -1,0 +1,33 @@
+"""The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_XDECREF
+
+
+cdef class Layers:                      # not final: the base of LayeredState
+    cdef public dict _changes
+    cdef public tuple _older            # all layers but the changes, newest first
+    cdef object _deleted                # value of a deleted key in a layer
+    cdef readonly bint guarding         # a call runs: note each change, for take_call_back (SV-2)
+    cdef object call_var, call          # a context variable, and its value in code of the call; None: no other code can run meanwhile
+    cdef PyObject** notes               # pairs of owned references: a key, its value in _changes before (NULL: none)
+    cdef Py_ssize_t noted, room         # pairs in use, pairs allocated
+
+    cdef PyObject* in_older(self, object key) except? NULL
+    cdef int note_value(self, object key, PyObject* before) except -1
+    cdef int drop_notes(self) except -1
+
+
+cdef inline bint is_foreign(Layers state) except -1:
+    """Tell whether the running code is not part of the guarded call, but runs while the call is awaited."""
+    return state.guarding and state.call_var is not None and state.call_var.get() is not state.call
+
+
+cdef inline int keep_changes(Layers state) except -1:
+    """Make the changes of a returned call count. Most calls have one change, so that case is inlined."""
+    if state.noted != 1:
+        return state.drop_notes() if state.noted else 0
+    state.noted = 0
+    cdef PyObject* before = state.notes[1]
+    Py_DECREF(<object>state.notes[0])
+    Py_XDECREF(before)
+    return 0

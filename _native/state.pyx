@@ -1,0 +1,147 @@
+"""The layers of a task's state, which a bolt reads and writes for every tuple (CP-6)."""
+from cpython.bytes cimport PyBytes_CheckExact
+from cpython.dict cimport PyDict_GetItemWithError, PyDict_SetItem
+from cpython.float cimport PyFloat_CheckExact
+from cpython.long cimport PyLong_CheckExact
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_INCREF, Py_XDECREF, Py_XINCREF
+from cpython.unicode cimport PyUnicode_CheckExact
+from libc.stdlib cimport free, realloc
+
+cdef enum:
+    FIRST_NOTES = 16
+    IDLE_NOTES = 4096      # a longer list of notes is freed
+
+
+cdef class Layers:
+    """A dict of changes over older dicts, all with canonical keys. Reads and writes are as fast as those of a dict.
+
+    Base of `LayeredState`, whose `_get_rarely` and `_put_rarely` handle the rare cases: keys that are not str, int or bytes, values that
+    can be changed in place, and keys in no layer. `deleted` is the value of a deleted key.
+
+    During a call (`guarding`), each change notes the value before it, so that a call that raises can be undone (SV-2). The notes are a
+    C array, two pointers for each put. They are dropped when the call returns.
+    """
+
+    def __cinit__(self, *args, **kwargs):
+        self._changes, self._older = {}, ()
+
+    def __dealloc__(self):
+        self.drop_notes()
+        free(self.notes)
+
+    def __init__(self, deleted):
+        self._deleted = deleted
+
+    def get(self, key, default=None):
+        """Return the value of key, else the default. Sees uncommitted changes of the task. Raises StateError for an invalid key."""
+        cdef PyObject* found
+        if not is_plain(key):
+            return self._get_rarely(key, default)
+        found = PyDict_GetItemWithError(self._changes, key)
+        if found == NULL:
+            found = self.in_older(key)
+        if found == NULL or not (is_atom(<object>found) or <object>found is self._deleted):
+            return self._get_rarely(key, default)
+        return default if <object>found is self._deleted else <object>found
+
+    def put(self, key, value):
+        """Set the value of key. Raises StateError for an invalid key, or a key of another task's key group."""
+        cdef PyObject* before
+        if is_plain(key) and (is_atom(value) or value is self._deleted):
+            before = PyDict_GetItemWithError(self._changes, key)
+            if before != NULL or self.in_older(key) != NULL:
+                if self.guarding:
+                    self.note_value(key, before)
+                PyDict_SetItem(self._changes, key, value)
+                return
+        self._put_rarely(key, value)
+
+    def guard_call(self):
+        """Note changes from now on, because a call begins."""
+        self.drop_notes()
+        self.call_var = self.call = None
+        self.guarding = True
+
+    def guard_only(self, call_var, call):
+        """Note only changes of code in whose context call_var is this call. Other code may run while the call is awaited."""
+        self.call_var, self.call = call_var, call
+
+    def end_call(self):
+        """Make the noted changes count, and stop noting changes."""
+        self.guarding = False
+        self.call_var = self.call = None
+        self.drop_notes()
+
+    def take_call_back(self):
+        """Undo every change since the call began, newest first, and stop noting changes."""
+        cdef PyObject* key
+        cdef PyObject* before
+        self.guarding = False
+        while self.noted:
+            self.noted -= 1
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
+            try:
+                if before == NULL:
+                    self._changes.pop(<object>key, None)
+                else:
+                    PyDict_SetItem(self._changes, <object>key, <object>before)
+            finally:
+                Py_XDECREF(key)
+                Py_XDECREF(before)
+        self.drop_notes()
+
+    def _note_change(self, key):
+        """Note the value of a canonical key before a change. For `_put_rarely`."""
+        if self.guarding:
+            self.note_value(key, PyDict_GetItemWithError(self._changes, key))
+
+    cdef int note_value(self, object key, PyObject* before) except -1:
+        cdef Py_ssize_t room
+        cdef PyObject** larger
+        if self.call_var is not None and self.call_var.get() is not self.call:
+            return 0
+        if self.noted == self.room:
+            room = 2 * self.room if self.room else FIRST_NOTES
+            larger = <PyObject**>realloc(self.notes, 2 * room * sizeof(PyObject*))
+            if larger == NULL:
+                raise MemoryError(f"no memory for {room} notes of changes")
+            self.notes, self.room = larger, room
+        Py_INCREF(key)
+        Py_XINCREF(before)
+        self.notes[2 * self.noted], self.notes[2 * self.noted + 1] = <PyObject*>key, before
+        self.noted += 1
+        return 0
+
+    cdef int drop_notes(self) except -1:
+        cdef PyObject* key
+        cdef PyObject* before
+        while self.noted:     # one by one, because a destructor may change the state and note that
+            self.noted -= 1
+            key, before = self.notes[2 * self.noted], self.notes[2 * self.noted + 1]
+            Py_XDECREF(key)
+            Py_XDECREF(before)
+        if self.room > IDLE_NOTES:
+            free(self.notes)
+            self.notes, self.room = NULL, 0
+        return 0
+
+    cdef PyObject* in_older(self, object key) except? NULL:
+        """Return the value of a key in the newest of the older layers that has it, NULL if none has."""
+        cdef PyObject* found
+        for layer in self._older:
+            found = PyDict_GetItemWithError(layer, key)
+            if found != NULL:
+                return found
+        return NULL
+
+
+cdef inline bint is_plain(object key) noexcept:
+    """Tell whether a key is its own canonical form, and always hashable."""
+    return PyUnicode_CheckExact(key) or PyLong_CheckExact(key) or PyBytes_CheckExact(key)
+
+
+cdef inline bint is_atom(object value) noexcept:
+    """Tell whether a value cannot be changed in place, so that the value itself is returned."""
+    return PyLong_CheckExact(value) or PyUnicode_CheckExact(value) or PyFloat_CheckExact(value) or PyBytes_CheckExact(value) \
+        or value is None or value is True or value is False

@@ -1,0 +1,32 @@
+# mypy: disable-error-code="import-not-found,import-untyped,misc,no-any-unimported,unused-ignore"
+"""`consume` of confluent-kafka, the fastest client, as a line of reference. It fetches in threads in C, so it uses a second core."""
+
+import time
+
+from confluent_kafka import Consumer
+
+from bench.kafka.job import COMMIT_SECS, LIBRDKAFKA, Tally, finish, reading_job
+
+AT_MOST = 10_000
+
+
+def read(records: int) -> dict[str, float]:
+    """Read a topic. Commit every 2 s."""
+    job, tally = reading_job(records), Tally(records)
+    settings = {"bootstrap.servers": job.address, "group.id": job.group, "enable.auto.commit": False, "auto.offset.reset": "earliest"}
+    consumer = Consumer(settings | LIBRDKAFKA)
+    consumer.subscribe([job.topic])
+    done, commit_at = False, time.monotonic() + COMMIT_SECS
+    while not done:
+        messages = consumer.consume(AT_MOST, 1.0)
+        for message in messages:
+            if message.error():
+                raise SystemExit(str(message.error()))
+        if messages:
+            done = tally.count_records(len(messages))
+        if time.monotonic() >= commit_at:
+            consumer.commit()
+            commit_at = time.monotonic() + COMMIT_SECS
+    consumer.commit(asynchronous=False)
+    consumer.close()
+    return finish(job, tally)

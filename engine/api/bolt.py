@@ -1,0 +1,157 @@
+"""`Bolt` and `BasicBolt`: the bases of all processing steps."""
+
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
+from typing import Protocol, TypeAlias
+
+from engine.api.collector import BasicCollector, BoltCollector, Tuple
+from engine.api.context import TaskContext
+from engine.api.fields import OutputFields, Values
+from engine.api.spout import OnError
+
+
+class FailTuple(Exception):
+    """Raised by a `BasicBolt` to fail its input without an error report (ACK-11).
+
+    The text of the exception is the error of the `Failure`. `report=True` also reports it as an error.
+
+    >>> from engine import FailTuple, TopologyBuilder, bolt
+    >>> from engine.testing import Feeder, run_topology
+    >>> @bolt()
+    ... def check(tup):
+    ...     if not tup["text"].isdigit():
+    ...         raise FailTuple("not a number")
+    >>> texts = Feeder("text")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("texts", texts)
+    >>> _ = builder.set_bolt("check", check).shuffle_grouping("texts")
+    >>> _ = texts.feed(("two",))
+    >>> texts.close()
+    >>> errors = run_topology(builder.build()).errors
+    >>> texts.failed[0][1].describe(), errors
+    ("'check' (task 2) failed it: not a number", ())
+    """
+
+    def __init__(self, *args: object, report: bool = False) -> None:
+        super().__init__(*args)
+        self.report = report
+
+
+class BoltBase(ABC):
+    """Settings, context, `prepare` and `cleanup` that `Bolt` and `BasicBolt` share."""
+
+    output_fields: OutputFields = None
+    """Field names of the default stream, or a mapping from stream names to fields. None: the bolt emits nothing."""
+    concurrency: int = 1
+    """Number of inputs that an `async def execute` processes at the same time. 1: one after the other, in order."""
+    on_error: OnError | None = None
+    """Reaction to an exception of this bolt. None: `Config.on_error`, "fail" by default."""
+    tick_tuple_freq_secs: float | None = None
+    """Seconds between ticks, at least 0.001. A tick goes to `execute` and has `tup.is_tick`. None: no ticks."""
+
+
+    context: TaskContext
+    """Place of this task in the run, and services of the engine. Set before `prepare`."""
+
+    def prepare(self) -> Awaitable[None] | None:
+        """Open the resources of this task. Called first, before any spout opens."""
+        return None
+
+    def cleanup(self) -> Awaitable[None] | None:
+        """Release the resources of `prepare`. Called last, but not if `prepare` raised. Storm has the same name for it."""
+        return None
+
+
+class Bolt(BoltBase):
+    """Base of bolts that anchor and settle by hand.
+
+    Each input must be settled by `self.collector.ack(tup)` or `self.collector.fail(tup)`, in `execute` or later. An input that is dropped
+    without either fails at once (ACK-15).
+
+    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `on_error`, `tick_tuple_freq_secs`.
+
+    >>> from engine import Bolt, TopologyBuilder
+    >>> from engine.testing import Capture, Feeder, run_topology
+    >>> class Pair(Bolt):
+    ...     output_fields = "pair"
+    ...     def prepare(self):
+    ...         self.waiting = []
+    ...     def execute(self, tup):
+    ...         self.waiting.append(tup)
+    ...         if len(self.waiting) == 2:
+    ...             self.collector.emit(([each["word"] for each in self.waiting],), anchors=self.waiting)
+    ...             for each in self.waiting:
+    ...                 self.collector.ack(each)
+    ...             self.waiting = []
+    >>> words, pairs = Feeder("word"), Capture()
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("words", words)
+    >>> _ = builder.set_bolt("pair", Pair).shuffle_grouping("words")
+    >>> _ = builder.set_bolt("pairs", pairs).shuffle_grouping("pair")
+    >>> _ = words.feed(("to",)), words.feed(("be",))
+    >>> words.close()
+    >>> _ = run_topology(builder.build())
+    >>> pairs.values, words.acked
+    ([(['to', 'be'],)], [1, 2])
+    """
+
+    collector: BoltCollector
+    """Emits tuples and settles inputs. Set before `prepare`."""
+
+    @abstractmethod
+    def execute(self, tup: Tuple) -> Awaitable[None] | None:
+        """Process one input. An exception fails the input; `on_error` says what else happens."""
+
+
+BasicResult: TypeAlias = Values | Iterable[Values] | AsyncIterable[Values] | Awaitable[tuple[object, ...] | None] | None
+"""Result of `BasicBolt.execute`."""
+
+
+class BasicBolt(BoltBase):
+    """Base of bolts that anchor each emit to the input, and ack the input when `execute` returns (ACK-11).
+
+    Settings are class attributes, or keywords of `set_bolt`: `concurrency`, `threads`, `on_error`, `tick_tuple_freq_secs`.
+
+    >>> from engine import BasicBolt, TopologyBuilder
+    >>> from engine.testing import Capture, Feeder, run_topology
+    >>> class Split(BasicBolt):
+    ...     output_fields = "word"
+    ...     def execute(self, tup):
+    ...         for word in tup["line"].split():
+    ...             yield (word,)
+    >>> lines, words = Feeder("line"), Capture()
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("lines", lines)
+    >>> _ = builder.set_bolt("split", Split).shuffle_grouping("lines")
+    >>> _ = builder.set_bolt("words", words).shuffle_grouping("split")
+    >>> _ = lines.feed(("to be",))
+    >>> lines.close()
+    >>> _ = run_topology(builder.build())
+    >>> words.values, lines.acked
+    ([('to',), ('be',)], [1])
+    """
+
+    threads: int = 0
+    """Number of threads for blocking code: a plain `def execute` runs in a pool (ACK-10). 0: on the loop."""
+
+    collector: BasicCollector
+    """Emits tuples to other streams than the default one. Set before `prepare`."""
+
+    @abstractmethod
+    def execute(self, tup: Tuple) -> BasicResult:
+        """Process one input: a plain function, a generator, `async def`, or an async generator.
+
+        Each value tuple that a generator yields is emitted to the default stream. A function may return one value tuple, or None. Any other
+        result raises UsageError. For other streams call `self.collector.emit(values, stream)`. An exception fails the input.
+        """
+
+
+class CreatesBolt(Protocol):
+    """Object whose `create()` is the factory of a bolt, such as the result of `@bolt`."""
+
+    def create(self) -> BoltBase:
+        """Return a new bolt."""
+
+
+BoltFactory: TypeAlias = CreatesBolt | Callable[[], BoltBase | CreatesBolt]
+"""Argument of `set_bolt`: a class, a callable without arguments, or the result of `@bolt`. Called once for each task."""

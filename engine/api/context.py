@@ -1,0 +1,135 @@
+"""`self.context` of a component: its place in the run, and services of the engine.
+
+These Protocols are the contract; the executors provide the objects.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+from engine.errors import Failure
+from engine.names import DEFAULT_STREAM
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from engine.clock import Clock
+    from engine.config import Config
+
+
+class UserCounter(Protocol):
+    """Count that only grows."""
+
+    def add(self, amount: float = 1, /) -> None:
+        """Increase the count. Raise UsageError unless `amount` is a finite number of at least 0."""
+
+
+class UserGauge(Protocol):
+    """Value that goes up and down."""
+
+    def set(self, value: float, /) -> None:
+        """Replace the value. NaN stands for an unknown value. Raise UsageError unless it is a number."""
+
+
+class UserHistogram(Protocol):
+    """Distribution of values."""
+
+    def record(self, value: float, /) -> None:
+        """Add one value to the distribution."""
+
+
+class TaskContext(Protocol):
+    """View of one task on the run. Task ids and their order stay the same when an instance is replaced.
+
+    >>> from engine import BasicBolt, TopologyBuilder
+    >>> from engine.testing import Feeder, run_topology
+    >>> class Check(BasicBolt):
+    ...     def prepare(self):
+    ...         self.long_words = self.context.counter("long_words")
+    ...     def execute(self, tup):
+    ...         if len(tup["word"]) > 3:
+    ...             self.long_words.add()
+    >>> words = Feeder("word")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("words", words)
+    >>> _ = builder.set_bolt("check", Check).shuffle_grouping("words")
+    >>> _ = words.feed(("be",)), words.feed(("question",))
+    >>> words.close()
+    >>> [(metric.name, metric.value) for metric in run_topology(builder.build()).snapshot.user_metrics]
+    [('long_words', 1)]
+    """
+
+    @property
+    def topology_name(self) -> str:
+        """Name of the topology."""
+
+    @property
+    def component_id(self) -> str:
+        """Id of the component of this task."""
+
+    @property
+    def task_id(self) -> int:
+        """Id of this task, unique in the run."""
+
+    @property
+    def task_index(self) -> int:
+        """Index of this task among the tasks of its component: 0 to `tasks` - 1."""
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks of this component."""
+
+    @property
+    def config(self) -> "Config":
+        """Settings of the run."""
+
+    @property
+    def clock(self) -> "Clock":
+        """Clock of the run: `now()` in seconds, monotonic; `wall()` in seconds since 1970. Virtual in `engine.testing`."""
+
+    @property
+    def random(self) -> "Random":
+        """Random generator of this task, seeded from the seed of the run."""
+
+    @property
+    def failure(self) -> Failure | None:
+        """Reason of the failure during `fail(message_id)` (ACK-16). None at any other time."""
+
+    def task_ids(self, component: str) -> Sequence[int]:
+        """Return the task ids of a component, ascending. Raise UsageError if the topology has no such component."""
+
+    def sources(self) -> Sequence[int]:
+        """Return the ids of all tasks that send to this component, on any stream, ascending."""
+
+    def targets(self, stream: str = DEFAULT_STREAM) -> Sequence[int]:
+        """Return the ids of all tasks that subscribe to a stream of this component, ascending. Raise UsageError for an unknown stream."""
+
+    def wake(self) -> None:
+        """Poll this spout at once, although its last poll emitted nothing. Only on the thread of the event loop."""
+
+    def create_task(self, coroutine: Coroutine[Any, Any, object], /) -> asyncio.Task[Any]:
+        """Start background work of this instance.
+
+        An exception of the coroutine counts as an exception of the component (ACK-12). The engine cancels the work when the instance
+        closes or dies; afterwards this method raises UsageError. The work awaits `self.collector.ready()` before it emits.
+        """
+
+    def counter(self, name: str, /, **labels: str) -> UserCounter:
+        """Return the counter of this task with this name and these labels. The first call creates it.
+
+        Labels say more about the count, such as `partition="3"`. The export adds topology, component and task. All metrics of one name
+        have the same labels, and each combination of values is a metric of its own: use labels with few values. Raises UsageError for
+        a wrong name, other labels, or another type of the same name.
+        """
+
+    def gauge(self, name: str, /, **labels: str) -> UserGauge:
+        """Return the gauge of this task with this name and these labels. The first call creates it. See `counter`."""
+
+    def histogram(self, name: str, /, **labels: str) -> UserHistogram:
+        """Return the histogram of this task with this name and these labels. The first call creates it. See `counter`."""
+
+    def drop_metric(self, name: str, /, **labels: str) -> None:
+        """Remove the metrics of this task that have this name and these labels, or all of the name without labels.
+
+        They are no longer shown. An object returned before has no effect any more, and the next call of `counter` begins at 0.
+        """

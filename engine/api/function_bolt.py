@@ -1,0 +1,111 @@
+"""`@bolt`: makes a `BasicBolt` of a function."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final, Generic, TypeVar
+
+from engine.api.arguments import function_name, takes
+from engine.api.bolt import BasicBolt, BasicResult
+from engine.api.collector import Tuple
+from engine.api.fields import Fields, decorated_fields
+from engine.api.spout import OnError
+from engine.errors import UsageError
+
+BoltCallable = Callable[[Tuple], BasicResult]
+F = TypeVar("F", bound=Callable[..., BasicResult])
+
+
+class FunctionBolt(BasicBolt):
+    """Base of the bolts that `@bolt` makes. Their `execute` is the function itself, to save a call per tuple."""
+
+    function: Callable[[Tuple], BasicResult]
+    fields_declared_at: str
+
+    def execute(self, tup: Tuple) -> BasicResult:
+        """Process one input."""
+        return type(self).function(tup)
+
+
+class BoltFunction(Generic[F]):
+    """Result of `@bolt`: a factory for `set_bolt`. Other decorators, such as `@stateful_bolt`, derive from it."""
+
+    decorator: ClassVar[str] = "bolt"
+    arguments: ClassVar[str] = "tup"
+    """Parameters of the function."""
+    base: ClassVar[type[BasicBolt]] = FunctionBolt
+
+    def __init__(self, function: F, fields: Fields | None, members: Mapping[str, object]) -> None:
+        """Store the function and its fields. `members` are settings and methods for the class of its bolts."""
+        self.check_function(function)
+        self.function: Final = function
+        """Undecorated function, for unit tests."""
+        self.output_fields: Final = fields
+        self.__name__ = name = function_name(function)
+        self.__doc__ = function.__doc__
+        own = {
+            "output_fields": fields,
+            "function": staticmethod(function),
+            "fields_declared_at": f"the @{self.decorator}(...) of {name}()",
+            "__doc__": self.__doc__,
+            "__module__": function.__module__,
+        }
+        self._bolt_class: type[Any] = type(name, (self.base,), {**own, **members})
+
+    @classmethod
+    def check_function(cls, function: object) -> None:
+        """Raise UsageError unless the decorator can be applied to this object."""
+        if not callable(function) or isinstance(function, type):
+            hint = f"Derive a class from {cls.base.__mro__[1].__name__}, and pass it to set_bolt()."
+            raise UsageError(f"@{cls.decorator} needs a function, not {function!r}", hint=hint)
+        if not takes(function, len(cls.arguments.split(", "))):
+            name = function_name(function)
+            hint = f"Write def {name if name.isidentifier() else 'f'}({cls.arguments}): ..."
+            raise UsageError(f"@{cls.decorator} above {name}(): the function cannot be called with ({cls.arguments})", hint=hint)
+
+    def create(self) -> BasicBolt:
+        """Return a new bolt. The engine calls this once for each task."""
+        bolt: BasicBolt = self._bolt_class()
+        return bolt
+
+    def __call__(self, *args: object) -> BasicBolt:
+        """Return a new bolt, like `create`. Raise UsageError for a call with arguments, which is meant for the function."""
+        if args:
+            hint = f"To test the function, call {self.__name__}.function({self.arguments})."
+            raise UsageError(f"{self.__name__} is a bolt, not a function", hint=hint)
+        return self.create()
+
+    def __repr__(self) -> str:
+        return f"<@{self.decorator} {self.__name__}: {', '.join(self.output_fields or ())}>"
+
+
+def bolt(
+    *output_fields: str | Fields,
+    concurrency: int = 1,
+    threads: int = 0,
+    on_error: OnError | None = None,
+    tick_tuple_freq_secs: float | None = None,
+) -> Callable[[BoltCallable], BoltFunction[BoltCallable]]:
+    """Make a `BasicBolt` of a function with one parameter, the input: `def`, generator, `async def` or async generator.
+
+    Each tuple that the function yields, or the one that it returns, is emitted and anchored to the input. The input is acked when the
+    function has returned. `output_fields` are names, or one Fields; a bolt without fields emits nothing. The settings are those of
+    `BasicBolt`. Raises UsageError for wrong fields, and for an object that is not a function of one argument.
+
+    >>> @bolt("word")
+    ... def split(tup):
+    ...     for word in tup["line"].split():
+    ...         yield (word,)
+    >>> list(split.function({"line": "to be"}))
+    [('to',), ('be',)]
+    """
+    fields = decorated_fields("bolt", output_fields)
+    settings: dict[str, object] = {
+        "concurrency": concurrency,
+        "threads": threads,
+        "on_error": on_error,
+        "tick_tuple_freq_secs": tick_tuple_freq_secs,
+    }
+
+    def decorate(function: BoltCallable) -> BoltFunction[BoltCallable]:
+        return BoltFunction(function, fields, {**settings, "execute": staticmethod(function)})
+
+    return decorate

@@ -1,0 +1,241 @@
+"""`Inlet`: a spout that a service feeds. Each send waits until the whole tree of its tuple is processed."""
+
+import asyncio
+from collections import deque
+from typing import Final, cast
+
+from engine.api.arguments import check_count
+from engine.api.fields import Fields, Values, decorated_fields, wrong_values
+from engine.api.spout import Spout, SpoutExhausted
+from engine.errors import ERROR, FAILED, TASK_DIED, EngineError, Failure, TupleFailed, UsageError
+from engine.raised import headline
+
+DEFAULT_MAX_WAITING: Final = 10_000
+"""Default limit of the sends that an inlet accepts at the same time."""
+
+
+class InletClosed(EngineError):
+    """Values were sent to a closed inlet, and were not emitted."""
+
+
+class RunEnded(InletClosed):
+    """The run of an inlet ended before the tree of a send was processed, or before the send.
+
+    `failure` is the reason: the error of a failed run, or the way it ended. Values of a later send were not emitted. Part of the tree of
+    a pending send may be processed.
+    """
+
+    def __init__(self, failure: Failure) -> None:
+        super().__init__(f"the run of this inlet has ended: {failure.describe()}", hint="Send while the run is active.")
+        self.failure = failure
+
+
+class _Send:
+    """One pending `send`. It serves as its own message id."""
+
+    __slots__ = ("done", "values")
+
+    def __init__(self, values: tuple[object, ...], done: asyncio.Future[None]) -> None:
+        self.values = values
+        self.done = done
+
+    def resume_sender(self, error: Exception | None) -> None:
+        """Resume the sender with a result. No effect if it was cancelled or resumed before."""
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+class InletHandle:
+    """Sending end of an inlet, from `run.inlet(component_id)`.
+
+    All tasks of the component share its queue, and it outlives their instances. It accepts at most `max_waiting` sends at the same time;
+    further sends wait for their turn. Use it only on the thread of the run's event loop.
+    """
+
+    def __init__(self, fields: Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
+        self._fields: Final = fields
+        self._room = asyncio.Semaphore(max_waiting)
+        self._queue: deque[_Send] = deque()
+        self._inlets: dict[int, Inlet] = {}
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_closed = False
+        self._end: Failure | None = None
+
+    async def send(self, values: Values) -> None:
+        """Emit one tuple, and return when its whole tree is processed. There is no retry.
+
+        - TupleFailed: the tree failed or timed out. Its `failure` is the reason.
+        - RunEnded: the run ended before or during the send.
+        - InletClosed: `close()` was called before.
+        - UsageError: a wrong number of values, a key that cannot be hashed, or a call on another thread. Nothing was emitted.
+
+        Cancelling removes a send that is not emitted yet. An emitted tuple is processed all the same.
+        """
+        row = self._checked(values)
+        self._check_loop()
+        self._check_open()
+        async with self._room:
+            self._check_open()
+            send = _Send(row, asyncio.get_running_loop().create_future())
+            self._queue.append(send)
+            self._wake()
+            try:
+                await send.done
+            except asyncio.CancelledError:
+                if send in self._queue:
+                    self._queue.remove(send)
+                raise
+
+    def close(self) -> None:
+        """Refuse further sends. The spout is exhausted when all accepted sends are emitted."""
+        self._is_closed = True
+        self._wake()
+
+    @property
+    def waiting(self) -> int:
+        """Number of accepted sends whose tree has no verdict yet."""
+        return len(self._queue) + sum(len(inlet.in_flight) for inlet in self._inlets.values())
+
+    @property
+    def is_closed(self) -> bool:
+        """True after `close()` or the end of the run."""
+        return self._is_closed
+
+    def abandon(self, failure: Failure) -> None:
+        """Close the inlet, and raise RunEnded in each pending send. The run calls this when it ends."""
+        self._end = failure
+        self.close()
+        for inlet in self._inlets.values():
+            inlet.end_in_flight(RunEnded(failure))
+        while self._queue:
+            self._queue.popleft().resume_sender(RunEnded(failure))
+
+    def attach_inlet(self, inlet: "Inlet") -> None:
+        """Connect an opened instance to the queue. Tuples in flight of an earlier instance of its task fail."""
+        self._check_loop()
+        task_id = inlet.context.task_id
+        before = self._inlets.get(task_id)
+        if before is not None and before is not inlet:
+            before.fail_in_flight(Failure(TASK_DIED, inlet.context.component_id, task_id))
+        self._inlets[task_id] = inlet
+
+    def next_send(self) -> _Send | None:
+        """Remove and return the oldest send of the queue, None if it is empty."""
+        return self._queue.popleft() if self._queue else None
+
+    def _wake(self) -> None:
+        for inlet in self._inlets.values():
+            inlet.context.wake()
+
+    def _checked(self, values: object) -> tuple[object, ...]:
+        if not isinstance(values, (tuple, list)) or len(values) != len(self._fields):
+            raise wrong_values("Inlet.send() was given", values, self._fields)
+        return tuple(values)
+
+    def _check_open(self) -> None:
+        if self._end is not None:
+            raise RunEnded(self._end)
+        if self._is_closed:
+            raise InletClosed("this inlet is closed", hint="Call send() before close().")
+
+    def _check_loop(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            loop = None
+        if self._loop is None:
+            self._loop = loop
+        if loop is None or loop is not self._loop:
+            raise UsageError(
+                "an inlet was used outside the thread of its run's event loop",
+                hint="From another thread, call asyncio.run_coroutine_threadsafe(inlet.send(values), loop).",
+            )
+
+
+class Inlet(Spout):
+    """Spout that emits the values that a service sends to it.
+
+    `output_fields` are names of the default stream, or one Fields that is not direct. Each send waits until its tree is processed; at
+    most `max_waiting` of them, 10,000 by default, are accepted at the same time. See `InletHandle.send` for the errors.
+
+    >>> import asyncio, engine
+    >>> from engine import Inlet, TopologyBuilder, bolt
+    >>> @bolt()
+    ... def show(tup):
+    ...     print(tup["name"])
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("in", lambda: Inlet("name"))
+    >>> _ = builder.set_bolt("show", show).shuffle_grouping("in")
+    >>> async def serve():
+    ...     async with engine.run(builder.build()) as run:
+    ...         await run.inlet("in").send(("ada",))
+    ...         print("processed")
+    >>> asyncio.run(serve())
+    ada
+    processed
+    """
+
+    def __init__(self, *output_fields: str | Fields, max_waiting: int = DEFAULT_MAX_WAITING) -> None:
+        fields = decorated_fields("Inlet", output_fields)
+        if fields is None or fields.direct:
+            raise UsageError("an Inlet needs fields that are not direct", hint='Write Inlet("line").')
+        check_count("Inlet: max_waiting", max_waiting, minimum=1)
+        self.output_fields = fields
+        self.fields_declared_at = "the fields of its Inlet(...)"
+        self.handle = InletHandle(fields, max_waiting)
+        self.in_flight: set[_Send] = set()
+
+    def use_handle(self, handle: InletHandle) -> None:
+        """Replace the handle. The run gives all instances of a component the same one, before `open`."""
+        self.handle = handle
+
+    def open(self) -> None:
+        """Connect to the queue."""
+        self.handle.attach_inlet(self)
+
+    def next_tuple(self) -> None:
+        """Emit the oldest send. An error of the emit is raised in its sender."""
+        send = self.handle.next_send()
+        if send is None:
+            if self.handle.is_closed:
+                raise SpoutExhausted
+            return
+        try:
+            self.collector.emit(send.values, send)
+        except UsageError as error:
+            send.resume_sender(error)
+        except BaseException as error:
+            failure = Failure(ERROR, self.context.component_id, self.context.task_id, headline(error))
+            send.resume_sender(TupleFailed(failure))
+            raise
+        else:
+            self.in_flight.add(send)
+
+    def ack(self, message_id: object) -> None:
+        """Resume the sender."""
+        send = cast(_Send, message_id)
+        self.in_flight.discard(send)
+        send.resume_sender(None)
+
+    def fail(self, message_id: object) -> None:
+        """Raise TupleFailed in the sender."""
+        send = cast(_Send, message_id)
+        self.in_flight.discard(send)
+        send.resume_sender(TupleFailed(self.context.failure or Failure(FAILED)))
+
+    def close(self) -> None:
+        """Fail the tuples in flight, because no verdict will come for them."""
+        self.fail_in_flight(Failure(TASK_DIED, self.context.component_id, self.context.task_id))
+
+    def fail_in_flight(self, failure: Failure) -> None:
+        """Raise TupleFailed in each sender whose tree is open."""
+        self.end_in_flight(TupleFailed(failure))
+
+    def end_in_flight(self, error: EngineError) -> None:
+        """Raise an error in each sender whose tree is open."""
+        while self.in_flight:
+            self.in_flight.pop().resume_sender(error)

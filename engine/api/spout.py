@@ -1,0 +1,112 @@
+"""`Spout`: the base of all sources of tuples."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
+from typing import ClassVar, Literal, Protocol, TypeAlias
+
+from engine.api.collector import SpoutCollector
+from engine.api.context import TaskContext
+from engine.api.fields import OutputFields
+
+OnError: TypeAlias = Literal["fail", "restart", "stop"]
+"""Reaction to an exception of user code (ACK-12). The input fails in any case.
+
+"fail" keeps the instance, "restart" replaces it, "stop" ends the run.
+"""
+
+MaxSpoutPending: TypeAlias = int | Literal["auto"] | None
+"""Limit of open trees per spout task. "auto": the fewest that reach full speed. None: no limit."""
+
+
+class SpoutExhausted(Exception):
+    """Raised by `next_tuple` at the end of a finite source.
+
+    The spout still gets acks and fails. It is polled again only after a `fail`, until it raises this again (RUN-2).
+    """
+
+
+class Spout(ABC):
+    """Base of all spouts: emits tuples, and learns how the tree of each one ended.
+
+    Each method may be `def` or `async def`. Calls for one task never overlap (ACK-10): while an `async def next_tuple` waits, acks and
+    fails of its task wait too. So wait for I/O in `self.context.create_task(...)`, and call `self.context.wake()` when there is data.
+
+    Settings are class attributes, or keywords of `set_spout`: `max_spout_pending`, `on_error`.
+
+    >>> from engine import Spout, SpoutExhausted, TopologyBuilder
+    >>> from engine.testing import run_topology
+    >>> class Lines(Spout):
+    ...     output_fields = "line"
+    ...     def open(self):
+    ...         self.lines = enumerate(["to be", "or not"])
+    ...     def next_tuple(self):
+    ...         number, line = next(self.lines, (None, None))
+    ...         if line is None:
+    ...             raise SpoutExhausted
+    ...         self.collector.emit((line,), message_id=number)
+    ...     def ack(self, message_id):
+    ...         print(f"line {message_id} is processed")
+    >>> builder = TopologyBuilder("example")
+    >>> _ = builder.set_spout("lines", Lines)
+    >>> _ = run_topology(builder.build())
+    line 0 is processed
+    line 1 is processed
+    """
+
+    output_fields: OutputFields = None
+    """Field names of the default stream, or a mapping from stream names to fields. None: the spout emits nothing."""
+    max_spout_pending: MaxSpoutPending = None
+    """Limit of open trees per task: a number of at least 1, or "auto". None: `Config.max_spout_pending`."""
+    on_error: OnError | None = None
+    """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
+
+    chooses_tasks: ClassVar[bool] = False
+    """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
+
+    context: TaskContext
+    """Place of this task in the run, and services of the engine. Set before `open`."""
+    collector: SpoutCollector
+    """Emits tuples. Set before `open`."""
+
+    def open(self) -> Awaitable[None] | None:
+        """Open the resources of this task. Called first, after all bolts are prepared."""
+        return None
+
+    def activate(self) -> Awaitable[None] | None:
+        """Handle the start of polling, also after a pause."""
+        return None
+
+    def deactivate(self) -> Awaitable[None] | None:
+        """Handle a pause of polling. Acks and fails still come."""
+        return None
+
+    @abstractmethod
+    def next_tuple(self) -> Awaitable[None] | None:
+        """Emit zero or more tuples, or raise SpoutExhausted at the end of the source.
+
+        After a call that emitted nothing the engine waits 1 to 64 ms, doubling the pause each time. `wake()`, an ack or a fail ends
+        the pause at once.
+        """
+
+    def ack(self, message_id: object) -> Awaitable[None] | None:
+        """Handle the success of a tree: its tuple, and all tuples emitted because of it, are processed."""
+        return None
+
+    def fail(self, message_id: object) -> Awaitable[None] | None:
+        """Handle the failure or timeout of a tree. `self.context.failure` is the reason. The default drops the tuple."""
+        return None
+
+    def close(self) -> Awaitable[None] | None:
+        """Release the resources of `open`. Called last, but not if `open` raised."""
+        return None
+
+
+class CreatesSpout(Protocol):
+    """Object whose `create()` is the factory of a spout, such as the result of `@spout`."""
+
+    def create(self) -> Spout:
+        """Return a new spout."""
+
+
+SpoutFactory: TypeAlias = CreatesSpout | Callable[[], Spout | CreatesSpout]
+"""Argument of `set_spout`: a class, a callable without arguments, or the result of `@spout`. Called once for each task."""

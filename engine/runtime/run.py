@@ -1,0 +1,276 @@
+"""Entry point of the runtime: `run(topology, config)` runs a topology as actors on the running event loop."""
+
+import asyncio
+import logging
+import math
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, Self, cast
+
+from engine.api import CallKind, InletHandle, call_kind, takes
+from engine.clock import Clock
+from engine.config import Config
+from engine.control import RunHandle
+from engine.errors import ComponentError, UsageError
+from engine.kernel import BoltBacklog, Tuple
+from engine.metrics import UserMetrics
+from engine.names import did_you_mean
+from engine.randomness import RunRandom
+from engine.runtime.assembly import Assembly, assemble
+from engine.runtime.error_report import ErrorReport
+from engine.runtime.memory_warning import warn_of_memory
+from engine.runtime.observe import observe
+from engine.runtime.plan import plan_tasks
+from engine.runtime.run_context import RunContext
+from engine.runtime.run_features import RunFeatures
+from engine.runtime.run_port import ClusterRunPort
+from engine.runtime.snapshot import Snapshot
+from engine.runtime.supervisor import RunState, Supervisor
+from engine.runtime.tree_timeouts import TreeTrace
+from engine.topology import Topology, config_of_run, validate_run
+
+RECENT_ERRORS: Final = 20
+LOGGER: Final = logging.getLogger("engine.runtime")
+
+
+def run(topology: Topology, config: Config | None = None) -> "Run":
+    """Create a run of a topology. Enter it: `async with engine.run(topology) as run: await run.completed()`.
+
+    config: replaces the settings of the topology. Raises TopologyError with all faults if the two do not fit. The run changes
+    neither signal handlers nor logging nor the loop's policy (RUN-5). A process may have several runs.
+    """
+    return Run(topology, config)
+
+
+class Run:
+    """One run of a topology. It begins when `async with` is entered, and has ended when `async with` is left."""
+
+    def __init__(self, topology: Topology, config: Config | None = None) -> None:
+        self.config: Final = config_of_run("run", topology, config)
+        self.topology: Final = topology
+        validate_run(topology, self.config)
+        self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
+        """Functions that get each ErrorReport of a component."""
+        self._on_end: list[Callable[[ComponentError | None], None]] = []
+        self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
+        self._metrics = UserMetrics()
+        self._assembly: Assembly | None = None
+        self._supervisor: Supervisor | None = None
+        self._features = RunFeatures(topology, self.config)
+        self.may_forget = False
+        """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
+        self._clock = Clock()
+        self._began = 0.0
+        self.seed: int | None = None
+        """The seed of this run: the config's, or the one that was drawn."""
+
+    async def __aenter__(self) -> Self:
+        if self._supervisor is not None:
+            raise UsageError("a run is entered once", hint="Call engine.run(topology) again for another run.")
+        loop = asyncio.get_running_loop()
+        self._clock = Clock.of(loop)
+        self._began = self._clock.now()
+        random = RunRandom(self.config.seed)
+        self.seed = random.seed
+        if not self.may_forget:
+            warn_of_memory(self.topology, self.config)
+        try:
+            await self._begin(await self._features.open(self._clock), random, loop)
+        except BaseException:
+            await self._features.close(clean=False)
+            raise
+        return self
+
+    async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
+        plan = plan_tasks(topology, self.config)
+        port = ClusterRunPort(self._features.ledger_of)
+        around = RunContext(
+            topology=topology,
+            config=self.config,
+            clock=self._clock,
+            random=random,
+            loop=loop,
+            backlog=BoltBacklog(),
+            task_ids=plan.task_ids,
+            metrics=self._metrics,
+            port=port,
+            publish=self._publish,
+            give_up=self._give_up,
+            note_idle=self._note_idle,
+            is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
+        )
+        self._assembly = assemble(plan, around)
+        port.spouts = self._assembly.user_spouts
+        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
+        self._features.join(RunHandle(port, plan.component_of, self._give_up, self.snapshot))
+        if self.config.trace_sample_rate:
+            self.trace(self.config.trace_sample_rate)
+        for callback in self._on_end:
+            self._supervisor.on_end(callback)
+        await self._supervisor.start()
+
+    async def __aexit__(self, kind: type[BaseException] | None, error: BaseException | None, frames: TracebackType | None) -> None:
+        await self._close()
+        if error is None and self._supervisor is not None:
+            self._supervisor.raise_error()
+
+    # Callbacks of the executors
+
+    def _publish(self, report: ErrorReport) -> None:
+        self._errors.append(report)
+        for listener in tuple(self.on_report):
+            try:
+                listener(report)
+            except Exception as error:
+                LOGGER.error("a listener of on_report raised", exc_info=error)
+
+    def _give_up(self, error: ComponentError) -> None:
+        self._supervised.give_up(error)
+
+    def _note_idle(self) -> None:
+        if self._supervisor is not None:
+            self._supervisor.note_idle()
+
+    # Control by the host
+
+    async def completed(self) -> None:
+        """Wait until the run is complete, drained or stopped. Raises the ComponentError that ends it at once (SV-4)."""
+        await self._supervised.completed()
+
+    def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
+        """Call `callback` once when the run ends, on the loop's thread. Call it at once if the run has ended.
+
+        Its argument is the ComponentError of a failed run, before the components are closed. It is None for a run that completed,
+        drained or stopped. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
+        UsageError if `callback` is not a plain function of one argument.
+        """
+        if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
+            hint = "Write def ended(error): ... It may start a coroutine by asyncio.create_task()."
+            raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
+        if self._supervisor is None:
+            self._on_end.append(callback)
+        else:
+            self._supervisor.on_end(callback)
+
+    async def activate(self) -> None:
+        """Start the polls of deactivated spouts."""
+        await self._switch(active=True)
+
+    async def deactivate(self) -> None:
+        """Stop the polls of the spouts. They still get acks and fails, and bolts go on."""
+        await self._switch(active=False)
+
+    async def _switch(self, *, active: bool) -> None:
+        if self.state != "running":
+            raise UsageError(f"the run is {self.state}, not running", hint="Call it while run.state is running.")
+        await asyncio.gather(*(spout.switch_activity(active=active) for spout in self._assembled.spouts))
+
+    async def drain(self, timeout_secs: float | None = None) -> None:
+        """Stop the spouts, wait at most `timeout_secs` for open trees, then close every component in order.
+
+        timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run.
+        """
+        if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
+            hint = "Write drain(10), or drain() for drain_timeout_secs."
+            raise UsageError(f"drain() takes a number of seconds of at least 0, not {timeout_secs!r}", hint=hint)
+        await self._supervised.drain(timeout_secs)
+
+    async def stop(self) -> None:
+        """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run."""
+        await self._close()
+        if self._supervisor is not None:
+            self._supervisor.raise_error()
+
+    async def _close(self) -> None:
+        if self._supervisor is not None:
+            await self._supervisor.close("stopped")
+
+    def inlet(self, component_id: str) -> InletHandle:
+        """Return the handle by which a service sends to an Inlet."""
+        for spout in self._assembled.spouts:
+            if spout.info.component_id == component_id and spout.inlet is not None:
+                return spout.inlet
+        inlets = {spout.info.component_id for spout in self._assembled.spouts if spout.inlet is not None}
+        raise UsageError(f"the topology has no inlet {component_id!r}", hint=did_you_mean(component_id, inlets))
+
+    def trace(self, rate: float) -> None:
+        """Record the paths of a share of the trees, for the Failures of timeouts.
+
+        rate: 0 to 1. 0 stops the recording.
+        """
+        if not _is_number(rate) or not 0 <= rate <= 1:
+            raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
+        assembly = self._assembled
+        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
+
+    def kill_task(self, task_id: int) -> None:
+        """Make the instance of a task die as if it had raised, or an acker lose its trees. For tests of recovery."""
+        assembly = self._assembled
+        for executor in (*assembly.tasks, *assembly.ackers):
+            if executor.info.task_id == task_id:
+                executor.kill()
+                return
+        raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
+
+    def lose_tuple(self, task_id: int, tup: Tuple) -> None:
+        """Make a bolt task forget a taken input without a settle, so that its trees time out. For tests of recovery."""
+        for bolt in self._assembled.bolts:
+            if bolt.info.task_id == task_id:
+                bolt.core.lose(tup)
+
+    def task_ids(self, component_id: str) -> tuple[int, ...]:
+        """Return the task ids of a component, ascending. The component id of the ackers is `__acker`."""
+        known = self._assembled.plan.task_ids
+        if not isinstance(cast(object, component_id), str) or component_id not in known:
+            raise UsageError(f"the run has no component {component_id!r}", hint=did_you_mean(component_id, known))
+        return known[component_id]
+
+    # Observation
+
+    @property
+    def state(self) -> RunState:
+        """State of the run: waiting (on standby), starting, running, draining, then complete, drained, stopped or failed."""
+        if self._supervisor is None:
+            return "waiting" if self.config.standby else "starting"
+        return self._supervisor.state
+
+    @property
+    def error(self) -> ComponentError | None:
+        """Error of the component that ended the run, None if there is none."""
+        return None if self._supervisor is None else self._supervisor.error
+
+    def snapshot(self) -> Snapshot:
+        """Return the current counts and latencies per component and task."""
+        return Snapshot(
+            topology_name=self.topology.name,
+            state=self.state,
+            uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
+            components=observe(self._assembly) if self._assembly is not None else {},
+            errors=tuple(self._errors),
+            user_metrics=self._metrics.read(),
+            entries=self._features.snapshot_entries(),
+        )
+
+    def metrics_text(self) -> str:
+        """Return the snapshot as OpenMetrics text."""
+        from engine.metrics import render
+        from engine.runtime.metric_families import families  # here, so that `import engine` stays light
+
+        return render(families(self.snapshot()))
+
+    @property
+    def _supervised(self) -> Supervisor:
+        if self._supervisor is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._supervisor
+
+    @property
+    def _assembled(self) -> Assembly:
+        if self._assembly is None:
+            raise UsageError("the run has not begun", hint="Enter it first: async with engine.run(topology) as run: ...")
+        return self._assembly
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -1,0 +1,113 @@
+"""A Kafka committer's task, driven by hand on a real broker: instances for attempts, and resources that outlive them."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+from typing import Any
+
+from aiokafka import AIOKafkaConsumer, TopicPartition
+
+from engine.api import Fields
+from engine.kafka.client.admin_client import ClusterConfig, connected
+from engine.kafka.transactional import KafkaCommitter, KafkaCommitterConfig
+from engine.kafka.transactional.batch_writer import BatchWriter
+from engine.kafka.transactional.stored_txids import StoredTxid, TxidOwner, read_stored_txid
+from engine.transactional import TransactionAttempt
+from engine.transactional.resources import OpenResources
+from tests.kafka.transactional.hand import HandCollector, HandContext
+from tests.patience import PATIENCE_SECS
+
+FIELDS = Fields("attempt", "key", "value")
+
+
+class HandTuple(tuple[Any, ...]):
+    """(attempt, key, value), as a committer sees it."""
+
+    fields = FIELDS
+    stream = "default"
+    source_component = "count"
+
+
+class CommitterTask:
+    """One task of a committer; what lives as long as the task is opened once."""
+
+    def __init__(self, config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], context: Any) -> None:
+        self.config, self.context = config, context
+        self.resources = OpenResources(context)
+        self._attempts = 0
+
+    async def instance(self, txid: int, rows: Iterable[tuple[Any, Any]]) -> KafkaCommitter:
+        """An instance that has taken a whole batch."""
+        self._attempts += 1
+        bolt: Any = KafkaCommitter(self.config() if callable(self.config) else self.config)
+        bolt.attempt, bolt.context, bolt.resources = TransactionAttempt(txid, self._attempts), self.context, self.resources
+        bolt.collector = HandCollector()
+        await bolt.prepare()
+        for key, value in rows:
+            bolt.execute(HandTuple((bolt.attempt, key, value)))
+        return bolt  # type: ignore[no-any-return]
+
+    async def commit(self, txid: int, *values: Any) -> KafkaCommitter:
+        """A batch of records with these values, committed."""
+        bolt = await self.instance(txid, [(None, str(value)) for value in values])
+        await bolt.finish_batch()
+        return bolt
+
+    @property
+    def writer(self) -> BatchWriter:
+        """Writer of the task, which is its resource."""
+        [opened] = self.resources._opened.values()
+        return opened.result()  # type: ignore[no-any-return]
+
+
+@asynccontextmanager
+async def committing(
+    config: KafkaCommitterConfig | Callable[[], KafkaCommitterConfig], *, name: str, task: int = 0, tasks: int = 1
+) -> AsyncIterator[CommitterTask]:
+    """A task of the committer `counts` of the topology `name`; a function makes a config for each attempt."""
+    context: Any = HandContext(name=name, component="counts", task_index=task, tasks=tasks)
+    context.clock = SimpleNamespace(now=asyncio.get_running_loop().time)
+    committer = CommitterTask(config, context)
+    try:
+        yield committer
+    finally:
+        await context.end()
+        await committer.resources.close()
+
+
+def committer_config(kafka: str, topic: str, **changes: Any) -> KafkaCommitterConfig:
+    """A config for tests."""
+    return KafkaCommitterConfig(**({"brokers": kafka, "topic": topic, "topic_timeout_secs": 5.0} | changes))
+
+
+async def seen(kafka: str, topic: str) -> list[str]:
+    """The values of all records that a reader of committed ones sees, partition by partition."""
+    found: list[str] = []
+    async with AIOKafkaConsumer(bootstrap_servers=kafka, isolation_level="read_committed", enable_auto_commit=False) as consumer:
+        while not (numbers := consumer.partitions_for_topic(topic)):
+            await consumer._client.set_topics([topic])
+        for place in (TopicPartition(topic, number) for number in sorted(numbers)):
+            consumer.assign([place])
+            await consumer.seek_to_beginning(place)
+            end = (await consumer.end_offsets([place]))[place]
+            async with asyncio.timeout(PATIENCE_SECS):
+                while await consumer.position(place) < end:
+                    for records in (await consumer.getmany(timeout_ms=100)).values():
+                        found += [record.value.decode() for record in records]
+    return found
+
+
+async def stored(kafka: str, topic: str, name: str, task: int = 0) -> StoredTxid | None:
+    """Return the stored txid of a task."""
+    owner = TxidOwner(name, "counts", task, 1)
+    async with connected(ClusterConfig(brokers=kafka)) as link:
+        commits = {one.topic: commit for one, commit in (await link.committed(owner.group)).items()}
+    return read_stored_txid(owner, commits[topic].offset, commits[topic].metadata) if topic in commits else None
+
+
+async def until_stored(kafka: str, topic: str, name: str, wanted: tuple[int, int], task: int = 0) -> None:
+    """Wait until a task has stored a txid and a parallelism. A broker may answer a commit before its offsets are visible."""
+    async with asyncio.timeout(PATIENCE_SECS):
+        while await stored(kafka, topic, name, task) != wanted:  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)

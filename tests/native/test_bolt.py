@@ -1,0 +1,275 @@
+"""A bolt's core: how a burst ends, what a settle tells the acker, and what is forgotten."""
+
+import gc
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from _native.tuples import Tuple
+from engine.kernel.codes import BoltOutcome, Signal
+from tests.native.stage import Misused, fed, taken, to, told, wire
+
+# How a burst ends
+
+
+def test_a_burst_ends_when_nothing_waits_or_at_its_limit() -> None:
+    got: list[str] = []
+    _, _, bolt = fed("a", "b", "c", execute=lambda tup: got.append(tup[0]))
+    assert bolt.run_burst(2) == BoltOutcome.MORE
+    assert (got, bolt.executed, bolt.waiting) == (["a", "b"], 2, 1)
+    assert bolt.run_burst(2) == BoltOutcome.EMPTY
+    assert (got, bolt.executed, bolt.current) == (["a", "b", "c"], 3, None)
+    assert bolt.run_burst(2) == BoltOutcome.EMPTY
+
+
+@pytest.mark.guarantee("BP-4")
+def test_a_burst_ends_after_5_ms() -> None:
+    stage, _, bolt = fed(*"abcdefghij")
+
+    def slow(tup: Tuple) -> None:
+        stage.secs += 0.002
+
+    bolt.bind(slow, basic=False)
+    assert bolt.run_burst(256) == BoltOutcome.MORE
+    assert 3 <= bolt.executed <= 5
+    assert bolt.busy_secs == pytest.approx(0.002 * bolt.executed)
+
+
+@pytest.mark.guarantee("BP-2")
+def test_a_full_target_stops_the_burst_until_it_has_drained_to_half() -> None:
+    stage, _, bolt = fed(*"abcdef")
+    bolt.bind(lambda tup: bolt.emit(tup.values, None, "default"), basic=False)
+    last = stage.bolt(capacity=4)
+    wire(bolt, to(last))
+    resumed: list[int] = []
+    bolt.backpressure.set_on_resume(lambda: resumed.append(1))
+    assert bolt.run_burst(256) == BoltOutcome.STOPPED
+    assert (bolt.executed, len(last.mailbox)) == (4, 4)
+    assert bolt.run_burst(256) == BoltOutcome.STOPPED
+    assert last.run_burst(1) == BoltOutcome.MORE
+    assert resumed == []
+    assert last.run_burst(1) == BoltOutcome.MORE
+    assert resumed == [1]
+    assert bolt.run_burst(256) == BoltOutcome.STOPPED
+    assert bolt.executed == 6
+
+
+def test_what_execute_returns_or_raises_ends_the_burst_and_its_input_is_known() -> None:
+    def execute(tup: Tuple) -> object:
+        if tup[0] == "raise":
+            raise ValueError("no")
+        return tup[0] if tup[0] == "return" else None
+
+    _, _, bolt = fed("a", "return", "b", "raise", "c", execute=execute)
+    assert bolt.run_burst(256) == BoltOutcome.RETURNED
+    assert bolt.returned == "return"
+    assert bolt.current is not None
+    assert bolt.current.values == ("return",)
+    with pytest.raises(ValueError, match="no"):
+        bolt.run_burst(256)
+    assert bolt.current.values == ("raise",)
+    bolt.forget_current()
+    assert bolt.executed == 4
+    assert bolt.run_burst(256) == BoltOutcome.EMPTY
+
+
+def test_the_longest_call_is_noted_where_it_was_too_long() -> None:
+    stage, _, bolt = fed(*"abcd", slow_call_secs=0.5)
+
+    def execute(tup: Tuple) -> None:
+        stage.secs += 0.7 if tup[0] == "c" else 0.0
+
+    bolt.bind(execute, basic=False)
+    while bolt.run_burst(256) == BoltOutcome.MORE:
+        pass
+    assert bolt.take_slow_call() == pytest.approx(0.7)
+    assert bolt.take_slow_call() == 0
+
+
+def test_a_bolt_with_more_than_a_burst_waiting_is_behind() -> None:
+    stage, _, bolt = fed(*"abc")
+    assert stage.backlog.bolts_behind == 0
+    bolt.run_burst(1)
+    assert stage.backlog.bolts_behind == 1
+    bolt.leave_burst()
+    assert stage.backlog.bolts_behind == 0
+    bolt.run_burst(1)
+    bolt.run_burst(256)
+    assert stage.backlog.bolts_behind == 0
+
+
+# Basic bolts
+
+
+@pytest.mark.guarantee("ACK-11")
+def test_a_basic_bolt_anchors_what_it_yields_or_returns_and_acks() -> None:
+    def execute(tup: Tuple) -> object:
+        def two() -> Iterator[tuple[str]]:
+            yield (tup[0] + "1",)
+            yield (tup[0] + "2",)
+
+        return {"yield": two(), "return": ("once",)}.get(tup[0])
+
+    stage, spout, bolt = fed("yield", "return", "nothing", execute=execute, basic=True)
+    last = stage.bolt()
+    wire(bolt, to(last))
+    assert bolt.run_burst(256) == BoltOutcome.EMPTY
+    assert bolt.acked == 3
+    children = [taken(last) for _ in range(3)]
+    assert [child[0] for child in children] == ["yield1", "yield2", "once"]
+    stage.settle()
+    spout.hear()
+    assert spout.acked == ["nothing"]
+    for child in reversed(children):
+        last.ack(child)
+    stage.settle()
+    spout.hear()
+    assert spout.acked == ["nothing", "return", "yield"]
+
+
+@pytest.mark.guarantee("ACK-11")
+def test_what_a_basic_bolt_has_settled_itself_is_not_acked_again() -> None:
+    stage, _, bolt = fed("a")
+    bolt.bind(lambda tup: bolt.fail(tup), basic=True)
+    bolt.run_burst(256)
+    assert (bolt.acked, bolt.failed, bolt.settled_twice) == (0, 1, 0)
+    assert [kind for kind, _ in told(stage)] == [Signal.FAIL]
+
+
+# One by one
+
+
+def test_a_call_that_is_awaited_takes_one_tuple_and_its_time_is_counted() -> None:
+    stage, _, bolt = fed("a", "b", basic=True)
+    tup = taken(bolt)
+    assert (tup.values, bolt.executed, bolt.taken_tuples()) == (("a",), 1, [tup])
+    started = stage.now()
+    stage.secs += 2
+    bolt.end_call(started, tup)
+    assert (bolt.acked, bolt.taken) == (1, 0)
+    assert bolt.busy_secs == pytest.approx(2)
+    assert bolt.process_latency.mean() == pytest.approx(2)
+    assert taken(bolt)[0] == "b"
+    assert bolt.take_next() is None
+
+
+# Settle
+
+
+@pytest.mark.guarantee("ACK-3")
+def test_an_ack_tells_the_edge_and_what_was_anchored_to_it() -> None:
+    stage, _, bolt = fed("a")
+    last = stage.bolt()
+    wire(bolt, to(last))
+    tup = taken(bolt)
+    [(_, root, edge, _)] = stage.rings[0].waiting()
+    bolt.emit(("child",), tup, "default")
+    bolt.ack(tup)
+    (_, acked_root, value, task) = stage.rings[0].waiting()[-1]
+    assert (acked_root, task) == (root, bolt.task_id)
+    last.ack(taken(last))
+    (_, _, child_value, _) = stage.rings[0].waiting()[-1]
+    assert value ^ child_value == edge
+
+
+@pytest.mark.guarantee("ACK-5")
+@pytest.mark.parametrize("first", ["ack", "fail"])
+@pytest.mark.parametrize("second", ["ack", "fail"])
+def test_a_second_settle_is_ignored_and_counted(first: str, second: str) -> None:
+    stage, _, bolt = fed("a")
+    tup = taken(bolt)
+    getattr(bolt, first)(tup)
+    before = told(stage)
+    getattr(bolt, second)(tup)
+    bolt.reset_timeout(tup)
+    assert told(stage) == before
+    assert (bolt.settled_twice, bolt.acked + bolt.failed) == (1, 1)
+
+
+@pytest.mark.guarantee("ACK-4")
+def test_a_fail_tells_every_root_and_why() -> None:
+    stage, _, bolt = fed("a", "b")
+    last = stage.bolt()
+    wire(bolt, to(last))
+    anchors = [taken(bolt), taken(bolt)]
+    bolt.emit(("child",), anchors, "default")
+    child = taken(last)
+    last.fail(child, "why")
+    assert told(stage) == [(Signal.FAIL, root) for root in child.roots]
+    assert list(stage.rings[0].objects) == ["why", "why"]
+    bolt.fail(anchors[0])
+    assert stage.rings[0].objects[-1] == "failed"
+
+
+@pytest.mark.guarantee("ACK-8")
+def test_a_reset_tells_every_root_of_what_is_taken() -> None:
+    stage, _, bolt = fed("a")
+    tup = taken(bolt)
+    bolt.reset_timeout(tup)
+    assert told(stage) == [(Signal.RESET, tup.roots[0])]
+
+
+def test_the_tuple_of_another_task_is_refused() -> None:
+    stage, _, bolt = fed("a")
+    other = stage.bolt()
+    tup = taken(bolt)
+    for settle in (other.ack, other.fail):
+        with pytest.raises(Misused, match="not_mine") as caught:
+            settle(tup)
+        assert caught.value.what == {"tuple": tup}
+    assert not tup.is_settled
+
+
+# Forgotten
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_what_a_burst_forgets_fails_at_its_end() -> None:
+    stage, spout, bolt = fed("a", "b")
+    bolt.run_burst(256)
+    assert (bolt.forgotten_tuples, bolt.failed) == (2, 2)
+    stage.settle()
+    spout.hear()
+    assert spout.failed == [("a", "forgotten"), ("b", "forgotten")]
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_what_another_thread_forgets_is_only_queued_and_rings() -> None:
+    rung: list[int] = []
+    stage, _, bolt = fed("a", "b", on_forgotten=lambda: rung.append(1))
+    held = [taken(bolt), taken(bolt)]
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    assert (rung, told(stage), bolt.forgotten_tuples) == ([1], [], 2)
+    bolt.flush_forgotten()
+    assert len(told(stage)) == 2
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_what_is_forgotten_while_closing_or_belongs_to_no_tree_is_left_alone() -> None:
+    stage, _, bolt = fed("a")
+    tup = taken(bolt)
+    bolt.closing = True
+    del tup
+    bolt.flush_forgotten()
+    assert (told(stage), bolt.forgotten_tuples) == ([], 0)
+    stage, _, bolt = fed("a", tracked=False)
+    bolt.run_burst(256)
+    assert (told(stage), bolt.forgotten_tuples) == ([], 0)
+
+
+@pytest.mark.guarantee("ACK-15")
+def test_a_dead_instances_tuples_fail_at_once_oldest_first_though_somebody_holds_them() -> None:
+    stage, spout, bolt = fed("a", "b", "c")
+    held = [taken(bolt), taken(bolt)]
+    assert bolt.fail_taken("died") == 2
+    stage.settle()
+    spout.hear()
+    assert spout.failed == [("a", "died"), ("b", "died")]
+    bolt.ack(held[0])
+    assert (bolt.settled_twice, bolt.acked, bolt.waiting) == (0, 0, 1)
+    del held
+    gc.collect()
+    assert bolt.forgotten_tuples == 0

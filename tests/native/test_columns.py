@@ -1,0 +1,86 @@
+"""Fields of rows as buffers of Arrow's layout: what they hold, and what they leave to the slow way."""
+
+import struct
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from _native.columns import boolean_buffers, date_buffers, double_buffers, integer_buffers, string_buffers, timestamp_buffers
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def rows_of(*values: Any) -> list[tuple[Any, ...]]:
+    return [("before", value, "behind") for value in values]
+
+
+@pytest.mark.parametrize(("byte_width", "letter"), [(1, "b"), (2, "h"), (4, "i"), (8, "q")])
+def test_integers_of_each_width_up_to_their_limits(byte_width: int, letter: str) -> None:
+    most = 2 ** (8 * byte_width - 1) - 1
+    assert integer_buffers(rows_of(0, most, -most - 1), 1, byte_width) == (0, [None, struct.pack(f"=3{letter}", 0, most, -most - 1)])
+    assert integer_buffers(rows_of(most + 1), 1, byte_width) is None
+    assert integer_buffers(rows_of(-most - 2), 1, byte_width) is None
+    assert integer_buffers(rows_of(2**70), 1, byte_width) is None
+
+
+def test_nulls_are_bits_that_are_not_set() -> None:
+    values = [None if number % 3 == 0 else float(number) for number in range(11)]
+    made = double_buffers(rows_of(*values), 1)
+    assert made is not None
+    nulls, (bits, _) = made
+    assert bits is not None
+    assert nulls == 4
+    assert [bits[number // 8] >> (number % 8) & 1 for number in range(11)] == [value is not None for value in values]
+
+
+def test_texts_stand_one_behind_the_other() -> None:
+    assert string_buffers(rows_of("a", "", "é", None), 1) == (1, [bytes([0b11110111]), struct.pack("=5i", 0, 1, 1, 3, 3), "aé".encode()])
+
+
+def test_bools_are_bits() -> None:
+    assert boolean_buffers(rows_of(*[True, False, None] * 3), 1) == (3, [bytes([0b11011011, 0b11111110]), bytes([0b01001001, 0])])
+
+
+@given(st.dates())
+def test_a_date_is_its_days_since_1970(day: date) -> None:
+    assert date_buffers(rows_of(day), 1) == (0, [None, struct.pack("=i", (day - EPOCH.date()).days)])
+
+
+@given(st.datetimes() | st.datetimes(timezones=st.just(UTC)))
+def test_a_datetime_is_its_microseconds_since_1970(at: datetime) -> None:
+    micros = (at.replace(tzinfo=UTC) - EPOCH) // timedelta(microseconds=1)
+    assert timestamp_buffers(rows_of(at), 1) == (0, [None, struct.pack("=q", micros)])
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (lambda rows, place: integer_buffers(rows, place, 8), True),
+        (lambda rows, place: integer_buffers(rows, place, 8), 1.0),
+        (double_buffers, 1),
+        (boolean_buffers, 1),
+        (date_buffers, datetime(2026, 1, 1)),
+        (string_buffers, b"a"),
+        (string_buffers, "\ud800"),
+        (timestamp_buffers, 1_000_000),
+        (timestamp_buffers, date(2026, 1, 1)),
+        (timestamp_buffers, datetime(2026, 1, 1, tzinfo=timezone(timedelta(hours=1)))),
+    ],
+)
+def test_a_value_of_another_type_is_left_to_others(read: Callable[[list[Any], int], object], value: object) -> None:
+    assert read(rows_of(value), 1) is None
+
+
+@pytest.mark.parametrize("rows", [[("too", "short")], [["no", "tuple", "at all"]]])
+def test_what_is_no_row_is_an_error(rows: list[Any]) -> None:
+    with pytest.raises((IndexError, TypeError)):
+        string_buffers(rows, 2)
+
+
+def test_no_rows_are_no_values() -> None:
+    assert integer_buffers([], 0, 4) == (0, [None, b""])
+    assert string_buffers([], 0) == (0, [None, bytes(4), b""])
