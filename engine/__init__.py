@@ -42,6 +42,8 @@ from engine.errors import (
     UsageError,
 )
 from engine.topology import Topology, TopologyBuilder
+from engine.topology.features import supply_features
+from engine.topology.spec import TopologyFeature
 from engine.version import __version__
 
 if TYPE_CHECKING:
@@ -157,6 +159,15 @@ _LAZY_NAMES = {
 
 _PACKAGES = ("cli", "flow", "metrics", "runtime", "testing", "transactional")
 """Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
+
+
+def _load_features() -> tuple[TopologyFeature, ...]:
+    from engine.features import FEATURES
+
+    return FEATURES
+
+
+supply_features(_load_features)
 
 
 def __getattr__(name: str) -> object:

@@ -73,12 +73,12 @@ class BoltExecutor(Executor):
         await self.call_hook(bolt.prepare)
 
     async def _connect_port(self, bolt: Any) -> None:
-        """Give the port to the handler of control tuples: the topology's attendant, or the bolt itself."""
+        """Give the port to the handler of control tuples: the topology's control handler, or the bolt itself."""
         self._handle_control = None
-        if self.spec.attendant is not None:
-            attendant = self.spec.attendant(bolt, bolt.context, self.port, self.run_context.task_ids)
-            await attendant.begin(restarted=self._died_before)
-            self._handle_control = attendant.on_control
+        if self.spec.control_handler is not None:
+            handler = self.spec.control_handler(bolt, bolt.context, self.port, self.run_context.task_ids)
+            await handler.begin(restarted=self._died_before)
+            self._handle_control = handler.on_control
         elif isinstance(bolt, BoltPortUser):
             bolt.port = self.port
             if self._died_before:
@@ -101,8 +101,8 @@ class BoltExecutor(Executor):
             pass
 
     def _progress_count(self) -> int:
-        """With state, count committed settles only: a task that dies at each checkpoint makes no progress."""
-        return self.core.deferred_acks.released if self.spec.keeps_state else super()._progress_count()
+        """Count a deferred ack once it is released: a task that dies before each release makes no progress."""
+        return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
@@ -280,9 +280,9 @@ class BoltExecutor(Executor):
         self._fail_open_controls(failure)  # the next instance would not know these barriers: their round fails, and recovery continues
 
     async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
-        """Forward a barrier of a stateless bolt although it has no instance. Any other control tuple fails."""
+        """Handle a control tuple without an instance. A handler that defers no acks needs none. For any other one the tuple fails."""
         handle = self._handle_control
-        if self.spec.attendant is None or self.spec.keeps_state or handle is None:
+        if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
         self._open_controls.append(tup)

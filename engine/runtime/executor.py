@@ -136,7 +136,7 @@ class Executor(Actor):
 
     def start(self) -> None:
         """Start the coroutine."""
-        self.has_been_ready = self.has_been_ready or not self.spec.keeps_state  # with state: once the state is loaded
+        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else once its control handler opens the gate
         super().start()
 
     async def close(self) -> None:
@@ -355,8 +355,7 @@ class Executor(Actor):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
             return self.policy.pause_secs(now) if self.has_been_ready and self.paces_restarts else 0.0
         config = self.run_context.config
-        without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
-        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"
+        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {self.spec.progress} in between"
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
             *where,

@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from engine.api import CallKind, InletHandle, call_kind, takes
-from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.config import Config
+from engine.control import RunHandle
 from engine.errors import ComponentError, UsageError
 from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
@@ -22,15 +22,13 @@ from engine.runtime.error_report import ErrorReport
 from engine.runtime.memory_warning import warn_of_memory
 from engine.runtime.observe import observe
 from engine.runtime.plan import plan_tasks
-from engine.runtime.position_store import PositionStore
 from engine.runtime.run_context import RunContext
+from engine.runtime.run_features import RunFeatures
 from engine.runtime.run_port import ClusterRunPort
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState, Supervisor
-from engine.runtime.system_topology import state_places, with_checkpoints
 from engine.runtime.tree_timeouts import TreeTrace
-from engine.state import Ledger, provider_of
-from engine.topology import RunPreparation, Topology, config_of_run, validate_run
+from engine.topology import Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.runtime")
@@ -59,13 +57,9 @@ class Run:
         self._metrics = UserMetrics()
         self._assembly: Assembly | None = None
         self._supervisor: Supervisor | None = None
-        self._checkpoints: Checkpoints | None = None
-        self._preparation: RunPreparation | None = None
-        self._port: ClusterRunPort | None = None
+        self._features = RunFeatures(topology, self.config)
         self.may_forget = False
         """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
-        self._ledger_of: Callable[[str], Ledger] | None = None
-        """Of the state provider, where the run has one for its components."""
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
@@ -81,41 +75,16 @@ class Run:
         self.seed = random.seed
         if not self.may_forget:
             warn_of_memory(self.topology, self.config)
-        if self.topology.prepares is not None:
-            await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
-            return self
-        places = state_places(self.topology, self.config)
-        if not places and any(spec.keeps_position for spec in self.topology.spouts):
-            store = PositionStore(self.topology, self.config)
-            self._ledger_of = store.ledger
-            await self._begin_prepared(store, random, loop)
-            return self
-        if not places:
-            await self._begin(self.topology, random, loop)
-            return self
-        provider = provider_of(self.config.state_provider)
-        checkpoints = self._checkpoints = Checkpoints(self.topology.name, provider, self.config, self._clock, places)
-        self._ledger_of = provider.ledger
-        await checkpoints.open()
         try:
-            await self._begin(with_checkpoints(self.topology, checkpoints, self.config), random, loop)
+            await self._begin(await self._features.open(self._clock), random, loop)
         except BaseException:
-            await checkpoints.close(fold=False)
+            await self._features.close(clean=False)
             raise
         return self
 
-    async def _begin_prepared(self, preparation: RunPreparation, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            running = await preparation.open()
-            self._preparation = preparation
-            await self._begin(running, random, loop)
-        except BaseException:
-            await preparation.close()
-            raise
-
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
-        port = self._port = ClusterRunPort(self._ledger_of)
+        port = ClusterRunPort(self._features.ledger_of)
         around = RunContext(
             topology=topology,
             config=self.config,
@@ -133,9 +102,8 @@ class Run:
         )
         self._assembly = assemble(plan, around)
         port.spouts = self._assembly.user_spouts
-        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._checkpoints, self._preparation)
-        if self._checkpoints is not None:
-            self._checkpoints.join(port, plan.component_of, self._give_up)
+        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
+        self._features.join(RunHandle(port, plan.component_of, self._give_up, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
         for callback in self._on_end:
@@ -279,10 +247,9 @@ class Run:
             state=self.state,
             uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
             components=observe(self._assembly) if self._assembly is not None else {},
-            checkpoint=self._checkpoints.snapshot() if self._checkpoints is not None else None,
             errors=tuple(self._errors),
             user_metrics=self._metrics.read(),
-            flow=() if self._port is None else self._port.flow(),
+            entries=self._features.snapshot_entries(),
         )
 
     def metrics_text(self) -> str:

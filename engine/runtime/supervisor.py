@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
 from engine.cancellation import cancel_and_wait, was_cancelled
-from engine.checkpoint import Checkpoints
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.names import ACKER_COMPONENT
@@ -17,8 +16,8 @@ from engine.runtime.actor import BUG_HINT, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
 from engine.runtime.executor import Executor
+from engine.runtime.run_features import RunFeatures
 from engine.runtime.tree_timeouts import TreeClock
-from engine.topology import RunPreparation
 
 RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = logging.getLogger("engine.runtime")
@@ -32,19 +31,11 @@ _CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_
 class Supervisor:
     """Starts, watches and ends the actors of one run. `state` is the state of the run."""
 
-    def __init__(
-        self,
-        name: str,
-        assembly: Assembly,
-        config: Config,
-        checkpoints: Checkpoints | None = None,
-        preparation: RunPreparation | None = None,
-    ) -> None:
-        """Take the topology's name, the actors, the checkpoints of a run with state, and the preparation, which is closed last."""
+    def __init__(self, name: str, assembly: Assembly, config: Config, features: RunFeatures) -> None:
+        """name: of the topology. features: opened already, and closed after the actors."""
         self._assembly = assembly
         self._name = name
-        self._checkpoints = checkpoints
-        self._preparation = preparation
+        self._features = features
         self._finishing: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
@@ -168,15 +159,15 @@ class Supervisor:
         return all(spout.is_done for spout in self._assembly.user_spouts) and self._is_quiet()
 
     def _complete(self) -> None:
-        """End the run; with state after a last checkpoint, and another look: a tree may have failed meanwhile."""
-        if self._checkpoints is None:
+        """End the run. If a feature has work, do that first and look again, since a tree may have failed meanwhile."""
+        if not self._features.has_work:
             self.end("complete")
         elif self._finishing is None:
-            self._finishing = self._loop.create_task(self._commit_and_complete(self._checkpoints), name="last checkpoint")
+            self._finishing = self._loop.create_task(self._finish_and_complete(), name="last commit")
 
-    async def _commit_and_complete(self, checkpoints: Checkpoints) -> None:
+    async def _finish_and_complete(self) -> None:
         try:
-            await checkpoints.commit_all()
+            await self._features.finish()
         finally:
             self._finishing = None
         if self.state == "running" and self._is_complete():
@@ -281,8 +272,8 @@ class Supervisor:
         try:
             async with asyncio.timeout(timeout_secs):
                 await self._at_rest.wait()
-                if self._checkpoints is not None and self._closing is None:
-                    await self._checkpoints.commit_all()
+                if self._closing is None:
+                    await self._features.finish()
         except TimeoutError:
             left = self._left_over()
             LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
@@ -325,10 +316,7 @@ class Supervisor:
                     await actor.close()
                 except Exception as error:
                     LOGGER.error("task %d of %r could not be closed", actor.info.task_id, actor.info.component_id, exc_info=error)
-            if self._checkpoints is not None:
-                await self._checkpoints.close(fold=state in ("complete", "drained"))
-            if self._preparation is not None:
-                await self._preparation.close()
+            await self._features.close(clean=state in ("complete", "drained"))
         finally:
             self.state = state
             self._at_rest.set()

@@ -23,7 +23,7 @@ class Windowed(Spout, SpoutPortUser):
     def open(self) -> None:
         self.emitted = 0
         self.position: str | None = None
-        self.port.run.show_flow(self.context.task_id, self.status)
+        self.port.run.show_in_snapshot("flow", self.context.task_id, self.status)
 
     def next_tuple(self) -> None:
         if self.emitted == 3:

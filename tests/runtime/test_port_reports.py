@@ -219,7 +219,7 @@ def test_a_checkpoint_may_be_requested_by_any_task() -> None:
 
     class Coordinates(SpoutPortUser, Endless):
         def open(self) -> None:
-            self.port.run.on_checkpoint_request(lambda: begun.append(loop().time()))
+            self.port.run.on_commit_request(lambda: begun.append(loop().time()))
 
     class Requests(Asks):
         def prepare(self) -> None:
@@ -228,7 +228,7 @@ def test_a_checkpoint_may_be_requested_by_any_task() -> None:
         async def request(self) -> None:
             for _ in range(2):
                 await asyncio.sleep(3)
-                self.port.run.request_checkpoint()
+                self.port.run.request_commit()
 
     async def main(source: Any) -> None:
         async with running(chain(source, Requests)):
