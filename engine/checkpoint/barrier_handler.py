@@ -19,7 +19,7 @@ from engine.topology.task_port import BoltPort, ControlHandler
 
 
 class BarrierHandler(ControlHandler):
-    """The attendant of a stateless bolt, and the half that both kinds have in common."""
+    """Handles the barriers of a stateless bolt: waits for all of them and forwards them. Base of the handler of stateful bolts."""
 
     def __init__(self, checkpoints: Checkpoints, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
         """Take the task ids from which each barrier must come."""
@@ -82,7 +82,7 @@ class BarrierHandler(ControlHandler):
 
 
 class StatefulBarrierHandler(BarrierHandler):
-    """The attendant of a stateful bolt: its state, its deferred acks, its hooks."""
+    """Handles the barriers of a stateful bolt: its state, its deferred acks, and the hooks of the user."""
 
     def __init__(
         self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace

@@ -37,7 +37,7 @@ class HasWork(Protocol):
 
 
 class Checkpoints:
-    """What the checkpoint spout and the attendants of a run share. Only the loop's thread uses it."""
+    """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses it."""
 
     def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
         """Take the places of all stateful tasks of the run."""
