@@ -124,7 +124,7 @@ async def test_an_index_that_cannot_be_made_is_said_to_be_the_logs(killed: Path,
         raise error
 
     monkeypatch.setattr(sqlite3, "connect", connect)
-    with pytest.raises(StateError, match="its log state.db-wal can be read only if") as told:
+    with pytest.raises(StateError, match=r"its log state\.db-wal can be read only if") as told:
         await looked(killed)
     assert "Copy both files" in str(told.value)
 
