@@ -398,7 +398,7 @@ def _kafka_words(store: str) -> Work:
         "transactions",
         f"kafka-words-{store}",
         f"words of a topic counted exactly once in {store}, beside a peer's count from topic to topic",
-        _lines("bench.transactions.kafka_words:measure", 300_000, 20_000, store=store),
+        _lines("bench.transactions.kafka_words:measure", 300_000, 60_000, store=store),
         unit="word",
         peers=(
             quix("quixstreams", "exactly once, Kafka to Kafka, a checkpoint every 2 s", grouped=True),

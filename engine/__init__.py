@@ -42,12 +42,14 @@ from engine.errors import (
     UsageError,
 )
 from engine.topology import Topology, TopologyBuilder
+from engine.topology.features import supply_features
+from engine.topology.spec import TopologyFeature
 from engine.version import __version__
 
 if TYPE_CHECKING:
     from engine.checkpoint import CheckpointSnapshot, StatefulBasicBolt, StatefulBolt, stateful_bolt
     from engine.flow import FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, FlowSnapshot
-    from engine.runtime.local_cluster import Run, run
+    from engine.runtime.run import Run, run
     from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
     from engine.state import KeyValueState, StateProvider
     from engine.transactional import (
@@ -140,7 +142,7 @@ _LAZY_NAMES = {
     "OpaquePartitionedTransactionalSpout": "engine.transactional",
     "OpaqueValue": "engine.transactional.values",
     "PartitionedTransactionalSpout": "engine.transactional",
-    "Run": "engine.runtime.local_cluster",
+    "Run": "engine.runtime.run",
     "Snapshot": "engine.runtime.snapshot",
     "StateProvider": "engine.state",
     "StatefulBasicBolt": "engine.checkpoint",
@@ -150,13 +152,22 @@ _LAZY_NAMES = {
     "TransactionalSpout": "engine.transactional",
     "TransactionalTopologyBuilder": "engine.transactional",
     "TransactionalValue": "engine.transactional.values",
-    "run": "engine.runtime.local_cluster",
+    "run": "engine.runtime.run",
     "stateful_bolt": "engine.checkpoint",
 }
 
 
 _PACKAGES = ("cli", "flow", "metrics", "runtime", "testing", "transactional")
 """Packages that are available after `import engine`, as in `engine.metrics.CONTENT_TYPE`."""
+
+
+def _load_features() -> tuple[TopologyFeature, ...]:
+    from engine.features import FEATURES
+
+    return FEATURES
+
+
+supply_features(_load_features)
 
 
 def __getattr__(name: str) -> object:

@@ -99,7 +99,9 @@ async def measure(reader: str, rate: float, measured_secs: float) -> dict[str, f
             reading.cancel()
             await asyncio.gather(reading, return_exceptions=True)
     if sent["per_second"] < 0.98 * rate:
-        raise SystemExit(f"only {sent['per_second']:,.0f} of {rate:,.0f} records/s were appended: the figures would mean nothing")
+        raise SystemExit(
+            f"only {sent['per_second']:,.0f} of {rate:,.0f} records/s were appended: this machine is too slow or too busy for the rate"
+        )
     taken = latencies.taken[PARTITIONS + round(WARM_SECS * rate) :]
     return {**percentiles_ms(taken, shares=("p50", "p99", "p999")), "per_second": sent["per_second"], "acks": len(taken)}
 

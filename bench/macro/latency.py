@@ -70,7 +70,9 @@ async def measure(rate: float, warm_secs: float, measured_secs: float) -> dict[s
         emitted, secs = await count_for(measured_secs, lambda: spout.emitted)
         await run.stop()
     if emitted / secs < 0.98 * rate:
-        raise SystemExit(f"only {emitted / secs:,.0f} of {rate:,.0f} tuples/s were emitted: the figures would mean nothing")
+        raise SystemExit(
+            f"only {emitted / secs:,.0f} of {rate:,.0f} tuples/s were emitted: this machine is too slow or too busy for the rate"
+        )
     return {
         **percentiles_ms(spout.from_emit, shares=("p50", "p99", "p999")),
         **percentiles_ms(spout.from_due, "due_"),

@@ -80,8 +80,9 @@ async def _run(store: str, url: str, secs: float) -> dict[str, float]:
             await asyncio.sleep(secs)
         checkpoint = run.snapshot().checkpoint
         await run.stop()
-    if store != NONE and (checkpoint is None or checkpoint.last_keys < 0.9 * KEYS):
-        raise SystemExit(f"a checkpoint did not have {KEYS:,} keys: {checkpoint}")
+    keys = checkpoint.last_keys if checkpoint else 0
+    if store != NONE and keys < 0.9 * KEYS:
+        raise SystemExit(f"the last checkpoint had {keys:,} of {KEYS:,} keys: this machine is too slow or too busy for the rate")
     acked = list(zip(watched.acked_at, watched.from_emit, watched.from_due, strict=True))[first:]
     during = [times for at, *times in acked if any(start <= at and at - times[1] <= end for start, end in spans)]
     if not during:

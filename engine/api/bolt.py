@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
-from typing import ClassVar, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from engine.api.collector import BasicCollector, BoltCollector, Tuple
 from engine.api.context import TaskContext
@@ -49,14 +49,6 @@ class BoltBase(ABC):
     tick_tuple_freq_secs: float | None = None
     """Seconds between ticks, at least 0.001. A tick goes to `execute` and has `tup.is_tick`. None: no ticks."""
 
-    keeps_state: ClassVar[bool] = False
-    """True for stateful bolts, which have a state and checkpoints (CP-1)."""
-    is_batched: ClassVar[bool] = False
-    """True for batch bolts of transactional topologies (TX-5)."""
-    is_committer: ClassVar[bool] = False
-    """True for batch bolts that finish in the commit phase (TX-2)."""
-    takes_packs: ClassVar[bool] = False
-    """True for bolts whose only input is a spout with flow control (FC-1)."""
 
     context: TaskContext
     """Place of this task in the run, and services of the engine. Set before `prepare`."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast
 from engine.api.arguments import CallKind, call_kind, check_count, function_name, missing_arguments, takes
 from engine.api.fields import Fields, Values, decorated_fields, short_repr, wrong_values
 from engine.api.spout import Spout, SpoutExhausted
+from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineError, Failure, UsageError
 from engine.raised import headline
 
@@ -213,8 +214,7 @@ class AsyncGeneratorSpout(_FromGenerator[AsyncIterable[Values]]):
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise  # the pulling is to end; another CancelledError is the generator's own
             self._error = error  # `next_tuple` raises it after the items in the buffer
         finally:

@@ -60,10 +60,8 @@ class Spout(ABC):
     on_error: OnError | None = None
     """Reaction to an exception of this spout. None: `Config.on_error`, "fail" by default."""
 
-    keeps_position: ClassVar[bool] = False
-    """True for spouts that store their position in the state provider of the run (FC-6)."""
-    feeds_one_bolt: ClassVar[bool] = False
-    """True for spouts that choose a task of the only bolt that subscribes (FC-1)."""
+    chooses_tasks: ClassVar[bool] = False
+    """True for spouts that choose the task of each tuple, and have a window for each task (FC-1)."""
 
     context: TaskContext
     """Place of this task in the run, and services of the engine. Set before `open`."""

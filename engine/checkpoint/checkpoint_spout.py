@@ -28,7 +28,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self._wanted = asyncio.Event()
 
     def open(self) -> None:
-        self.port.run.on_checkpoint_request(self._wanted.set)
+        self.port.run.on_commit_request(self._wanted.set)
         self.context.create_task(self._drive())
 
     @property

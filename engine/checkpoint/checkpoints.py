@@ -18,17 +18,7 @@ from engine.config import Config
 from engine.errors import ComponentError, Failure, StateError, StateFenced, StateUnavailable
 from engine.names import CHECKPOINT_COMPONENT
 from engine.raised import raised_text
-from engine.state import (
-    LayeredState,
-    Ledger,
-    SealedStores,
-    StatePlace,
-    StateProvider,
-    StoreRetry,
-    codec_named,
-    fold_committed,
-    open_provider,
-)
+from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StateProvider, StoreRetry, codec_named, fold_committed
 from engine.topology.task_port import RunPort
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
@@ -37,6 +27,13 @@ NOT_THE_USERS: Final = (StateError,)
 """Where nothing of the user's is written, no task can mend it."""
 LOGGER: Final = logging.getLogger("engine.checkpoint")
 _T = TypeVar("_T")
+
+
+class HasWork(Protocol):
+    """Whoever keeps the state of a task."""
+
+    @property
+    def has_work(self) -> bool: ...
 
 
 class Checkpoints:
@@ -59,12 +56,12 @@ class Checkpoints:
         """Set when a stateful task died: recovery begins at once."""
         self.begun = False
         """True once the machine has begun: a fresh checkpoint spout goes on with it."""
-        self._keepers: dict[tuple[str, int], HasWork] = {}
+        self._handlers: dict[tuple[str, int], HasWork] = {}
         self._idle: list[asyncio.Future[None]] = []
         self._port: RunPort | None = None
         self._give_up: Callable[[ComponentError], None] | None = None
         self._component_of: Mapping[int, str] = {}
-        self._is_idle = self._is_closed = False
+        self._is_idle = False
         self.cause: str | None = None
         """Why the step that is recovered from failed, as far as that is known."""
         self._trouble: str | None = None
@@ -80,15 +77,7 @@ class Checkpoints:
     # The beginning and the end
 
     async def open(self) -> None:
-        """Take the store, perhaps after standing by, and decide what an interrupted checkpoint comes to, before any task runs (CP-7)."""
-        await open_provider(self._provider, self._topology_name, standby=self._config.standby)
-        try:
-            await self._begin()
-        except BaseException:
-            await self._provider.close()
-            raise
-
-    async def _begin(self) -> None:
+        """Decide the result of an interrupted checkpoint, before any task runs (CP-7). The provider is open already."""
         ledger = self._ledger = self._provider.ledger(LEDGER)
         await self.patiently(ledger.claim)
         entries = await self.patiently(ledger.read)
@@ -128,18 +117,13 @@ class Checkpoints:
             self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
 
     async def close(self, *, fold: bool) -> None:
-        """Let go of the store; with `fold`, leave the next start nothing to do. Without effect the second time."""
-        if self._is_closed:
-            return
-        self._is_closed = True
-        try:
-            for state in self._states.values():
-                try:
-                    await state.close(fold=fold)
-                except StateError as error:
-                    LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
-        finally:
-            await self._provider.close()
+        """Close the states. fold: fold their committed changes, so that the next start is faster. A second call has no effect."""
+        states, self._states = self._states, {}
+        for state in states.values():
+            try:
+                await state.close(fold=fold)
+            except StateError as error:
+                LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
 
     # What the machine and the tasks need
 
@@ -193,25 +177,30 @@ class Checkpoints:
         """Return the state of a task that has loaded it."""
         return self._states.get((place.component_id, place.task_index))
 
-    def attend(self, place: StatePlace, keeper: "HasWork") -> None:
-        """Name who keeps the state of a task now."""
-        self._keepers[place.component_id, place.task_index] = keeper
+    def note_handler(self, place: StatePlace, handler: HasWork) -> None:
+        """Note the barrier handler of a task's new instance."""
+        self._handlers[place.component_id, place.task_index] = handler
 
     @property
     def has_work(self) -> bool:
         """True while a task has changes or acks that no checkpoint has committed."""
-        return any(keeper.has_work for keeper in self._keepers.values())
+        return any(handler.has_work for handler in self._handlers.values())
+
+    @property
+    def is_settled(self) -> bool:
+        """True if nothing is left to commit, and no step is under way."""
+        return self._is_idle and not self.has_work
 
     async def commit_all(self) -> None:
         """Have checkpoints made until nothing is left to commit."""
         assert self._port is not None
-        while self.has_work or not self._is_idle:
+        while not self.is_settled:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._idle.append(idle)
-            self._port.request_checkpoint()
+            self._port.request_commit()
             await idle
 
-    def task_lost(self) -> None:
+    def note_lost_task(self) -> None:
         """A stateful task died."""
         self.lost.set()
 
@@ -298,13 +287,6 @@ class Checkpoints:
 
     def _named(self, task: int) -> str:
         return f"{self._component_of.get(task, 'task')}[{task}]"
-
-
-class HasWork(Protocol):
-    """Whoever keeps the state of a task."""
-
-    @property
-    def has_work(self) -> bool: ...
 
 
 def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:

@@ -79,7 +79,7 @@ async def _started(
     topology: Topology, config: Config, view: View, session: TerminalSession[Snapshot], reports: deque[ErrorReport]
 ) -> AsyncIterator[ShownRun[Snapshot]]:
     """Start the run and pass its error reports to the view. `reports` also keeps those of the start."""
-    from engine.runtime.local_cluster import run
+    from engine.runtime.run import run
 
     begun = run(topology, config)
     begun.on_report.append(reports.append)

@@ -45,7 +45,7 @@ def validate_for_run(topology: Topology, config: Config) -> None:
     faults = [*run_faults(topology, config), *trial_faults(topology)]
     if faults:
         raise TopologyError(faults, topology_name=topology.name)
-    if topology.keeps_something:
+    if topology.stored:
         provider_of(config.state_provider)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final
 
 from engine.api import CallKind, SpoutExhausted, TaskContext, call_kind
+from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.flow.producer import FlowProducer, Yielded, own_position
 
@@ -168,8 +169,7 @@ class AsyncGeneratorReader(RecordReader):
         except SpoutExhausted:  # allowed here too, since it is how other spouts end
             self._generator_ended = True
         except BaseException as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise  # close() cancelled this task; any other CancelledError is the producer's own
             self._error = error  # pull_records() raises it, after the records that were yielded before
         else:

@@ -8,6 +8,7 @@ from typing import Any, Final
 from engine.api import Fields, Spout, SpoutExhausted, TaskContext, call_kind
 from engine.errors import FAILED, EngineError, Failure, FatalError, UsageError
 from engine.flow.controller import FlowController
+from engine.flow.feature import ENTRY
 from engine.flow.position_keeper import PositionKeeper, ledger_name
 from engine.flow.producer import FlowProducer
 from engine.flow.record_reader import RecordReader, record_reader
@@ -36,7 +37,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
 
     output_fields = Fields("records", direct=True)
     keeps_position = True
-    feeds_one_bolt = True
+    chooses_tasks = True
 
     def __init__(self, producer: FlowProducer, settings: FlowSettings | None = None) -> None:
         if not isinstance(producer, FlowProducer):
@@ -87,7 +88,7 @@ class FlowControlSpout(Spout, SpoutPortUser):
             await opening
         self._reader = record_reader(self.producer, after, context, controller.offer_record)
         self.port.on_settled(self._on_task_ack)
-        self.port.run.show_flow(context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
+        self.port.run.show_in_snapshot(ENTRY, context.task_id, partial(self._flow_snapshot, controller, keeper, self._reader))
         context.create_task(keeper.write_periodically())
 
     def _take_producer(self) -> None:

@@ -4,8 +4,8 @@ Families and samples are named tuples, because dataclasses would make the import
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Literal, NamedTuple, TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Generic, Literal, NamedTuple, TypeAlias, TypeVar
 
 CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 """Content-Type of an HTTP response with this text."""
@@ -13,6 +13,7 @@ CONTENT_TYPE: Final = "application/openmetrics-text; version=1.0.0; charset=utf-
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 FamilyKind: TypeAlias = Literal["counter", "gauge", "histogram", "summary", "stateset"]
+T = TypeVar("T")
 
 
 class Sample(NamedTuple):
@@ -31,6 +32,35 @@ class Family(NamedTuple):
     help: str
     samples: tuple[Sample, ...]
     unit: str = ""
+
+
+class Measure(NamedTuple, Generic[T]):
+    """A family with one sample for each object that has the value."""
+
+    name: str
+    kind: FamilyKind
+    unit: str
+    help: str
+    read: Callable[[T], float | None]
+
+    def family(self, prefix: str, objects: Iterable[tuple[Mapping[str, str], T]]) -> Family:
+        """Return the family of these objects with their labels. Skip objects without the value."""
+        suffix = "_total" if self.kind == "counter" else ""
+        values = ((labels, self.read(each)) for labels, each in objects)
+        samples = tuple(Sample(labels, value, suffix) for labels, value in values if value is not None)
+        return Family(f"{prefix}{self.name}", self.kind, self.help, samples, self.unit)
+
+
+def stateset(name: str, help: str, objects: Iterable[tuple[Mapping[str, str], str]], states: Iterable[str]) -> Family:
+    """Return a family that tells for each object, with its labels, in which of the states it is."""
+    known = tuple(states)
+    samples = (Sample({**labels, name: state}, float(state == now)) for labels, now in objects for state in known)
+    return Family(name, "stateset", help, tuple(samples))
+
+
+def secs_of_ms(ms: float | None) -> float | None:
+    """Return milliseconds as seconds."""
+    return None if ms is None else ms / 1000
 
 
 def render(families: Iterable[Family]) -> str:

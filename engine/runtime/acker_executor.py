@@ -1,18 +1,18 @@
-"""An acker's executor: drains its ring, and after each rotation sweeps for trees that timed out."""
+"""Executor of an acker: handles the signals of its ring, and fails the trees that timed out."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeAlias, TypedDict
 
-from engine.errors import TASK_DIED, ComponentError, Failure
+from engine.cancellation import cancel_and_wait
+from engine.errors import TASK_DIED, Failure
 from engine.kernel import AckerCore, Signal, SignalRing
-from engine.runtime.doorbell import Doorbell
-from engine.runtime.ending import end_all
-from engine.runtime.error_report import error_text
-from engine.runtime.surroundings import RunSurroundings, TaskPlace
+from engine.runtime.actor import Actor
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
 
-Explain: TypeAlias = Callable[[Sequence[int]], Mapping[int, Failure]]
-"""From the roots that timed out to why, as far as the lists of taken tuples and the trace know."""
+ExplainTimeouts: TypeAlias = Callable[[Sequence[int]], Mapping[int, Failure]]
+"""From root ids that timed out to their Failures."""
 
 
 class _Rules(TypedDict):
@@ -20,58 +20,44 @@ class _Rules(TypedDict):
     timeouts: bool
 
 
-class AckerExecutor:
-    """The actor of one acker task. Its death loses its trees; each spout is told at once (ACK-13)."""
+class AckerExecutor(Actor):
+    """The actor of one acker task. Its death loses its trees, and every spout learns of it at once (ACK-13)."""
 
-    def __init__(self, place: TaskPlace, around: RunSurroundings, inbox: SignalRing, explain: Explain) -> None:
-        self.place = place
-        self.around = around
-        self.doorbell = Doorbell(around.loop)
-        self.reporter = around.reporter_of(place)
+    def __init__(self, info: TaskInfo, run_context: RunContext, inbox: SignalRing, explain_timeouts: ExplainTimeouts) -> None:
+        super().__init__(info, run_context)
         self.inbox = inbox
         self.restarts = 0
-        self._explain = explain
+        self._explain_timeouts = explain_timeouts
         self._spouts: Mapping[int, SignalRing] = {}
-        self._aio_task: asyncio.Task[None] | None = None
-        self.at_rest = False
-        inbox.set_on_wake(self.doorbell.ring)
+        inbox.set_on_wake(self.wakeup.set)
 
     def connect(self, spouts: Mapping[int, SignalRing]) -> None:
-        """Name the rings of the spout tasks, by task id."""
+        """Set the rings of the spout tasks, by task id."""
         self._spouts = spouts
-        self.core = AckerCore(self.place.task_id, self.inbox, dict(spouts), self.around.clock.now, **self._rules())
+        self.core = AckerCore(self.info.task_id, self.inbox, dict(spouts), self.run_context.clock.now, **self._rules())
 
     def _rules(self) -> _Rules:
-        config = self.around.config
+        config = self.run_context.config
         return {"timeout_from": config.timeout_from, "timeouts": config.enable_message_timeouts}
-
-    def start(self) -> None:
-        """Set the coroutine off."""
-        name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}]"
-        self._aio_task = self.around.loop.create_task(self._main(), name=name)
-        self._aio_task.add_done_callback(self._ended)
 
     async def close(self) -> None:
         """End the coroutine."""
         if self._aio_task is not None:
-            await end_all([self._aio_task])
+            await cancel_and_wait([self._aio_task])
             self._aio_task = None
 
     def kill(self) -> None:
-        """Die: the trees are lost, and every spout task fails its open ones of this acker."""
+        """Lose all trees. Every spout task fails its open trees of this acker."""
         self.restarts += 1
         self.core.begin(**self._rules())
         for ring in self._spouts.values():
-            ring.signal(Signal.ACKER_DIED, value=self.place.task_index)
-        self.reporter.warn(f"acker {self.place.task_index} died; its open trees fail (reason {TASK_DIED})")
+            ring.signal(Signal.ACKER_DIED, value=self.info.task_index)
+        self.reporter.warn(f"acker {self.info.task_index} died; its open trees fail (reason {TASK_DIED})")
 
-    def _ended(self, aio_task: "asyncio.Task[None]") -> None:
-        """Whatever the coroutine raises ends the run; KeyboardInterrupt and SystemExit asyncio raises in the loop's host."""
+    def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = None if aio_task.cancelled() else aio_task.exception()
-        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-            message = f"its executor failed: {error_text(error)}"
-            hint = "This is a bug in the engine. Please report this text."
-            self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
+        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):  # asyncio raises these two in the host
+            self.run_context.give_up(self._engine_failure(error))
 
     async def _main(self) -> None:
         core = self.core
@@ -79,33 +65,30 @@ class AckerExecutor:
             if core.run_burst():
                 await asyncio.sleep(0)
             elif core.ledger.sweeping:
-                self._time_out(core.sweep())
+                self._fail_trees(core.sweep())
                 await asyncio.sleep(0)
             else:
-                self._time_out(core.overdue())
+                self._fail_trees(core.overdue())
                 await self._park()
 
-    def _time_out(self, over: list[tuple[int, int]]) -> None:
-        """Send the failing verdicts of trees that are over, with their reasons."""
-        if not over:
+    def _fail_trees(self, timed_out: list[tuple[int, int]]) -> None:
+        """Send the verdicts of trees that timed out, with their reasons."""
+        if not timed_out:
             return
-        reasons = self._explain([root for root, _ in over])
-        for root, task in over:
+        reasons = self._explain_timeouts([root for root, _ in timed_out])
+        for root, task in timed_out:
             self.core.fail_tree(root, task, reasons[root])
 
     async def _park(self) -> None:
         deadline = self.core.next_deadline
         if not self.inbox.park():
             return
-        self.at_rest = True
-        self.around.came_to_rest()
         try:
-            await self.doorbell.wait(None if deadline is None else max(0.0, deadline - self.around.clock.now()))
+            await self.wait_for_work(None if deadline is None else max(0.0, deadline - self.run_context.clock.now()))
         finally:
-            self.at_rest = False
             self.inbox.unpark()
 
     @property
     def is_empty(self) -> bool:
-        """True when no signal waits."""
-        return self.at_rest and not len(self.inbox)
+        """True while no signal waits."""
+        return self.is_idle and not len(self.inbox)

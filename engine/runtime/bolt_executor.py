@@ -1,26 +1,28 @@
-"""A bolt's executor: takes tuples up in bursts, or, where a call takes time, one by one."""
+"""Executor of a bolt: runs calls in bursts, or one by one if they take time. `Ticker` posts its tick tuples."""
 
 import asyncio
 import contextlib
 from collections.abc import Callable
 from typing import Any, Final
 
-from engine.api import BasicBolt, FailTuple
-from engine.errors import FAILED, FORGOTTEN, TASK_DIED, Failure, UsageError
-from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Tuple
+from engine.api import BasicBolt, FailTuple, Fields
+from engine.cancellation import was_cancelled
+from engine.errors import FAILED, FORGOTTEN, Failure
+from engine.kernel import BoltCore, BoltOutcome, EdgeIds, Mailbox, SignalRing, Source, Tuple, make_tuple
+from engine.names import SYSTEM_COMPONENT, TICK_STREAM
 from engine.runtime.bolt_calls import BoltCalls
-from engine.runtime.bolt_collector import ExecutorBasicCollector, ExecutorBoltCollector
-from engine.runtime.bolt_port import ExecutorBoltPort
-from engine.runtime.ending import is_cancelled_from_outside
-from engine.runtime.error_report import error_text, failure_text
+from engine.runtime.collectors import ExecutorBasicCollector, ExecutorBoltCollector
+from engine.runtime.error_report import failure_text
 from engine.runtime.executor import Executor
-from engine.runtime.misuse import Misuse
-from engine.runtime.surroundings import RunSurroundings, TaskPlace
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
+from engine.runtime.task_ports import ExecutorBoltPort
+from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
 from engine.topology.task_port import BoltPortUser
 
-DOWN_PACE_SECS: Final = 0.05
-"""Without an instance, inputs that come one after the other fail no faster than this."""
+PAUSED_PERIOD_SECS: Final = 0.05
+"""Shortest time between two wake-ups of a task without an instance. A source that replays at once must not spin."""
 
 
 class BoltExecutor(Executor):
@@ -28,112 +30,115 @@ class BoltExecutor(Executor):
 
     core: BoltCore
 
-    def __init__(self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing]) -> None:
-        super().__init__(place, spec, around)
-        config = around.config
+    def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing]) -> None:
+        super().__init__(info, spec, run_context)
+        config = run_context.config
         self.core = BoltCore(
-            place.task_id,
-            mailbox=Mailbox(config.executor_receive_buffer_size, self.doorbell.ring),
-            ids=EdgeIds(around.random.uint64("edges", place.task_id)),
+            info.task_id,
+            mailbox=Mailbox(config.executor_receive_buffer_size, self.wakeup.set),
+            ids=EdgeIds(run_context.random.uint64("edges", info.task_id)),
             ackers=ackers,
-            now=around.clock.now,
-            misuse=Misuse(spec),
-            backlog=around.backlog,
+            now=run_context.clock.now,
+            misuse=UsageErrors(spec),
+            backlog=run_context.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
-            failed_reason=Failure(FAILED, place.component_id, place.task_id),
-            forgotten_reason=Failure(FORGOTTEN, place.component_id, place.task_id),
+            failed_reason=Failure(FAILED, info.component_id, info.task_id),
+            forgotten_reason=Failure(FORGOTTEN, info.component_id, info.task_id),
             fails_forgotten=config.forgotten_ack == "fail",
-            on_forgotten=self._lost_from_anywhere,
+            on_forgotten=self._note_forgotten,
         )
-        self.core.backpressure.set_on_resume(self.resumed)
+        self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorBoltPort(self)
-        self.calls = BoltCalls(self)
+        self.calls = BoltCalls(self.core, spec, run_context, self.reporter, wake=self.wakeup.set, on_slow_step=self.slow_calls.warn_of_step)
         self._warned_of_forgotten = self._warned_of_double = False
-        self._died_before = self._is_renewing = False
-        self._handles_control: Callable[[Tuple], Any] | None = None
-        self._controls: list[Tuple] = []
-        """Control tuples that the instance was handed and has not settled; they fail with it."""
+        self._died_before = self._waits_for_calls = False
+        self._handle_control: Callable[[Tuple], Any] | None = None
+        self._open_controls: list[Tuple] = []
+        """Control tuples that the instance has not settled. They fail with it."""
 
     # The instance
 
     async def _make_instance(self) -> None:
         bolt: Any = self.spec.factory.create()
         self._background = self._new_background()
-        self._collector = bolt.collector = ExecutorBoltCollector(self.core, ready=self.ready, report_error=self._report_from_anywhere)
+        self._collector = bolt.collector = ExecutorBoltCollector(self.core, ready=self.ready, report_error=self._report_on_loop)
         bolt.context = self._new_context(self._background)
         is_basic = isinstance(bolt, BasicBolt)
         if is_basic:
-            bolt.collector = ExecutorBasicCollector(self._collector, self.core, self.place.component_id, self._report_from_anywhere)
-        await self._attend(bolt)
+            bolt.collector = ExecutorBasicCollector(self._collector, self.core, self.info.component_id, self._report_on_loop)
+        await self._connect_port(bolt)
         self.component = bolt
-        self.calls.serve(bolt, self.spec.settings)
+        self.calls.use_instance(bolt)
         self.core.bind(bolt.execute, basic=is_basic)
-        await self.call(bolt.prepare)
+        await self.call_hook(bolt.prepare)
 
-    async def _attend(self, bolt: Any) -> None:
-        """Give the port to whoever handles control tuples: the attendant that the topology asks for, or the bolt itself."""
-        self._handles_control = None
-        if self.spec.attendant is not None:
-            attendant = self.spec.attendant(bolt, bolt.context, self.port, self.around.task_ids)
-            await attendant.begin(restarted=self._died_before)
-            self._handles_control = attendant.on_control
+    async def _connect_port(self, bolt: Any) -> None:
+        """Give the port to the handler of control tuples: the topology's control handler, or the bolt itself."""
+        self._handle_control = None
+        if self.spec.control_handler is not None:
+            handler = self.spec.control_handler(bolt, bolt.context, self.port, self.run_context.task_ids)
+            await handler.begin(restarted=self._died_before)
+            self._handle_control = handler.on_control
         elif isinstance(bolt, BoltPortUser):
             bolt.port = self.port
             if self._died_before:
                 bolt.on_restart()
-            self._handles_control = bolt.on_control
+            self._handle_control = bolt.on_control
 
-    async def _halt(self) -> None:
-        self._tell_of_ends(*await self.calls.end())
+    async def _stop_calls(self) -> None:
+        self._report_cancelled_work(*await self.calls.cancel_all())
 
-    def _closes_by(self, component: Any) -> Callable[[], Any]:
+    def _close_method(self, component: Any) -> Callable[[], Any]:
         return component.cleanup  # type: ignore[no-any-return]
 
     async def close(self) -> None:
-        """End the coroutine, close the instance, and let go of what waits."""
+        """End the coroutine, close the instance, and drop the waiting tuples."""
         await super().close()
-        # Values may lead back to the run, and no garbage collector sees what is in a mailbox.
+        # Values may refer to the run. The garbage collector does not look into a mailbox, so such a cycle would never be freed.
         self.core.forget_current()
         self.core.held_tuples.clear()
         while self.core.mailbox.take() is not None:
             pass
 
-    def _settled(self) -> int:
-        """With state, only what a checkpoint has committed is a step ahead: a task that dies at each checkpoint makes none."""
-        return self.core.deferred_acks.released if self.spec.keeps_state else super()._settled()
+    def _progress_count(self) -> int:
+        """Count a deferred ack once it is released: a task that dies before each release makes no progress."""
+        return self.core.deferred_acks.released if self.spec.defers_acks else super()._progress_count()
 
     def _fail_instance(self, failure: Failure) -> None:
         self._died_before = True
         self.core.leave_burst()
         self.core.fail_taken(failure)
-        for tup in self._controls:
-            self.core.settle_control(tup, failure)
-        self._controls.clear()
+        self._fail_open_controls(failure)
 
-    # The turns
+    def _fail_open_controls(self, failure: Failure) -> None:
+        for tup in self._open_controls:
+            self.core.settle_control(tup, failure)
+        self._open_controls.clear()
+
+    # Turns
 
     async def _serve(self) -> None:
-        """Run bursts while the instance is to go on."""
-        while self._serves:
+        while self._is_serving:
             if self.calls.one_by_one:
                 await self._turn_by_calls()
             else:
                 await self._turn_by_burst()
 
     async def _turn_by_burst(self) -> None:
+        """Run one burst of plain calls, and handle its outcome."""
         core = self.core
-        if self.calls.takes_none:
-            await self.rest()
+        if self.calls.has_no_room:
+            await self.wait_for_work()
             return
         try:
-            outcome = core.run_burst(self.around.config.burst)
-        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - the component's own: nothing was awaited
+            outcome = core.run_burst(self.run_context.config.burst)
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001 - no await, so a cancellation is the component's own
             tup = core.current
             core.forget_current()
-            await self.survive_call(error, tup)
+            await self._handle_call_error(error, tup)
             return
         if core.slowest_call:
-            self.slow_calls.look(core)
+            self.slow_calls.check_core(core)
         if core.forgotten_tuples or core.settled_twice:
             self._warn_of_settles()
         if outcome == BoltOutcome.MORE:
@@ -141,199 +146,217 @@ class BoltExecutor(Executor):
         elif outcome == BoltOutcome.EMPTY:
             await self._park()
         elif outcome == BoltOutcome.STOPPED:
-            await self.rest()
+            await self.wait_for_work()
         elif outcome == BoltOutcome.CONTROL:
             tup = core.current
             core.forget_current()
-            await self._control(tup)
+            await self._serve_control(tup)
         else:
             tup, returned = core.current, core.returned
             core.forget_current()
             if tup is not None:
-                await self.calls.run_alone(tup, returned)
+                raised = await self.calls.await_call(tup, returned)
+                if raised is not None:
+                    await self._handle_call_error(raised, tup)
                 await self.calls.yield_in_time()
 
     async def _turn_by_calls(self) -> None:
-        """Take one tuple up for a call that takes time, as soon as there is room for one."""
+        """Begin one call that takes time, if there is room for it."""
         core, calls = self.core, self.calls
         if core.forgotten_tuples or core.settled_twice:
             self._warn_of_settles()
-        failure = calls.take_failure()
-        if failure is not None:
-            await self.survive_call(*failure)
+        failed = calls.take_failure()
+        if failed is not None:
+            await self._handle_call_error(*failed)
             return
-        if core.backpressure.stopped_by or calls.takes_none:
-            await self.rest()
+        if core.backpressure.stopped_by or calls.has_no_room:
+            await self.wait_for_work()
             return
         tup = core.take_next()
         if tup is None:
             await self._park()
         elif tup.is_control:
-            await self._control(tup)
+            await self._serve_control(tup)
         else:
-            await calls.begin(tup)
+            raised = await calls.begin_call(tup)
+            if raised is not None:
+                await self._handle_call_error(raised, tup)
+            await calls.yield_in_time()
 
     async def _park(self) -> None:
         self.core.leave_burst()
         if self.core.mailbox.park():
-            await self.rest()
+            await self.wait_for_work()
             self.core.mailbox.unpark()
 
-    async def _control(self, tup: Tuple | None) -> None:
-        """Hand a control tuple to the component, once every input taken before it has returned."""
+    async def _serve_control(self, tup: Tuple | None) -> None:
+        """Pass a control tuple to its handler, after all earlier inputs have returned."""
         if tup is None:
             return
         try:
-            await self.calls.returned()
-            while (failure := self.calls.take_failure()) is not None:
-                await self.survive_call(*failure)
+            await self.calls.wait_until_returned()
+            while (failed := self.calls.take_failure()) is not None:
+                await self._handle_call_error(*failed)
         except BaseException as error:
-            self.core.settle_control(tup, Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error)))
+            self.core.settle_control(tup, self._death_failure(error))
             raise
-        handle = self._handles_control
+        handle = self._handle_control
         if handle is None:
             self.core.settle_control(tup)
             return
-        self._controls = [each for each in self._controls if not each.is_settled]
-        self._controls.append(tup)
+        self._open_controls = [each for each in self._open_controls if not each.is_settled]
+        self._open_controls.append(tup)
         try:
             handled = handle(tup)
             if handled is not None:
                 await handled
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
+            if was_cancelled(error):
                 raise
             self.core.settle_control(tup, self.failure_of(error))
             await self._replace(error)
 
     # Errors
 
-    async def survive_call(self, error: BaseException, tup: Tuple | None) -> None:
-        """A call raised: fail its input, and have the instance go on, or another one begin, as `on_error` says."""
+    async def _handle_call_error(self, error: BaseException, tup: Tuple | None) -> None:
+        """Fail the input of a call that raised. Keep or replace the instance, as `on_error` says."""
         if isinstance(error, FailTuple):
             if error.report:
                 self.reporter.report(error, tup=tup, next_step="the input fails")
-            self._fail_input(tup, Failure(FAILED, self.place.component_id, self.place.task_id, failure_text(error)))
+            self._fail_input(tup, Failure(FAILED, self.info.component_id, self.info.task_id, failure_text(error)))
         elif self.error_mode(error) == "fail":
-            if self._fail_alone(error, tup) and not self._is_renewing:
-                await self._renew_when_returned(error)
+            if self._fail_and_count(error, tup) and not self._waits_for_calls:
+                await self._let_calls_return()
+                await self._renew(error)
         else:
             self._fail_input(tup, self.failure_of(error))
             await self._replace(error, tup)
 
-    def _fail_alone(self, error: BaseException, tup: Tuple | None) -> bool:
-        """Fail the input of a call that raised, and nothing else; True when the instance is to be renewed (SV-1)."""
+    def _fail_and_count(self, error: BaseException, tup: Tuple | None) -> bool:
+        """Report an error and fail its input. Return True if the instance is to be renewed (SV-1)."""
         self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
         self._fail_input(tup, self.failure_of(error))
-        return self.streak.note_failure(self.around.clock.now(), self.core.acked)
-
-    async def _renew_when_returned(self, error: BaseException) -> None:
-        """Renew the instance once its running calls have returned."""
-        await self._let_calls_return()
-        await self._renew(error)
+        return self.streak.note_failure(self.run_context.clock.now(), self.core.acked)
 
     async def _let_calls_return(self) -> None:
-        """Wait for the calls that are running, and deal with what they raise. Those that take longer than a tree may are left to run."""
-        self._is_renewing = True
+        """Wait for the running calls, and handle their errors. Calls that take longer than `message_timeout_secs` run on."""
+        self._waits_for_calls = True
         try:
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self.around.config.message_timeout_secs):
-                    await self.calls.returned()
+                async with asyncio.timeout(self.run_context.config.message_timeout_secs):
+                    await self.calls.wait_until_returned()
             while (failed := self.calls.take_failure()) is not None:
-                await self.survive_call(*failed)
+                await self._handle_call_error(*failed)
         finally:
-            self._is_renewing = False
+            self._waits_for_calls = False
 
     def _fail_input(self, tup: Tuple | None, failure: Failure) -> None:
-        """Fail the input of a call, and undo what the call did to the state of its task (SV-2)."""
+        """Fail the input of a call, and undo its changes to the state of the task (SV-2)."""
         self.core.take_call_back(failure)
         if tup is not None and not tup.is_tick and not tup.is_settled:
             self.core.fail(tup, failure)
 
-    async def _stay_down(self, secs: float, failure: Failure) -> None:
-        """Wait for the next try of an instance; meanwhile every input fails with this failure (SV-3)."""
-        core, now = self.core, self.around.clock.now
+    async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
+        """Wait before the next instance begins. Meanwhile every input fails with this failure (SV-3)."""
+        core, now = self.core, self.run_context.clock.now
         until = now() + secs
-        while (left := until - now()) > 0 and self._serves:
+        while (left := until - now()) > 0 and self._is_serving:
             core.release_all()
-            for _ in range(self.around.config.burst):
+            for _ in range(self.run_context.config.burst):
                 tup = core.take_next()
                 if tup is None:
                     break
                 if tup.is_control:
-                    await self._pass_control(tup, failure)
+                    await self._serve_control_in_pause(tup, failure)
                 elif not tup.is_tick:
                     core.fail(tup, failure)
             else:
                 await asyncio.sleep(0)
                 continue
             if core.mailbox.park():
-                await self.rest(left)
+                await self.wait_for_work(left)
                 core.mailbox.unpark()
-                await asyncio.sleep(min(left, DOWN_PACE_SECS))  # a source that replays at once must not spin
-        for tup in self._controls:  # barriers that the next instance would not know of: their round fails, and recovery goes on
-            core.settle_control(tup, failure)
-        self._controls.clear()
+                await asyncio.sleep(min(left, PAUSED_PERIOD_SECS))
+        self._fail_open_controls(failure)  # the next instance would not know these barriers: their round fails, and recovery continues
 
-    async def _pass_control(self, tup: Tuple, failure: Failure) -> None:
-        """Without an instance: a stateless bolt sends barriers on all the same; anything else that a control tuple asks for fails."""
-        handle = self._handles_control
-        if self.spec.attendant is None or self.spec.keeps_state or handle is None:
+    async def _serve_control_in_pause(self, tup: Tuple, failure: Failure) -> None:
+        """Handle a control tuple without an instance. A handler that defers no acks needs none. For any other one the tuple fails."""
+        handle = self._handle_control
+        if self.spec.control_handler is None or self.spec.defers_acks or handle is None:
             self.core.settle_control(tup, failure)
             return
-        self._controls.append(tup)
+        self._open_controls.append(tup)
         handled = handle(tup)
         if handled is not None:
             await handled
 
-    def _report_from_anywhere(self, error: BaseException) -> None:
-        """`collector.report_error`, from a pool's thread too."""
-        if self.calls.in_thread():
-            self.around.loop.call_soon_threadsafe(self.report_own, error)
+    def _report_on_loop(self, error: BaseException) -> None:
+        """Report an error for `collector.report_error`, which threads of the pool may call, too."""
+        if self.calls.is_in_thread():
+            self.run_context.loop.call_soon_threadsafe(self.report_from_component, error)
         else:
-            self.report_own(error)
+            self.report_from_component(error)
 
-    def _lost_from_anywhere(self) -> None:
-        """A deallocation outside of a burst queued a forgotten tuple, on any thread."""
-        around = getattr(self, "around", None)  # the garbage collector may have cleared a run that nobody left
-        if around is not None and not around.loop.is_closed():
-            with contextlib.suppress(RuntimeError):  # closed by another thread just now
-                around.loop.call_soon_threadsafe(self._flush_lost)
+    def _note_forgotten(self) -> None:
+        """Settle a forgotten tuple on the loop's thread. Its deallocation may happen on any thread."""
+        run_context = getattr(self, "run_context", None)  # the garbage collector may have cleared a run that nobody closed
+        if run_context is not None and not run_context.loop.is_closed():
+            with contextlib.suppress(RuntimeError):  # another thread has closed the loop since
+                run_context.loop.call_soon_threadsafe(self._flush_forgotten)
 
-    def _flush_lost(self) -> None:
+    def _flush_forgotten(self) -> None:
         self.core.flush_forgotten()
         self._warn_of_settles()
 
     def _warn_of_settles(self) -> None:
-        """Name a bolt that forgot an ack, or settled twice, once per task (ACK-5, ACK-15)."""
+        """Warn of a bolt that forgot an ack, or settled a tuple twice, once per task (ACK-5, ACK-15)."""
         if self.core.forgotten_tuples and not self._warned_of_forgotten:
             self._warned_of_forgotten = True
-            what = "its trees failed at once" if self.around.config.forgotten_ack == "fail" else "its trees wait for their timeout"
+            fails = self.run_context.config.forgotten_ack == "fail"
+            effect = "its trees failed at once" if fails else "its trees wait for their timeout"
             self.reporter.warn(
-                f"bolt {self.place.component_id!r} let go of a tuple without ack or fail; {what}. Call self.collector.ack(tup) or "
+                f"bolt {self.info.component_id!r} let go of a tuple without ack or fail; {effect}. Call self.collector.ack(tup) or "
                 "fail(tup) on every path, or derive from BasicBolt, which does it for you."
             )
         if self.core.settled_twice and not self._warned_of_double:
             self._warned_of_double = True
             self.reporter.warn(
-                f"bolt {self.place.component_id!r} settled a tuple twice; the second ack or fail was ignored. Settle each input once."
+                f"bolt {self.info.component_id!r} settled a tuple twice; the second ack or fail was ignored. Settle each input once."
             )
 
     @property
     def failures(self) -> dict[str, int]:
-        """How many inputs failed, by reason."""
+        """Number of failed inputs by reason."""
         core = self.core
-        forgotten = {FORGOTTEN: core.forgotten_tuples} if core.forgotten_tuples and self.around.config.forgotten_ack == "fail" else {}
+        fails = self.run_context.config.forgotten_ack == "fail"
+        forgotten = {FORGOTTEN: core.forgotten_tuples} if core.forgotten_tuples and fails else {}
         return {**core.failures, **forgotten}
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing is in the mailbox, put aside, or in a call."""
-        return self.at_rest and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
+        """True while nothing is in the mailbox, aside, or in a call."""
+        return self.is_idle and not len(self.core.mailbox) and not len(self.core.held_tuples) and self.calls.in_flight == 0
 
-    def check_returned(self, result: object) -> UsageError:
-        """The error for a call that returned what it should not."""
-        return UsageError(
-            f"bolt {self.place.component_id!r}: execute() returned {result!r} ({type(result).__name__})",
-            hint="A Bolt emits by self.collector.emit(...) and returns None; a BasicBolt yields or returns tuples of values.",
-        )
+
+class Ticker:
+    """Posts the tick tuples of one bolt task, every `tick_tuple_freq_secs`. At most one of them waits in the mailbox."""
+
+    def __init__(self, executor: BoltExecutor, period_secs: float) -> None:
+        self._executor = executor
+        self._period_secs = period_secs
+        self._source = Source(SYSTEM_COMPONENT, TICK_STREAM, 0, Fields())
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Schedule the next tick."""
+        self._timer = self._executor.run_context.loop.call_later(self._period_secs, self._tick)
+
+    def stop(self) -> None:
+        """End the ticks."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _tick(self) -> None:
+        self._executor.core.post_tick(make_tuple((), self._source))
+        self.start()

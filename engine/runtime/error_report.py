@@ -1,44 +1,48 @@
-"""Errors of components, told so that a person can act: who, with which input, where in the code, and what happens next."""
+"""Reports of component errors: the task, its input, the frames of user code, and the engine's next step (SV-5)."""
 
 import asyncio
 import logging
-from collections.abc import Callable
+import traceback
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final, TypeAlias, cast
 
 from engine.clock import Clock
-from engine.errors import EngineError, UsageError, with_hint
+from engine.errors import EngineBug, EngineError, UsageError, with_hint
 from engine.log import TaskLogger
-from engine.raised import headline, members_of, own_text
-from engine.runtime.tracebacks import user_traceback
+from engine.raised import ENGINE, Frames, headline, members_of, own_text, owners_of
 
 LOGGER: Final = logging.getLogger("engine.runtime")
 MOST_REPORTS: Final = 5
+"""Different errors that one task may report within WINDOW_SECS."""
 WINDOW_SECS: Final = 10.0
+MOST_CAUSES: Final = 10
+"""Causes that a traceback shows."""
 
 _Kind: TypeAlias = tuple[type[BaseException], str, int, str]
-"""Type, file or text, line, next step: equal for errors that are told once."""
+"""Type, file or text, line, next step. Of errors with the same kind, only the first is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class ErrorReport:
-    """One error of one task. Everything is text: no frame and no tuple is kept alive (ACK-15)."""
+    """One error of one task. Holds text only, so it keeps no frame and no tuple alive (ACK-15)."""
 
     component_id: str
     task_id: int
     wall: float
-    """Seconds since the epoch."""
+    """Time of the error, in seconds since the epoch."""
     text: str
-    """`KeyError: 'word'`"""
+    """Type and text of the error: `KeyError: 'word'`."""
     tuple_text: str | None
-    """The input that was being executed."""
+    """Input of the call that raised."""
     traceback: str
-    """The user's frames; empty for an error that has no traceback."""
+    """Frames of user code. Empty for an error without a traceback."""
     next_step: str
-    """What the engine does about it."""
+    """Reaction of the engine."""
 
     def describe(self) -> str:
-        """Return the report as a person reads it, over several lines."""
+        """Return the report as text of several lines."""
         lines = [f"{self.component_id!r} (task {self.task_id}) raised {self.text}"]
         if self.tuple_text is not None:
             lines.append(f"  input: {self.tuple_text}")
@@ -48,17 +52,19 @@ class ErrorReport:
 
 
 @dataclass(slots=True, eq=False)
-class _Burst:
-    """Equal errors of one task: the first is reported, the others are counted."""
+class _Repeats:
+    """Number of errors like one that was reported, until its window ends."""
 
     window: asyncio.TimerHandle
-    text: str
-    """Of the last one."""
-    more: int = 0
+    last_text: str
+    count: int = 0
 
 
 class ErrorReporter:
-    """Reports the errors of one task: of equal ones the first, and their number after 10 s; at most 5 different ones in 10 s (SV-5)."""
+    """Reports the errors of one task, and limits their number (SV-5).
+
+    Reports the first of similar errors at once, and the number of the others after 10 s. Reports at most 5 different errors in 10 s.
+    """
 
     def __init__(
         self,
@@ -69,42 +75,42 @@ class ErrorReporter:
         *,
         full_traceback: bool = False,
     ) -> None:
-        """publish: tells the listeners of the run. full_traceback: fold no frames."""
+        """publish: sends a report to the listeners of the run. full_traceback: show all frames."""
         self._component_id = component_id
         self._task_id = task_id
         self._loop = loop
         self._clock = Clock.of(loop)
         self._publish = publish
         self._full_traceback = full_traceback
-        self._bursts: dict[_Kind, _Burst] = {}
+        self._repeats: dict[_Kind, _Repeats] = {}
         self._left_out = 0
         self._logger = TaskLogger(LOGGER, component_id, task_id)
         self.errors = 0
 
     def report(self, error: BaseException, *, tup: object = None, next_step: str) -> None:
-        """Log and publish an error; only count it where an equal one, or too many, were of late."""
+        """Log and publish an error, or only count it if a limit is reached."""
         if not isinstance(cast(object, error), BaseException):
             text = f"{self._component_id!r} (task {self._task_id}): report_error() was given {error!r}, which is no exception"
             raise UsageError(text, hint='Write report_error(ValueError("...")).')
         self.errors += 1
         kind = _kind_of(error, next_step)
-        burst = self._bursts.get(kind)
-        if burst is not None:
-            burst.more += 1
-            burst.text = error_text(error)
-        elif len(self._bursts) >= MOST_REPORTS:
+        repeats = self._repeats.get(kind)
+        if repeats is not None:
+            repeats.count += 1
+            repeats.last_text = error_text(error)
+        elif len(self._repeats) >= MOST_REPORTS:
             self._left_out += 1
         else:
-            self._bursts[kind] = _Burst(self._loop.call_later(WINDOW_SECS, self._end_burst, kind), error_text(error))
-            self._tell(error, tup, next_step)
+            self._repeats[kind] = _Repeats(self._loop.call_later(WINDOW_SECS, self._end_window, kind), error_text(error))
+            self._publish_report(error, tup, next_step)
 
-    def _tell(self, error: BaseException, tup: object, next_step: str) -> None:
+    def _publish_report(self, error: BaseException, tup: object, next_step: str) -> None:
         report = ErrorReport(
             self._component_id,
             self._task_id,
             self._clock.wall(),
             error_text(error),
-            None if tup is None else shown(tup),
+            None if tup is None else safe_repr(tup),
             user_traceback(error, full=self._full_traceback),
             next_step + (f" ({self._left_out:,} more errors of this task were left out)" if self._left_out else ""),
         )
@@ -112,19 +118,19 @@ class ErrorReporter:
         self._publish(report)
         self._logger.error("%s", report.describe())
 
-    def _end_burst(self, kind: _Kind) -> None:
-        """Log how many more equal errors came."""
-        burst = self._bursts.pop(kind)
-        burst.window.cancel()
-        if burst.more:
-            times = f"{burst.more:,} more time{'s' * (burst.more > 1)}"
+    def _end_window(self, kind: _Kind) -> None:
+        """Log how many similar errors followed."""
+        repeats = self._repeats.pop(kind)
+        repeats.window.cancel()
+        if repeats.count:
+            times = f"{repeats.count:,} more time{'s' * (repeats.count > 1)}"
             where = f"{self._component_id!r} (task {self._task_id})"
-            self._logger.error("%s raised the same %s within %g s; the last one: %s", where, times, WINDOW_SECS, burst.text)
+            self._logger.error("%s raised the same %s within %g s; the last one: %s", where, times, WINDOW_SECS, repeats.last_text)
 
     def close(self) -> None:
-        """Log what is counted and not told yet."""
-        for kind in list(self._bursts):
-            self._end_burst(kind)
+        """Log the errors that are counted and not reported yet."""
+        for kind in list(self._repeats):
+            self._end_window(kind)
 
     def warn(self, text: str) -> None:
         """Log a warning about this task."""
@@ -132,18 +138,21 @@ class ErrorReporter:
 
 
 def _kind_of(error: BaseException, next_step: str) -> _Kind:
-    """Return the same for equal errors: one type, raised at one line of code (without a traceback: one text), and one next step."""
+    """Return the same kind for errors of one type that are raised at one line and have one next step.
+
+    The text replaces the line if the error has no traceback.
+    """
     last = error.__traceback__
     if last is None:
         return type(error), error_text(error), 0, next_step
     while last.tb_next is not None:
         last = last.tb_next
-    members = [_kind_of(member, "")[:3] for member in members_of(error)[0]]  # a TaskGroup raises at one line, whatever it holds
+    members = [_kind_of(member, "")[:3] for member in members_of(error)[0]]  # a TaskGroup raises all its groups at one line
     return type(error), last.tb_frame.f_code.co_filename + (str(members) if members else ""), last.tb_lineno, next_step
 
 
 def error_text(error: BaseException) -> str:
-    """Return `KeyError: 'word'`, with its notes, or with the hint of an error of the engine."""
+    """Return `KeyError: 'word'` with its notes, or with the hint of an engine error."""
     if isinstance(error, EngineError) and error.hint:
         return shorten(f"{type(error).__name__}: {with_hint(error.message, error.hint)}", 2000)
     notes = getattr(error, "__notes__", ())
@@ -152,20 +161,87 @@ def error_text(error: BaseException) -> str:
 
 
 def failure_text(error: BaseException) -> str | None:
-    """Return what a FailTuple says; None where it says nothing."""
+    """Return the text of a FailTuple, None if it has none."""
     return shorten(own_text(error), 2000) or None
 
 
-def shown(tup: object, most: int = 500) -> str:
-    """Return the repr of a tuple, cut to what can be read; also where a value's own repr raises."""
+def safe_repr(tup: object, most: int = 500) -> str:
+    """Return the repr of a tuple, shortened, even if the repr of a value raises."""
     try:
         return shorten(repr(tup), most)
     except (KeyboardInterrupt, SystemExit):
         raise
-    except BaseException as error:  # noqa: BLE001 - the user's own __repr__; what it raised is told instead
+    except BaseException as error:  # noqa: BLE001 - a __repr__ of user code; the type of its error becomes the text
         return f"<{type(tup).__name__} that cannot be shown: a value's repr raised {type(error).__name__}>"
 
 
 def shorten(text: str, most: int = 500) -> str:
-    """Cut a text that is too long to read."""
+    """Cut a text after `most` characters."""
     return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def user_traceback(error: BaseException, *, full: bool = False, causes: int = MOST_CAUSES) -> str:
+    """Return the traceback of an error, of a group's members, and of the causes. Empty if there is none.
+
+    Shows frames of user code. Frames of libraries and of the engine become one line for each run of them. Leaves out the engine's
+    frames at the top, and those below a call that the engine refused. full: show all frames.
+    """
+    text = _format_frames(list(traceback.extract_tb(error.__traceback__)), full=full, refused=_is_refusal(error))
+    if not causes or isinstance(error, EngineError):
+        return text
+    text += _format_members(error, full=full, causes=causes)
+    cause, link = error.__cause__, "the cause of"
+    if cause is None:
+        cause, link = _handled_error(error), "while that was handled"
+    if cause is None or cause.__traceback__ is None:
+        return text
+    return f"{user_traceback(cause, full=full, causes=causes - 1)}{headline(cause)}\n{link}:\n{text}"
+
+
+def _format_members(error: BaseException, *, full: bool, causes: int) -> str:
+    """Return the tracebacks of a group's members, since they are the cause."""
+    members, more = members_of(error)
+    texts = []
+    for number, member in enumerate(members, 1):
+        lines = f"{user_traceback(member, full=full, causes=causes // 2)}{headline(member)}".splitlines()
+        texts.append(f"  sub-exception {number} of {len(members) + more:,}:\n" + "".join(f"    {line}\n" for line in lines))
+    return "".join(texts) + (f"  and {more:,} more sub-exceptions\n" if more else "")
+
+
+def _handled_error(error: BaseException) -> BaseException | None:
+    """Return the error that other code was handling when this one was raised.
+
+    Errors that the engine was handling do not count: it calls components while it handles an earlier error.
+    """
+    handled = None if error.__suppress_context__ else error.__context__
+    frames = [] if handled is None else traceback.extract_tb(handled.__traceback__)
+    return handled if frames and owners_of(frames)[0] != ENGINE else None  # the first frame is the one that caught it
+
+
+def _is_refusal(error: BaseException) -> bool:
+    return isinstance(error, EngineError) and not isinstance(error, EngineBug)
+
+
+def _format_frames(frames: Frames, *, full: bool, refused: bool) -> str:
+    if full:
+        return "".join(traceback.format_list(frames))
+    owners = owners_of(frames)
+    first = next((index for index, owner in enumerate(owners) if owner != ENGINE), None)
+    if first is None:
+        return ""
+    last = max(index for index, owner in enumerate(owners) if owner != ENGINE) + 1 if refused else len(frames)
+    shown = range(first, last)
+    if None not in owners[first:last]:  # no frame of user code: show the frame that raised
+        return "".join((*_fold_frames(frames, owners, shown[:-1]), *traceback.format_list(frames[last - 1 : last])))
+    return "".join(_fold_frames(frames, owners, shown))
+
+
+def _fold_frames(frames: Frames, owners: Sequence[str | None], shown: Sequence[int]) -> Iterator[str]:
+    """Yield frames of user code as they are, and one line for each run of others."""
+    for is_users, group in groupby(shown, key=lambda index: owners[index] is None):
+        indices = list(group)
+        if is_users:
+            yield from traceback.format_list([frames[index] for index in indices])
+        else:
+            names = dict.fromkeys(str(owners[index]) for index in indices)
+            yield f"  ... {len(indices)} frame{'s' * (len(indices) > 1)} of {', '.join(names)}\n"

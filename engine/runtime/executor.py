@@ -1,283 +1,311 @@
-"""What spouts' and bolts' executors have in common: one coroutine, one instance at a time, its death and its replacement."""
+"""Base of the executors of spouts and bolts: one coroutine, one instance at a time, its death and its replacement."""
 
 import asyncio
 import inspect
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import Any, ClassVar, Final, Literal, Protocol, TypeAlias
 
+from engine.cancellation import (
+    CLOSE_TIMEOUT_SECS,
+    absorb_last_cancel_request,
+    await_or_cancel,
+    cancel_and_wait,
+    cancel_requests,
+    take_back_cancel_requests,
+    was_cancelled,
+)
+from engine.clock import Clock
 from engine.errors import ERROR, TASK_DIED, ComponentError, Failure, FatalError, UsageError
 from engine.kernel import TaskCore, Tuple
-from engine.raised import PROGRAMS_END_HINT, raised_text
-from engine.runtime.doorbell import Doorbell
-from engine.runtime.ending import (
-    CLOSE_TIMEOUT_SECS,
-    cancellations_of_task,
-    end_all,
-    end_in_time,
-    is_cancelled_from_outside,
-    take_cancellations_back,
-    take_own_cancellation_back,
-)
-from engine.runtime.error_report import error_text
+from engine.raised import PROGRAMS_END_HINT, raised_text, without_exits
+from engine.runtime.actor import Actor
+from engine.runtime.error_report import ErrorReporter, error_text
+from engine.runtime.plan import TaskInfo
 from engine.runtime.restart_policy import FailureStreak, RestartPolicy
-from engine.runtime.slow_calls import SlowCalls
-from engine.runtime.surroundings import RunSurroundings, TaskPlace
+from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import BackgroundTasks, ExecutorContext
 from engine.topology import ComponentSpec
 
+SLOW_CALL_WARNING_PERIOD_SECS: Final = 60.0
+
 ErrorMode: TypeAlias = Literal["fail", "renew", "restart", "stop"]
-"""The choices of `on_error`. "renew" is "fail" for components of the engine that cannot go on after an exception: it is replaced."""
+"""Values of `on_error`, and "renew": as "fail", but each error replaces the instance. Some components cannot go on after an error."""
 
 
-class RetiredWithInstance(Protocol):
+class RetirableCollector(Protocol):
     """The collector of an instance."""
 
     def retire(self) -> None:
-        """The instance is gone."""
+        """Raise at every later use, since the instance is gone."""
 
 
 class TaskKilled(Exception):
-    """An instance was killed from outside, by a test or by background work that raised."""
+    """An instance was killed from outside: by a test, or by background work that raised."""
 
 
-class FailedInARow(Exception):
-    """Every call of an instance failed for a while: the instance is renewed (SV-1)."""
+class TooManyFailures(Exception):
+    """Many calls of an instance failed in a row, so it is renewed (SV-1)."""
 
 
-class Executor(ABC):
-    """The actor of one task.
+class SlowCallWarnings:
+    """Warns of calls that hold the event loop longer than `slow_call_warn_ms`, at most once a minute."""
 
-    `begin` makes the first instance, `start` sets the coroutine off, `close` ends both. In between, `_serve` runs bursts. A call
-    that raises fails its own input; the instance goes on, or is replaced, as `on_error` says (ACK-12, SV-1).
+    def __init__(self, component: str, reporter: ErrorReporter, clock: Clock) -> None:
+        """component: kind and id, for the text."""
+        self._component = component
+        self._reporter = reporter
+        self._clock = clock
+        self._next_warning = 0.0
+
+    def check_core(self, core: TaskCore) -> None:
+        """Warn of the slowest call since the last check, if it was too slow."""
+        secs = core.take_slow_call()
+        if secs:
+            self.warn_of_step(secs)
+
+    def warn_of_step(self, secs: float) -> None:
+        """Warn of a call, or of one step of a coroutine, that held the loop too long."""
+        if self.is_due():
+            self._reporter.warn(
+                f"one call of {self._component} held the event loop for {secs * 1000:.0f} ms: nothing else ran "
+                "meanwhile. Await what it waits for, give a BasicBolt threads=n for blocking code, or do less in one call."
+            )
+
+    def is_due(self) -> bool:
+        """Return True at most once a minute. The caller warns then."""
+        now = self._clock.now()
+        if now < self._next_warning:
+            return False
+        self._next_warning = now + SLOW_CALL_WARNING_PERIOD_SECS
+        return True
+
+
+class Executor(Actor):
+    """The actor of one task of a spout or bolt.
+
+    `begin` makes the first instance, `start` starts the coroutine, `close` ends both. In between, `_serve` runs bursts. A call that
+    raises fails its own input. The instance goes on or is replaced, as `on_error` says (ACK-12, SV-1).
     """
 
     core: TaskCore
     paces_restarts: ClassVar[bool] = False
-    """True where a fresh instance costs the source something, so that one follows another after a pause under "restart", too."""
+    """True if a restart is expensive for the source, so that "restart" pauses between two instances, too."""
 
-    def __init__(self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings) -> None:
-        self.place = place
+    def __init__(self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext) -> None:
+        super().__init__(info, run_context)
+        config = run_context.config
         self.spec = spec
-        self.around = around
-        self.doorbell = Doorbell(around.loop)
-        self.reporter = around.reporter_of(place)
-        self.policy = RestartPolicy(around.config.max_task_restarts, around.config.restart_window_secs)
-        self.streak = FailureStreak(around.config.renew_after_failures)
-        self.has_worked = False
-        """True once the first instance is ready: from then on failures end no run, unless `on_error` says so (SV-3)."""
+        self.policy = RestartPolicy(config.max_task_restarts, config.restart_window_secs)
+        self.streak = FailureStreak(config.renew_after_failures)
+        self.slow_calls = SlowCallWarnings(f"{spec.kind} {info.component_id!r}", self.reporter, run_context.clock)
+        self.has_been_ready = False
+        """True once the first instance is ready. Later failures do not end the run, unless `on_error` says so (SV-3)."""
         self.component: Any = None
-        self.at_rest = False
-        """True while the coroutine waits and nothing is in a call."""
-        self._aio_task: asyncio.Task[None] | None = None
         self._has_begun = False
-        self._killed: BaseException | None = None
-        self._ailing: BaseException | None = None
-        """Raised by background work: the instance is replaced as soon as its running calls have returned."""
+        self._killed_by: BaseException | None = None
+        """Error that kills the instance as soon as the coroutine runs."""
+        self._replace_for: BaseException | None = None
+        """Error of background work. The instance is replaced for it as soon as its running calls have returned."""
         self._is_open = self._is_retiring = False
         self._background: BackgroundTasks | None = None
-        self._collector: RetiredWithInstance | None = None
-        self._settled_at_death = 0
-        self._resumed: list[asyncio.Future[None]] = []
-        self.slow_calls = SlowCalls(f"{spec.kind} {place.component_id!r}", self.reporter, around.clock)
+        self._collector: RetirableCollector | None = None
+        self._progress_at_death = 0
+        self._ready_waiters: list[asyncio.Future[None]] = []
 
     # Life
 
     async def begin(self) -> None:
-        """Make an instance and get it ready; try again where that fails. Raises ComponentError where `_survive` ends the run."""
+        """Make an instance and prepare it, again after each failure. Raises the ComponentError that ends the run."""
         while not self.core.closing:
             try:
                 await self._make_instance()
                 self._is_open = True
                 error = self._take_kill()
             except (Exception, asyncio.CancelledError) as raised:
-                if isinstance(raised, asyncio.CancelledError) and is_cancelled_from_outside():
+                if was_cancelled(raised):
                     raise
                 error = raised
             except BaseException as raised:
-                raise self._unsurvivable(raised) from raised
+                raise self._program_end_error(raised) from raised
             if error is None:
                 return
             await self._retire_instance(call_close=True)
-            pause_secs = self._survive(error, counts=True)
-            await self._stay_down(pause_secs, self._death(error))
+            pause_secs = self._report_death(error, counts=True)
+            await self._wait_to_restart(pause_secs, self._death_failure(error))
 
     def start(self) -> None:
-        """Set the coroutine off."""
-        self.has_worked = self.has_worked or not self.spec.keeps_state  # with state: once it is initialised
-        name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}]"
-        self._aio_task = self.around.loop.create_task(self._main(), name=name)
-        self._aio_task.add_done_callback(self._ended)
+        """Start the coroutine."""
+        self.has_been_ready = self.has_been_ready or not self.spec.defers_acks  # else once its control handler opens the gate
+        super().start()
 
     async def close(self) -> None:
         """End the coroutine, then close the instance."""
         self.core.closing = True
         aio_task, self._aio_task = self._aio_task, None
         if aio_task is not None:
-            if self._is_retiring:  # let it close the dead instance to its end
+            if self._is_retiring:  # give it the time to close the dead instance
                 await asyncio.wait([aio_task], timeout=CLOSE_TIMEOUT_SECS)
-            self._tell_of_ends(*await end_all([aio_task]))
+            self._report_cancelled_work(*await cancel_and_wait([aio_task]))
         await self._retire_instance(call_close=True)
         self.reporter.close()
 
     def kill(self, error: BaseException | None = None) -> None:
-        """Have the instance die as if it had raised; for background work and fault injection."""
+        """Make the instance die as if it had raised `error`. For background work and fault injection."""
         if self.core.closing:
             if error is not None:
                 self.reporter.report(error, next_step="nothing: the task is closing")
             return
-        self._killed = error or TaskKilled(f"task {self.place.task_id} was killed")
+        self._killed_by = error or TaskKilled(f"task {self.info.task_id} was killed")
         if self._aio_task is not None and self._has_begun:
-            self._aio_task.cancel()  # before its first step it would end without a trace; then it looks for itself
+            # Before its first step, a cancelled asyncio task would end without running `_main`, which looks for kills by itself.
+            self._aio_task.cancel()
 
     async def _main(self) -> None:
-        """Serve, and replace the instance when it dies, until closed; whatever else ends it ends the run."""
+        """Serve, and replace the instance when it dies. Any error that is left ends the run."""
         self._has_begun = True
         try:
             while not self.core.closing:
                 try:
                     error = self._take_kill()
-                    if error is None and self._ailing is not None:
+                    if error is None and self._replace_for is not None:
                         await self._let_calls_return()
-                        error = self._ailing
+                        error = self._replace_for
                     if error is not None:
                         await self._replace(error)
                     await self._serve()
                 except asyncio.CancelledError as raised:
-                    self._judge(raised)
+                    self._note_cancellation(raised)
         except ComponentError as error:
-            self.around.give_up(error)
+            self.run_context.give_up(error)
         except (KeyboardInterrupt, SystemExit) as error:
-            self.around.give_up(self._unsurvivable(error))
-        except Exception as error:  # noqa: BLE001 - handed to whoever awaits the run
-            message = f"its executor failed: {error_text(error)}"
-            hint = "This is a bug in the engine. Please report this text."
-            self.around.give_up(ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=hint))
+            self.run_context.give_up(self._program_end_error(error))
+        except Exception as error:  # noqa: BLE001 - raised again by the run
+            self.run_context.give_up(self._engine_failure(error))
 
-    def _ended(self, aio_task: "asyncio.Task[None]") -> None:
-        """The component raised what is not to be survived: SystemExit, or a BaseException of somebody's own. The run ends of it."""
+    def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = None if aio_task.cancelled() else aio_task.exception()
-        if error is not None and not isinstance(error, KeyboardInterrupt):  # that one asyncio raises in the loop's host
-            self.around.give_up(self._unsurvivable(error))
+        if error is not None and not isinstance(error, KeyboardInterrupt):  # asyncio raises KeyboardInterrupt in the loop's host
+            self.run_context.give_up(self._program_end_error(error))
 
-    def _unsurvivable(self, error: BaseException) -> ComponentError:
-        """Return what ends the run for what is no Exception. Raise KeyboardInterrupt again: somebody may have pressed Ctrl-C."""
+    def _program_end_error(self, error: BaseException) -> ComponentError:
+        """Return the ComponentError for a BaseException of user code. Raise KeyboardInterrupt again, since it may be a Ctrl-C."""
         if isinstance(error, KeyboardInterrupt):
-            error.add_note(f"raised in {self.spec.kind} {self.place.component_id!r} (task {self.place.task_id})")
+            error.add_note(f"raised in {self.spec.kind} {self.info.component_id!r} (task {self.info.task_id})")
             raise error
         message = f"raised {raised_text(error)}, which is not an Exception"
-        return ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint=PROGRAMS_END_HINT)
+        return ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint=PROGRAMS_END_HINT)
 
-    def _judge(self, raised: asyncio.CancelledError) -> None:
-        """Raise what ends the coroutine; a kill, or a CancelledError that is the component's own, ends its instance only.
+    def _note_cancellation(self, raised: asyncio.CancelledError) -> None:
+        """Raise a cancellation that ends the coroutine. Any other one only kills the instance.
 
-        Only `close`, `kill` and the end of the host's loop cancel this task. Any other cancellation came from the component itself.
+        Only `close`, `kill` and the end of the host's loop cancel this asyncio task. Other cancellations come from the component.
         """
-        if self.core.closing or (self._killed is None and self.around.is_abandoned()):
+        if self.core.closing or (self._killed_by is None and self.run_context.is_abandoned()):
             raise raised
-        if self._killed is None:
+        if self._killed_by is None:
             own = "the component cancelled the asyncio task that runs it"
-            self._killed = asyncio.CancelledError(own) if is_cancelled_from_outside() else raised
+            self._killed_by = asyncio.CancelledError(own) if was_cancelled(raised) else raised
 
     def _take_kill(self) -> BaseException | None:
-        """What the instance was killed by since it began, if it was."""
-        error, self._killed = self._killed, None
+        """Return the error that killed the instance, None if it lives. Takes back the cancellation by `kill`."""
+        error, self._killed_by = self._killed_by, None
         if error is not None:
-            take_cancellations_back()
+            take_back_cancel_requests()
         return error
 
     @property
-    def _serves(self) -> bool:
-        """True while the instance is to go on."""
-        return not self.core.closing and self._killed is None and self._ailing is None
+    def _is_serving(self) -> bool:
+        """True while the instance goes on."""
+        return not self.core.closing and self._killed_by is None and self._replace_for is None
 
     @property
     def is_ending(self) -> bool:
-        """True while the instance is being taken out of service."""
-        return self.core.closing or self._is_retiring or self.around.is_abandoned()
+        """True while the instance is being closed."""
+        return self.core.closing or self._is_retiring or self.run_context.is_abandoned()
 
     @abstractmethod
     async def _serve(self) -> None:
-        """Run bursts while `_serves`; what the component raises is dealt with inside."""
+        """Run bursts while `_is_serving`, and handle the errors of the component."""
 
     @abstractmethod
     async def _make_instance(self) -> None:
-        """Create a component, hand it context and collector, call prepare or open, and bind it to the core."""
+        """Create a component, set its context and collector, bind it to the core, and call prepare or open."""
 
     @abstractmethod
-    async def _halt(self) -> None:
-        """Have the instance called no more."""
+    async def _stop_calls(self) -> None:
+        """Cancel the running calls of the instance, and begin no more."""
 
     @abstractmethod
-    def _closes_by(self, component: Any) -> Callable[[], Any]:
-        """The method that closes a component: `close` or `cleanup`."""
+    def _close_method(self, component: Any) -> Callable[[], Any]:
+        """Return the method that closes a component: `close` or `cleanup`."""
 
     @abstractmethod
     def _fail_instance(self, failure: Failure) -> None:
-        """Fail or drop what a dead instance leaves behind."""
+        """Fail or drop the open work of a dead instance."""
 
     @abstractmethod
     async def _let_calls_return(self) -> None:
-        """Wait for the calls that are running, before an instance is replaced that could go on."""
+        """Wait for the running calls of an instance that is replaced, though it could go on."""
 
     @abstractmethod
-    async def _stay_down(self, secs: float, failure: Failure) -> None:
-        """Wait before the next try of an instance; meanwhile every input fails with this failure."""
+    async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
+        """Wait before the next instance begins. Meanwhile every input fails with this failure."""
 
     # Death
 
     async def _replace(self, error: BaseException, tup: Tuple | None = None) -> None:
-        """The instance died of error: report, fail what it took up, and begin another (ACK-12, ACK-15)."""
+        """Report the death of the instance, fail its open inputs, and begin another one (ACK-12, ACK-15)."""
         self._take_kill()
-        self._ailing = None
-        settled = self._settled() - self._settled_at_death - (1 if tup is not None and not tup.is_tick else 0)
+        self._replace_for = None
+        progress = self._progress_count() - self._progress_at_death - (1 if tup is not None and not tup.is_tick else 0)
         pause_secs = 0.0
         try:
-            pause_secs = self._survive(error, tup=tup, counts=settled <= 0)
-        except ComponentError as ended:
-            self.around.give_up(ended)  # before this instance is closed, which may take long (SV-4)
+            pause_secs = self._report_death(error, tup=tup, counts=progress <= 0)
+        except ComponentError as end:
+            self.run_context.give_up(end)  # before the instance is closed, since that may take long (SV-4)
             raise
         finally:
-            await self._end_instance(self._death(error), call_close=not isinstance(error, TaskKilled))
-        await self._begin_another(pause_secs, self._death(error))
+            await self._end_instance(self._death_failure(error), call_close=not isinstance(error, TaskKilled))
+        await self._begin_next(pause_secs, self._death_failure(error))
 
     async def _renew(self, error: BaseException) -> None:
-        """Exchange an instance whose every call has failed of late, the last one with error (SV-1). This is no death."""
-        reason = FailedInARow(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
+        """Replace an instance after many failed calls in a row (SV-1). This does not count as a death."""
+        reason = TooManyFailures(f"{self.streak.length:,} calls in a row failed, the last one with {error_text(error)}")
         self.reporter.report(reason, next_step="the task gets a fresh instance, so that a broken connection heals")
         self.policy.note_restart()
-        self._ailing = None
-        await self._end_instance(self._death(reason), call_close=True)
-        self.streak.note_renewal(self.around.clock.now())
-        await self._begin_another(0.0, self._death(reason))
+        self._replace_for = None
+        await self._end_instance(self._death_failure(reason), call_close=True)
+        self.streak.note_renewal(self.run_context.clock.now())
+        await self._begin_next(0.0, self._death_failure(reason))
 
     async def _end_instance(self, failure: Failure, *, call_close: bool) -> None:
-        """Fail what the instance took up, and take it out of service."""
+        """Fail the open inputs of the instance, and close it."""
         self._fail_instance(failure)
-        self._settled_at_death = self._settled()
+        self._progress_at_death = self._progress_count()
         self._is_retiring = True
         try:
             await self._retire_instance(call_close=call_close)
         finally:
             self._is_retiring = False
 
-    async def _begin_another(self, pause_secs: float, failure: Failure) -> None:
+    async def _begin_next(self, pause_secs: float, failure: Failure) -> None:
         if self.core.closing:
             return
-        await asyncio.sleep(0)  # an instance that dies at once must not keep others from their turn
-        await self._stay_down(pause_secs, failure)
+        await asyncio.sleep(0)  # instances that die at once must not starve other tasks
+        await self._wait_to_restart(pause_secs, failure)
         await self.begin()
 
     async def _retire_instance(self, *, call_close: bool) -> None:
-        """Take the instance out of service; without effect where there is none."""
+        """End calls and background work of the instance, and close it. Does nothing without an instance."""
         component, self.component = self.component, None
         is_open, self._is_open = self._is_open, False
-        await self._halt()
+        await self._stop_calls()
         if self._background is not None:
-            self._tell_of_ends(*await self._background.end())
+            self._report_cancelled_work(*await self._background.end())
         try:
             if component is not None and is_open and call_close:
-                await self._close_component(self._closes_by(component))
+                await self._close_component(self._close_method(component))
         finally:
             if self._collector is not None:
                 self._collector.retire()
@@ -285,39 +313,39 @@ class Executor(ABC):
 
     async def _close_component(self, close: Callable[[], Any]) -> None:
         try:
-            if not await end_in_time(self.call(close), CLOSE_TIMEOUT_SECS):
-                self._tell_of_ends((), 1)
+            if not await await_or_cancel(without_exits(self.call_hook(close)), CLOSE_TIMEOUT_SECS):
+                self._report_cancelled_work((), 1)
         except KeyboardInterrupt:
             raise
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
+            if was_cancelled(error):
                 raise
             too_long = f"{close.__name__}() did not return within {CLOSE_TIMEOUT_SECS:g} s and was cancelled"
-            late = type(error) is TimeoutError and not error.args
-            self.reporter.report(TimeoutError(too_long) if late else error, next_step="nothing: the instance is closed")
+            is_timeout = type(error) is TimeoutError and not error.args
+            self.reporter.report(TimeoutError(too_long) if is_timeout else error, next_step="nothing: the instance is closed")
 
-    def _tell_of_ends(self, errors: Sequence[BaseException], resisting: int) -> None:
-        """Report how the cancelled work of an instance ended."""
+    def _report_cancelled_work(self, errors: Sequence[BaseException], still_running: int) -> None:
+        """Report the results of `cancel_and_wait`."""
         for error in errors:
-            if not isinstance(error, KeyboardInterrupt):  # it has gone through the loop to whoever runs it
+            if not isinstance(error, KeyboardInterrupt):  # asyncio has raised it in the loop's host
                 self.reporter.report(error, next_step="nothing: the instance is closed")
-        if resisting:
+        if still_running:
             self.reporter.warn(
-                f"{resisting} coroutine{'s' * (resisting > 1)} of {self.spec.kind} {self.place.component_id!r} did not end within "
+                f"{still_running} coroutine{'s' * (still_running > 1)} of {self.spec.kind} {self.info.component_id!r} did not end within "
                 f"{CLOSE_TIMEOUT_SECS:g} s after being cancelled, and run on. Let asyncio.CancelledError pass."
             )
 
-    def _survive(self, error: BaseException, *, tup: object = None, counts: bool) -> float:
-        """Report a death; return the pause before the next instance, in seconds. Raises ComponentError where it ends the run (SV-3)."""
-        where, mode = (self.place.component_id, self.place.task_id), self.error_mode(error)
+    def _report_death(self, error: BaseException, *, tup: object = None, counts: bool) -> float:
+        """Report a death, and return the pause in seconds before the next instance. Raises the ComponentError that ends the run (SV-3)."""
+        where, mode = (self.info.component_id, self.info.task_id), self.error_mode(error)
         if isinstance(error, FatalError):
             raise ComponentError(*where, error, message=error.message, hint=error.hint)
         if mode == "stop":
             self.reporter.report(error, tup=tup, next_step="the run ends: on_error is 'stop'")
-            hint = 'Mend what it raises; or fail single tuples by on_error="fail".'
+            hint = 'Fix the cause of the error, or set on_error="fail" to fail only the input.'
             raise ComponentError(*where, error, message=f"raised {error_text(error)}, and on_error is 'stop'", hint=hint)
-        now = self.around.clock.now()
-        if self.has_worked and mode != "restart":
+        now = self.run_context.clock.now()
+        if self.has_been_ready and mode != "restart":
             self.policy.note_restart()
             pause_secs = self.policy.pause_secs(now)
             when = f" in {pause_secs:g} s{'; until then its inputs fail' * (self.spec.kind == 'bolt')}" if pause_secs else ""
@@ -325,103 +353,95 @@ class Executor(ABC):
             return pause_secs
         if self.policy.may_restart(now, counts=counts):
             self.reporter.report(error, tup=tup, next_step="the task is replaced by a fresh instance")
-            return self.policy.pause_secs(now) if self.has_worked and self.paces_restarts else 0.0
-        config = self.around.config
-        without = "a committed checkpoint" if self.spec.keeps_state else "settling a tuple"
-        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {without} in between"
+            return self.policy.pause_secs(now) if self.has_been_ready and self.paces_restarts else 0.0
+        config = self.run_context.config
+        limit = f"more than {config.max_task_restarts} times in {config.restart_window_secs:g} s without {self.spec.progress} in between"
         self.reporter.report(error, tup=tup, next_step=f"the run ends: the task died {limit}")
         raise ComponentError(
             *where,
             error,
             message=f"died {limit}, the last time of {error_text(error)}",
-            hint='Mend what it raises; or let it fail single tuples by on_error="fail"; or raise max_task_restarts.',
+            hint='Fix the cause of the error, set on_error="fail" to fail only the input, or raise max_task_restarts.',
         )
 
-    def _death(self, error: BaseException) -> Failure:
-        """The Failure of what an instance leaves behind that dies of this error."""
-        return Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error))
+    def _death_failure(self, error: BaseException) -> Failure:
+        """Return the Failure of the open inputs of an instance that died of this error."""
+        return Failure(TASK_DIED, self.info.component_id, self.info.task_id, error_text(error))
 
-    def _settled(self) -> int:
+    def _progress_count(self) -> int:
+        """Return a count that grows while the task makes progress. A death after progress does not count as a failed restart."""
         return self.core.acked + self.core.failed
 
     def error_mode(self, error: BaseException) -> ErrorMode:
-        """What an exception of the component does beside failing its input (ACK-12, SV-1)."""
+        """Return the reaction to an error of the component, besides the failure of its input (ACK-12, SV-1)."""
         if isinstance(error, FatalError):
             return "stop"
-        mode = self.spec.settings.on_error or self.around.config.on_error
+        mode = self.spec.settings.on_error or self.run_context.config.on_error
         return "renew" if mode == "fail" and self.spec.renewed_at_each_error else mode
 
     def failure_of(self, error: BaseException) -> Failure:
-        """The Failure of an input whose call raised."""
-        return Failure(ERROR, self.place.component_id, self.place.task_id, error_text(error))
+        """Return the Failure of an input whose call raised."""
+        return Failure(ERROR, self.info.component_id, self.info.task_id, error_text(error))
 
-    # Parts that both kinds need
+    # For spouts and bolts
 
     def _new_context(self, background: BackgroundTasks) -> ExecutorContext:
-        return ExecutorContext(self.place, self.spec, self.around, wake=self._wake, background=background)
+        return ExecutorContext(self.info, self.spec, self.run_context, wake=self.wake, background=background)
 
     def _new_background(self) -> BackgroundTasks:
-        name = f"{self.around.topology.name}/{self.place.component_id}[{self.place.task_id}] background"
-        return BackgroundTasks(self.around.loop, name, self._background_failed)
+        name = f"{self.run_context.topology.name}/{self.info.component_id}[{self.info.task_id}] background"
+        return BackgroundTasks(self.run_context.loop, name, self._note_background_error)
 
-    def _background_failed(self, error: BaseException) -> None:
-        """Replace the instance: without its background work it is not whole (ACK-12).
+    def _note_background_error(self, error: BaseException) -> None:
+        """Replace the instance, since it is not complete without its background work (ACK-12).
 
-        Under on_error="fail" the running calls of a bolt return first. One that waits for this very work never does: it is cut short
-        after the time that a tree has.
+        With on_error="fail", the running calls of a bolt return first. A call that waits for this work would never return. So the
+        instance is killed after `message_timeout_secs`.
         """
         if self.core.closing or self.error_mode(error) != "fail" or self.spec.kind == "spout":
             self.kill(error)
-        elif self._ailing is None:
-            self._ailing = error
-            self.doorbell.ring()
-            self.around.loop.call_later(self.around.config.message_timeout_secs, self._end_ailing, error)
+        elif self._replace_for is None:
+            self._replace_for = error
+            self.wake()
+            self.run_context.loop.call_later(self.run_context.config.message_timeout_secs, self._kill_if_not_replaced, error)
         else:
             self.reporter.report(error, next_step="the task is replaced by a fresh instance anyway")
 
-    def _end_ailing(self, error: BaseException) -> None:
-        if self._ailing is error and not self.core.closing:
+    def _kill_if_not_replaced(self, error: BaseException) -> None:
+        if self._replace_for is error and not self.core.closing:
             self.kill(error)
 
-    def _wake(self) -> None:
-        self.doorbell.ring()
+    def wake(self) -> None:
+        """Wake the coroutine."""
+        self.wakeup.set()
 
-    def resumed(self) -> None:
-        """The last stop was lifted; wakes the coroutine and whoever awaits `ready`."""
-        self.doorbell.ring()
-        waiting, self._resumed = self._resumed, []
-        for future in waiting:
-            if not future.done():
-                future.set_result(None)
+    def note_resumed(self) -> None:
+        """Wake the coroutine and the waiters of `ready`, since no full mailbox stops the task any more."""
+        self.wake()
+        waiters, self._ready_waiters = self._ready_waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
 
     async def ready(self) -> None:
         """Wait until the task may emit."""
         while self.core.backpressure.stopped_by:
-            future: asyncio.Future[None] = self.around.loop.create_future()
-            self._resumed.append(future)
-            await future
+            waiter: asyncio.Future[None] = self.run_context.loop.create_future()
+            self._ready_waiters.append(waiter)
+            await waiter
 
-    async def rest(self, timeout_secs: float | None = None) -> bool:
-        """Wait for the doorbell, False where the timeout came first; the run may be complete."""
-        self.at_rest = True
-        self.around.came_to_rest()
-        try:
-            return await self.doorbell.wait(timeout_secs)
-        finally:
-            self.at_rest = False
-
-    def report_own(self, error: BaseException) -> None:
-        """`collector.report_error`."""
+    def report_from_component(self, error: BaseException) -> None:
+        """Report an error for `collector.report_error`."""
         self.reporter.report(error, tup=None, next_step="nothing: the component reported it and goes on")
 
-    async def call(self, function: Callable[..., Any], *args: Any) -> None:
-        """Call a lifecycle method, plain or async."""
-        cancellations = cancellations_of_task()
+    async def call_hook(self, function: Callable[..., Any], *args: Any) -> None:
+        """Call a lifecycle method of the component, plain or async."""
+        requests = cancel_requests()
         result = function(*args)
-        if cancellations_of_task() > cancellations:
+        if cancel_requests() > requests:
             if inspect.iscoroutine(result):
                 result.close()
-            await take_own_cancellation_back()
+            await absorb_last_cancel_request()
             raise asyncio.CancelledError(f"{function.__name__}() cancelled the asyncio task that runs it")
         if result is None:
             return
@@ -429,6 +449,6 @@ class Executor(ABC):
             await result
         else:
             raise UsageError(
-                f"{self.spec.kind} {self.place.component_id!r}: {function.__name__}() returned {result!r}",
+                f"{self.spec.kind} {self.info.component_id!r}: {function.__name__}() returned {result!r}",
                 hint="It must return None, or be async def.",
             )

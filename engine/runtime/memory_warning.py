@@ -1,8 +1,7 @@
-"""The warning of a run whose promise ends with its process: it keeps something, and `memory://` is where."""
+"""Warning of a run that keeps state, positions or transactions in `memory://`, so that a crash loses them."""
 
 import logging
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from engine.config import Config
@@ -14,7 +13,7 @@ _MEMORY: Final = "memory://"
 
 def warn_of_memory(topology: Topology, config: Config) -> None:
     """Log what is lost at the first crash, and the setting that keeps it; nothing where nothing is kept, or where a store keeps it."""
-    if config.state_provider != _MEMORY or not topology.keeps_something:
+    if config.state_provider != _MEMORY or not topology.stored:
         return
     file = re.sub(r"[^A-Za-z0-9_]+", "-", topology.name).strip("-") or "state"
     url = f"sqlite:///{file}.db"
@@ -22,18 +21,7 @@ def warn_of_memory(topology: Topology, config: Config) -> None:
         "topology %r keeps %s in memory:// (the default of state_provider), so a crash, or the end of this process, loses it and the next "
         "run begins anew. Give it a store: -c state_provider=%s, or Config(state_provider=%r).",
         topology.name,
-        " and ".join(_kept(topology)),
+        " and ".join(topology.stored),
         url,
         url,
     )
-
-
-def _kept(topology: Topology) -> Iterator[str]:
-    states = [repr(spec.component_id) for spec in topology.bolts if spec.keeps_state]
-    positions = [repr(spec.component_id) for spec in topology.spouts if spec.keeps_position]
-    if topology.prepares is not None:
-        yield "how far its transactions are"
-    if states:
-        yield f"the state of {', '.join(states)}"
-    if positions:
-        yield f"the position of {', '.join(positions)}"

@@ -1,4 +1,4 @@
-"""Reads the actors of a run into a snapshot."""
+"""Reads the counters of a run's actors into snapshots."""
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
@@ -16,12 +16,12 @@ CLOSED: Final = "closed"
 
 
 def observe(assembly: Assembly) -> dict[str, ComponentSnapshot]:
-    """Return every component as it is now: the user's in the order of declaration, then the ackers."""
+    """Return the snapshot of every component: user components in the order of declaration, then the ackers."""
     found: dict[str, ComponentSnapshot] = {}
     closed = all(task.core.closing for task in assembly.tasks)
-    for component_id in assembly.plan.places:
-        spouts = [spout for spout in assembly.spouts if spout.place.component_id == component_id]
-        bolts = [bolt for bolt in assembly.bolts if bolt.place.component_id == component_id]
+    for component_id in assembly.plan.tasks:
+        spouts = [spout for spout in assembly.spouts if spout.info.component_id == component_id]
+        bolts = [bolt for bolt in assembly.bolts if bolt.info.component_id == component_id]
         if spouts:
             latency = _merged(spout.core.complete_latency for spout in spouts)
             p50, p99 = _ms(latency.percentile(50)), _ms(latency.percentile(99))
@@ -40,8 +40,8 @@ def _each(read: Callable[[Any], TaskSnapshot], executors: Sequence[Any]) -> tupl
 def _spout(spout: SpoutExecutor) -> TaskSnapshot:
     core = spout.core
     return TaskSnapshot(
-        task_id=spout.place.task_id,
-        task_index=spout.place.task_index,
+        task_id=spout.info.task_id,
+        task_index=spout.info.task_index,
         emitted=core.emitted,
         transferred=core.transferred,
         acked=core.acked,
@@ -61,8 +61,8 @@ def _spout(spout: SpoutExecutor) -> TaskSnapshot:
 def _bolt(bolt: BoltExecutor) -> TaskSnapshot:
     core = bolt.core
     return TaskSnapshot(
-        task_id=bolt.place.task_id,
-        task_index=bolt.place.task_index,
+        task_id=bolt.info.task_id,
+        task_index=bolt.info.task_index,
         emitted=core.emitted,
         transferred=core.transferred,
         executed=core.executed,
@@ -86,14 +86,14 @@ def _bolt_status(bolt: BoltExecutor) -> str:
     core = bolt.core
     if core.closing:
         return CLOSED
-    return "stopped by a full mailbox" if core.backpressure.stopped_by else "waiting" if bolt.at_rest else "running"
+    return "stopped by a full mailbox" if core.backpressure.stopped_by else "waiting" if bolt.is_idle else "running"
 
 
 def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:
     core = acker.core
     return TaskSnapshot(
-        task_id=acker.place.task_id,
-        task_index=acker.place.task_index,
+        task_id=acker.info.task_id,
+        task_index=acker.info.task_index,
         executed=core.executed,
         acked=core.acked,
         failed=core.failed,
@@ -101,7 +101,7 @@ def _acker(acker: AckerExecutor, *, closed: bool) -> TaskSnapshot:
         busy_secs=core.busy_secs,
         restarts=acker.restarts,
         pending=len(core.ledger),
-        status=CLOSED if closed else "waiting" if acker.at_rest else "running",
+        status=CLOSED if closed else "waiting" if acker.is_idle else "running",
     )
 
 

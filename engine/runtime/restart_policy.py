@@ -1,4 +1,4 @@
-"""When a task gets another instance, after what pause, and when its deaths end the run (ACK-12, SV-1, SV-3). Decides; does nothing."""
+"""Decides when a task gets a new instance, after which pause, and when its deaths end the run (ACK-12, SV-1, SV-3)."""
 
 from collections import deque
 from typing import Final
@@ -6,11 +6,11 @@ from typing import Final
 FIRST_PAUSE_SECS: Final = 1.0
 LONGEST_PAUSE_SECS: Final = 30.0
 LIVED_SECS: Final = 10.0
-"""An instance that lived for so long begins the pauses anew."""
+"""Lifetime of an instance after which the next pause is 0 again."""
 
 
 class RestartPolicy:
-    """Counts the deaths of one task within a sliding window of seconds."""
+    """Counts the deaths of one task within the last `window_secs`, and the pauses between its instances."""
 
     def __init__(self, max_restarts: int, window_secs: float) -> None:
         self._max_restarts = max_restarts
@@ -19,12 +19,12 @@ class RestartPolicy:
         self.restarts = 0
         self._pause_secs = 0.0
         self._began_at: float | None = None
-        """When the newest instance began, its pause included; None before the first death."""
+        """Start of the newest instance, after its pause. None before the first death."""
 
     def may_restart(self, now: float, *, counts: bool) -> bool:
-        """Note a death at `now`; False when the task has died too often.
+        """Note a death at `now`. Return False if the task has died too often.
 
-        It counts if the task settled no tuple since its last death but the one that killed it; in prepare and open always.
+        counts: True if the task made no progress since its last death. A death in prepare or open always counts.
         """
         if counts:
             self._deaths.append(now)
@@ -36,23 +36,26 @@ class RestartPolicy:
         return True
 
     def pause_secs(self, now: float) -> float:
-        """Note a death at `now`; return the pause before the next instance, in seconds: none, or after a short life twice the last."""
+        """Note a death at `now`, and return the seconds until the next instance begins.
+
+        The pause doubles after each instance that lived less than LIVED_SECS, and is 0 after any other one.
+        """
         if self._began_at is None or now - self._began_at >= LIVED_SECS:
             self._pause_secs = 0.0
         else:
-            self._pause_secs = _grown(self._pause_secs)
+            self._pause_secs = _doubled(self._pause_secs)
         self._began_at = now + self._pause_secs
         return self._pause_secs
 
     def note_restart(self) -> None:
-        """Count an instance that was replaced, where that ends no run."""
+        """Count a replaced instance, without a limit."""
         self.restarts += 1
 
 
 class FailureStreak:
-    """Counts calls that raised in a row, and says when the instance is to be renewed (SV-1).
+    """Counts calls that raised in a row, and decides when to renew the instance (SV-1).
 
-    While calls go on failing, renewals follow each other after pauses that double up to 30 s; one success starts anew.
+    While calls continue to fail, the pause between two renewals doubles up to 30 s. One success resets it.
     """
 
     def __init__(self, limit: int) -> None:
@@ -64,18 +67,18 @@ class FailureStreak:
         self.length = 0
 
     def note_failure(self, now: float, successes: int) -> bool:
-        """Note a call that raised; True when a renewal is due. successes: calls that succeeded, since the task began."""
+        """Note a call that raised. Return True if a renewal is due. successes: successful calls since the task began."""
         if successes != self._successes:
             self._successes, self._pause_secs, self._not_before, self.length = successes, 0.0, now, 0
         self.length += 1
         return self.length >= self._limit and now >= self._not_before
 
     def note_renewal(self, now: float) -> None:
-        """Begin to count anew."""
+        """Note a renewal at `now`. The count starts at 0 again."""
         self.length = 0
-        self._pause_secs = _grown(self._pause_secs)
+        self._pause_secs = _doubled(self._pause_secs)
         self._not_before = now + self._pause_secs
 
 
-def _grown(pause_secs: float) -> float:
+def _doubled(pause_secs: float) -> float:
     return min(LONGEST_PAUSE_SECS, max(FIRST_PAUSE_SECS, 2 * pause_secs))

@@ -4,15 +4,13 @@ Everything here is data and plain computation; the run fills it. Latencies are i
 was measured yet. Counts are since the run began, through restarts of the instances.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from engine.checkpoint.status import CheckpointSnapshot
-from engine.flow.status import FlowSnapshot
+from engine.control import SnapshotEntry, json_number
 from engine.metrics import Distribution, UserMetric
 from engine.names import is_reserved
 
@@ -198,10 +196,17 @@ class Snapshot:
     errors: "tuple[ErrorReport, ...]" = ()
     """The latest ones, the newest last."""
     user_metrics: tuple[UserMetric, ...] = field(default=())
-    checkpoint: CheckpointSnapshot | None = None
-    """How the checkpoints go, in a run with state."""
-    flow: tuple[FlowSnapshot, ...] = ()
-    """How the flow of each task of a flow-control spout stands."""
+    entries: tuple[SnapshotEntry, ...] = ()
+    """Entries of the features. Their values are attributes: `snapshot.checkpoint` is a CheckpointSnapshot, or None without state.
+    `snapshot.flow` is a tuple of FlowSnapshot, one for each task of a flow-control spout."""
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the value of a feature's entry."""
+        if not name.startswith("_") and name != "entries":  # copies and pickles look for names before there are fields
+            for entry in self.entries:
+                if entry.name == name:
+                    return entry.value
+        raise AttributeError(f"the snapshot has no {name!r}")
 
     @property
     def spouts(self) -> tuple[ComponentSnapshot, ...]:
@@ -217,8 +222,7 @@ class Snapshot:
             "components": {component_id: _component_dict(component) for component_id, component in self.components.items()},
             "errors": [error_dict(report) for report in self.errors],
             "user_metrics": [_metric_dict(metric) for metric in self.user_metrics],
-            "checkpoint": None if self.checkpoint is None else asdict(self.checkpoint),
-            "flow": [_flow_dict(each) for each in self.flow],
+            **{entry.name: entry.to_json() for entry in self.entries},
         }
 
 
@@ -260,8 +264,8 @@ _SHOWN_OF_COMPONENTS = (
 
 
 def _component_dict(component: ComponentSnapshot) -> dict[str, Any]:
-    shown = {name: _number(getattr(component, name)) for name in _SHOWN_OF_COMPONENTS}
-    tasks = [{column.name: _number(getattr(task, column.name)) for column in fields(task)} for task in component.tasks]
+    shown = {name: json_number(getattr(component, name)) for name in _SHOWN_OF_COMPONENTS}
+    tasks = [{column.name: json_number(getattr(task, column.name)) for column in fields(task)} for task in component.tasks]
     return {"kind": component.kind, **shown, "tasks": tasks}
 
 
@@ -278,23 +282,10 @@ def error_dict(report: "ErrorReport") -> dict[str, Any]:
     }
 
 
-def _flow_dict(flow: FlowSnapshot) -> dict[str, Any]:
-    shown = asdict(flow)
-    shown["tasks"] = [{name: _number(value) for name, value in task.items()} for task in shown["tasks"]]
-    return shown
-
-
 def _metric_dict(metric: UserMetric) -> dict[str, Any]:
     place = {"component": metric.labels.component_id, "task": metric.labels.task_id, "labels": dict(metric.own_labels)}
     shown: dict[str, Any] = {"name": metric.name, "kind": metric.kind, **place}
     if not isinstance(metric.value, Distribution):
-        return {**shown, "value": _number(metric.value)}
+        return {**shown, "value": json_number(metric.value)}
     names = ("count", "total", "minimum", "maximum", "p50", "p99")
-    return shown | {name: _number(getattr(metric.value, name)) for name in names}
-
-
-def _number(value: Any) -> Any:
-    """Return a value as JSON can have it: rounded to six digits behind the point, and text for what JSON has no number for."""
-    if not isinstance(value, float):
-        return value
-    return round(value, 6) if math.isfinite(value) else str(value)
+    return shown | {name: json_number(getattr(metric.value, name)) for name in names}

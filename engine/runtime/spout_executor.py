@@ -1,4 +1,4 @@
-"""A spout's executor: hands out verdicts, polls, and waits in between."""
+"""Executor of a spout: calls ack and fail for verdicts, polls next_tuple, and waits in between."""
 
 import asyncio
 import inspect
@@ -7,79 +7,83 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final, Protocol
 
 from engine.api import GeneratorBroken, Inlet, InletHandle, Spout, SpoutExhausted
+from engine.cancellation import was_cancelled
 from engine.errors import TASK_DIED, ComponentError, Failure, UsageError
 from engine.kernel import EdgeIds, SignalRing, SpoutCore, SpoutOutcome, StepTimer
-from engine.runtime.ending import is_cancelled_from_outside
-from engine.runtime.error_report import error_text
+from engine.names import ACKER_COMPONENT
+from engine.runtime.collectors import ExecutorSpoutCollector, PendingRows
 from engine.runtime.executor import Executor
-from engine.runtime.kept_rows import KeptRows
-from engine.runtime.misuse import Misuse
-from engine.runtime.spout_collector import ExecutorSpoutCollector
-from engine.runtime.spout_port import ExecutorSpoutPort
-from engine.runtime.surroundings import RunSurroundings, TaskPlace
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
 from engine.runtime.task_context import ExecutorContext
+from engine.runtime.task_ports import ExecutorSpoutPort
+from engine.runtime.usage_errors import UsageErrors
 from engine.topology import ComponentSpec
 from engine.topology.task_port import SpoutPortUser, SpoutStatus
 
 FIRST_PAUSE_SECS: Final = 0.001
 LONGEST_PAUSE_SECS: Final = 0.064
+"""Bounds of the pause after a poll that emitted nothing. The pause doubles in between."""
 
 
 class PendingWindow(Protocol):
-    """Says, after each burst, how many trees the tasks of a spout may have open: `max_spout_pending="auto"` (FC-8)."""
+    """Limit of open trees that adapts after each burst, for `max_spout_pending="auto"` (FC-8). All tasks of a spout share one."""
 
     @property
     def max_pending(self) -> int:
-        """The bound of the moment."""
+        """The current limit."""
 
     def after_burst(self, task_index: int, now: float, acked: int, failed: int, open_trees: int, limited: bool | None) -> int:
-        """Return the bound from here; `limited`: whether it keeps the task from being polled, None where nothing does."""
+        """Return the new limit.
+
+        limited: True if the limit stopped the polls, False if something else did, None if the task is polled.
+        """
 
 
 class SpoutExecutor(Executor):
     """The actor of one spout task."""
 
     core: SpoutCore
-    paces_restarts = True  # each instance reads its source again, and may claim a durable epoch
+    paces_restarts = True  # each instance reads its source from the start, and may write a new epoch to a store
 
     def __init__(
-        self, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, ackers: list[SignalRing], window: PendingWindow | None = None
+        self, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, ackers: list[SignalRing], window: PendingWindow | None = None
     ) -> None:
-        super().__init__(place, spec, around)
-        config, bound = around.config, spec.pending_bound(around.config)
-        self.verdicts = SignalRing(self.doorbell.ring)
+        super().__init__(info, spec, run_context)
+        config, bound = run_context.config, spec.pending_bound(run_context.config)
+        self.verdicts = SignalRing(self.wakeup.set)
         self.core = SpoutCore(
-            place.task_id,
+            info.task_id,
             verdicts=self.verdicts,
             max_pending=window.max_pending if window is not None else bound if isinstance(bound, int) else 0,
-            acker_failure=Failure(TASK_DIED, "__acker", None, "the acker of the tree died"),
-            ids=EdgeIds(around.random.uint64("edges", place.task_id)),
+            acker_failure=Failure(TASK_DIED, ACKER_COMPONENT, None, "the acker of the tree died"),
+            ids=EdgeIds(run_context.random.uint64("edges", info.task_id)),
             ackers=ackers,
-            now=around.clock.now,
-            misuse=Misuse(spec),
-            backlog=around.backlog,
+            now=run_context.clock.now,
+            misuse=UsageErrors(spec),
+            backlog=run_context.backlog,
             slow_call_secs=config.slow_call_warn_ms / 1000,
         )
-        self.core.backpressure.set_on_resume(self.resumed)
+        self.core.backpressure.set_on_resume(self.note_resumed)
         self.port = ExecutorSpoutPort(self)
         self.failures: Counter[str] = Counter()
-        """How many trees failed, by reason."""
+        """Number of failed trees by reason."""
         self.inlet: InletHandle | None = None
         self.exhausted = False
         self.active = False
         self.waits_for_wake = False
-        """Said by the spout: a poll by time would find nothing to do."""
-        self.broken: ComponentError | None = None
-        """Set when a generator broke: the run drains and ends with it (ACK-13)."""
+        """True if the spout asked for no further polls until the next wake."""
+        self.generator_error: ComponentError | None = None
+        """Error of a generator that raised. The run drains, then ends with it (ACK-13)."""
         self._progress: int | None = None
-        """As the last instance said it at its death; None: it has none of its own."""
+        """Progress that the last instance reported at its death. None if verdicts are the progress."""
         self._window = window
         self._pause_secs = FIRST_PAUSE_SECS
         self._context: ExecutorContext | None = None
         self._switches: list[tuple[bool, asyncio.Future[None]]] = []
         self._in_call = self._held_back = False
-        self._timed = StepTimer(around.clock.now, self.core.slow_call_secs, self.slow_calls.note)
-        self._rows = KeptRows(self, around.loop, around.clock.now)
+        self._timed = StepTimer(run_context.clock.now, self.core.slow_call_secs, self.slow_calls.warn_of_step)
+        self._rows = PendingRows(self, run_context.loop, run_context.clock.now)
 
     # The instance
 
@@ -87,26 +91,28 @@ class SpoutExecutor(Executor):
         spout: Any = self.spec.factory.create()
         self._background = self._new_background()
         self._context = spout.context = self._new_context(self._background)
-        self._collector = spout.collector = ExecutorSpoutCollector(self.core, self._rows, ready=self.ready, report_error=self.report_own)
+        self._collector = spout.collector = ExecutorSpoutCollector(
+            self.core, self._rows, ready=self.ready, report_error=self.report_from_component
+        )
         if isinstance(spout, SpoutPortUser):
             spout.port = self.port
         if isinstance(spout, Inlet):
-            self.inlet = self.around.inlets.setdefault(self.place.component_id, spout.handle)
+            self.inlet = self.run_context.inlets.setdefault(self.info.component_id, spout.handle)
             spout.use_handle(self.inlet)
         self.component = spout
         listens = type(spout).ack is not Spout.ack or "ack" in vars(spout)
-        self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail, self.port.listener)
+        self.core.bind(spout.next_tuple, spout.ack if listens else None, self._fail_message, self.port.listener)
         self.exhausted = False
-        await self.call(spout.open)
+        await self.call_hook(spout.open)
         if self.active:
-            await self.call(spout.activate)
+            await self.call_hook(spout.activate)
         self._set_polling()
 
-    async def _halt(self) -> None:
-        self._rows.drop()
+    async def _stop_calls(self) -> None:
+        self._rows.discard()
         self.core.polling = False
 
-    def _closes_by(self, component: Any) -> Callable[[], Any]:
+    def _close_method(self, component: Any) -> Callable[[], Any]:
         return component.close  # type: ignore[no-any-return]
 
     async def close(self) -> None:
@@ -114,22 +120,22 @@ class SpoutExecutor(Executor):
         await super().close()
         while self._switches:
             self._switches.pop()[1].set_result(None)
-        self.core.drop_instance()  # its message ids may lead back to the run, which no garbage collector sees
+        self.core.drop_instance()  # message ids may refer to the run, and the garbage collector does not look into the core
 
-    def _settled(self) -> int:
-        """Count what an instance got done: a spout that dies of each verdict gets no further."""
+    def _progress_count(self) -> int:
+        """Return the progress of a `SpoutPortUser`, else the verdicts that the spout has handled without an error."""
         if isinstance(self.component, SpoutPortUser):
             self._progress = self.component.progress
         return self.core.handed_out if self._progress is None else self._progress
 
     def _fail_instance(self, failure: Failure) -> None:
-        """The trees of a dead instance are dropped; its source replays them (ACK-13)."""
-        self._rows.drop()
+        """Drop the trees of a dead instance, since its source replays them (ACK-13)."""
+        self._rows.discard()
         self.core.drop_instance()
-        self.exhausted = False  # the next instance reads its source again: the run is not complete before
+        self.exhausted = False  # the next instance reads its source again, so the run is not complete
 
-    def _fail(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
-        """Hand one failed tree to the spout, which may ask why; it is polled again (RUN-2)."""
+    def _fail_message(self, message_id: object, failure: Failure) -> Awaitable[None] | None:
+        """Call the spout's fail with `context.failure` set, and poll the spout again (RUN-2)."""
         context = self._context
         assert context is not None
         self.poll_again()
@@ -144,68 +150,69 @@ class SpoutExecutor(Executor):
         return result
 
     def poll_again(self) -> None:
-        """Poll it though it is exhausted, until it raises SpoutExhausted again."""
+        """Poll an exhausted spout until it raises SpoutExhausted again."""
         self.exhausted = False
         self._set_polling()
 
     def _set_polling(self) -> None:
         self.core.polling = self.active and not self.exhausted and not self._held_back and not self._rows
 
-    # Rows that an emit_many has yet to emit
+    # Pending rows of emit_many (`RowsOwner`)
 
     def may_emit_rows(self) -> bool:
-        return self._serves and not self._held_back and not self.core.backpressure.stopped_by
+        return self._is_serving and not self._held_back and not self.core.backpressure.stopped_by
 
-    def rows_changed(self) -> None:
+    def note_rows_changed(self) -> None:
         if isinstance(self._collector, ExecutorSpoutCollector):
             self._collector.divert(bool(self._rows))
         self._set_polling()
-        self.doorbell.ring()
+        self.wake()
 
-    def rows_failed(self, error: BaseException) -> None:
+    def note_row_error(self, error: BaseException) -> None:
         if not isinstance(error, (Exception, asyncio.CancelledError)):
-            self.around.give_up(self._unsurvivable(error))
+            self.run_context.give_up(self._program_end_error(error))
         elif self.error_mode(error) != "fail":
-            self._background_failed(error)
-        else:  # as if the call had raised it
+            self._note_background_error(error)
+        else:  # the same as for an error of the call itself
             self.reporter.report(error, next_step="the rows behind it are not emitted; the instance goes on")
-            if self.streak.note_failure(self.around.clock.now(), self.core.emitted + self.core.handed_out):
-                self._background_failed(error)
+            if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
+                self._note_background_error(error)
 
-    def rows_took(self, secs: float) -> None:
+    def note_row_time(self, secs: float) -> None:
         self.core.end_await(secs)
 
-    def resumed(self) -> None:
-        super().resumed()
-        self._rows.go_on()
+    def note_resumed(self) -> None:
+        """Wake the coroutine and the waiters of `ready`, and emit pending rows."""
+        super().note_resumed()
+        self._rows.schedule()
 
     async def ready(self) -> None:
-        """Wait until the task may emit, and nothing is kept before it."""
+        """Wait until the task may emit, and no rows are pending."""
         await super().ready()
         while self._rows:
-            await self._rows.emptied()
+            await self._rows.wait_until_empty()
             await super().ready()
 
     # Activity
 
-    async def switch(self, *, active: bool) -> None:
-        """Call activate or deactivate between two other calls of the spout, and poll accordingly; return when that is done."""
+    async def switch_activity(self, *, active: bool) -> None:
+        """Call activate or deactivate between two other calls of the spout, and start or stop its polls."""
         if self.core.closing:
             return
-        done: asyncio.Future[None] = self.around.loop.create_future()
+        done: asyncio.Future[None] = self.run_context.loop.create_future()
         self._switches.append((active, done))
-        self.doorbell.ring()
+        self.wake()
         await done
 
     def hold_back(self, *, on: bool) -> None:
-        """Poll not, or again, whatever the activity; for a recovery of the state."""
+        """Stop the polls, or allow them again, even for an active spout. Used while state recovers."""
         self._held_back = on
         self._set_polling()
-        self._rows.go_on()
-        self.doorbell.ring()
+        self._rows.schedule()
+        self.wake()
 
     def stop_polling(self) -> None:
-        """Poll no more, at once; for a drain."""
+        """Stop the polls at once, for a drain."""
         self.active = False
         self._set_polling()
 
@@ -216,16 +223,15 @@ class SpoutExecutor(Executor):
                 if active != self.active:
                     self.active = active
                     self._set_polling()
-                    await self.call(self.component.activate if active else self.component.deactivate)
+                    await self.call_hook(self.component.activate if active else self.component.deactivate)
             finally:
                 if not done.done():
                     done.set_result(None)
 
-    # The turns
+    # Turns
 
     async def _serve(self) -> None:
-        """Run bursts while the instance is to go on."""
-        while self._serves:
+        while self._is_serving:
             try:
                 if self._switches:
                     await self._apply_switches()
@@ -233,19 +239,19 @@ class SpoutExecutor(Executor):
             except SpoutExhausted:
                 self._note_exhausted()
             except GeneratorBroken as error:
-                self._note_broken(error)
+                self._note_broken_generator(error)
             except (Exception, asyncio.CancelledError) as error:
-                if isinstance(error, asyncio.CancelledError) and is_cancelled_from_outside():
+                if was_cancelled(error):
                     raise
-                await self._survive_error(error)
+                await self._handle_error(error)
 
     async def _turn(self) -> None:
         core, self.waits_for_wake = self.core, False
-        outcome = core.run_burst(self.around.config.burst)
+        outcome = core.run_burst(self.run_context.config.burst)
         if self._window is not None:
-            self._adapt(self._window, outcome)
+            self._adapt_max_pending(self._window, outcome)
         if core.slowest_call:
-            self.slow_calls.look(core)
+            self.slow_calls.check_core(core)
         if outcome in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
             self._pause_secs = FIRST_PAUSE_SECS
             await asyncio.sleep(0)
@@ -256,26 +262,26 @@ class SpoutExecutor(Executor):
         else:
             await self._park(None)
 
-    def _adapt(self, window: PendingWindow, outcome: int) -> None:
+    def _adapt_max_pending(self, window: PendingWindow, outcome: int) -> None:
         core, limited = self.core, None
         if core.polling and core.pending >= core.max_pending:
             limited = True
         elif outcome not in (SpoutOutcome.POLL_AGAIN, SpoutOutcome.GAVE_WAY):
             limited = False
-        now = self.around.clock.now()
-        core.max_pending = window.after_burst(self.place.task_index, now, core.acked, core.failed, core.pending, limited)
+        now = self.run_context.clock.now()
+        core.max_pending = window.after_burst(self.info.task_index, now, core.acked, core.failed, core.pending, limited)
 
     async def _await_call(self, returned: object) -> None:
-        """Wait for an async method; warn of one that takes long, since verdicts wait too."""
-        core, now = self.core, self.around.clock.now
+        """Await an async method. Warn if it takes long, since verdicts wait, too."""
+        core, now = self.core, self.run_context.clock.now
         self.core.forget_returned()
         if not inspect.isawaitable(returned):
             raise UsageError(
-                f"spout {self.place.component_id!r}: a method returned {returned!r} ({type(returned).__name__})",
+                f"spout {self.info.component_id!r}: a method returned {returned!r} ({type(returned).__name__})",
                 hint="next_tuple, ack and fail return None; tuples are emitted by self.collector.emit(...).",
             )
         started = now()
-        timer = self.around.loop.call_later(self.around.config.slow_call_warn_ms / 1000, self._warn_of_wait)
+        timer = self.run_context.loop.call_later(self.run_context.config.slow_call_warn_ms / 1000, self._warn_of_wait)
         self._in_call = True
         try:
             await self._timed(_awaited(returned))
@@ -294,16 +300,16 @@ class SpoutExecutor(Executor):
                 await asyncio.sleep(0)
 
     def _warn_of_wait(self) -> None:
-        if not self.slow_calls.may_warn():
+        if not self.slow_calls.is_due():
             return
-        limit_ms = self.around.config.slow_call_warn_ms
+        limit_ms = self.run_context.config.slow_call_warn_ms
         self.reporter.warn(
-            f"an async method of spout {self.place.component_id!r} has been waiting for {limit_ms:g} ms; its acks and fails wait too. "
+            f"an async method of spout {self.info.component_id!r} has been waiting for {limit_ms:g} ms; its acks and fails wait too. "
             "Wait in self.context.create_task(...) and call self.context.wake(), or use an async-generator @spout."
         )
 
     async def _pause(self) -> None:
-        """The spout had nothing: poll again after a pause that doubles, or at a wake, an ack or a fail."""
+        """Wait before the next poll of a spout that had nothing. The pause doubles, and a wake or a verdict ends it."""
         if self.waits_for_wake:
             await self._park(None)
             return
@@ -312,78 +318,78 @@ class SpoutExecutor(Executor):
             self._pause_secs = FIRST_PAUSE_SECS
 
     async def _park(self, timeout_secs: float | None) -> bool:
-        """Wait for a verdict, a wake, a resume or a switch; True when something came before the timeout."""
+        """Wait for a verdict, a wake, room to emit, or a switch. Return False if the timeout came first."""
         if self._switches or not self.verdicts.park():
             return True
         try:
-            return await self.rest(timeout_secs)
+            return await self.wait_for_work(timeout_secs)
         finally:
             self.verdicts.unpark()
 
-    # Ends
+    # Ends and errors
 
     def _note_exhausted(self) -> None:
         self.exhausted = True
         self._set_polling()
 
-    def _note_broken(self, error: GeneratorBroken) -> None:
-        """A generator cannot resume: report it; the run drains and ends with the error (ACK-13)."""
+    def _note_broken_generator(self, error: GeneratorBroken) -> None:
+        """Report the error of a generator, which cannot resume. The run drains and ends with it (ACK-13)."""
         cause = error.__cause__ or error
         self.reporter.report(cause, next_step="the run drains and ends: a generator that raised cannot resume")
-        self.broken = ComponentError(self.place.component_id, self.place.task_id, cause, message=error.message, hint=error.hint)
+        self.generator_error = ComponentError(self.info.component_id, self.info.task_id, cause, message=error.message, hint=error.hint)
         self._note_exhausted()
 
-    async def _survive_error(self, error: BaseException) -> None:
-        """A call raised: have the instance go on, or another one begin, as `on_error` says."""
+    async def _handle_error(self, error: BaseException) -> None:
+        """Handle an error of a call. Keep or replace the instance, as `on_error` says."""
         if self.error_mode(error) != "fail":
             await self._replace(error)
             return
         self.reporter.report(error, next_step="the instance goes on")
-        if self.streak.note_failure(self.around.clock.now(), self.core.emitted + self.core.handed_out):
+        if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
-        else:  # a wake does not cut this pause short: a spout that raises and wakes itself would spin
+        else:  # not ended by a wake, since a spout that raises and wakes itself would spin
             await asyncio.sleep(min(LONGEST_PAUSE_SECS, FIRST_PAUSE_SECS * 2 ** min(self.streak.length - 1, 10)))
 
     async def _let_calls_return(self) -> None:
-        """Return at once: between two turns a spout has no call running."""
+        """Return at once, since a spout has no running call between two turns."""
 
-    async def _stay_down(self, secs: float, failure: Failure) -> None:
-        """Wait for the next try of an instance; a switch of the activity is noted for it."""
-        now = self.around.clock.now
+    async def _wait_to_restart(self, secs: float, failure: Failure) -> None:
+        """Wait before the next instance begins. A switch in the meantime sets how the instance begins."""
+        now = self.run_context.clock.now
         until = now() + secs
-        while (left := until - now()) > 0 and self._serves:
+        while (left := until - now()) > 0 and self._is_serving:
             while self._switches:
                 self.active, done = self._switches.pop(0)
                 if not done.done():
                     done.set_result(None)
-            await self.rest(left)
+            await self.wait_for_work(left)
 
     @property
     def is_empty(self) -> bool:
-        """True when no tree is open, nothing waits, and no method runs."""
+        """True while no tree is open, no verdict waits, and no method runs."""
         core = self.core
-        if not self.at_rest or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call:
+        if not self.is_idle or core.pending or len(self.verdicts) or core.has_acks_to_flush or self._in_call:
             return False
         return not self.is_busy
 
     @property
     def is_busy(self) -> bool:
-        """True while more follows by itself, though no tree is open."""
+        """True while more output follows without a poll, even if no tree is open."""
         return bool(self._rows) or (isinstance(self.component, SpoutPortUser) and self.component.is_busy)
 
     @property
     def is_done(self) -> bool:
-        """True when the source is exhausted and all that it emitted has its verdict (RUN-2)."""
+        """True when the source is exhausted and every tree has its verdict (RUN-2)."""
         return self.exhausted and self.is_empty and self.inlet_is_quiet
 
     @property
     def inlet_is_quiet(self) -> bool:
-        """True unless senders wait at this spout's inlet."""
+        """True unless senders wait at the inlet of this spout."""
         return self.inlet is None or self.inlet.waiting == 0
 
     @property
     def status(self) -> SpoutStatus:
-        """What the task does just now."""
+        """Current activity of the task."""
         core = self.core
         if not self.active:
             return "inactive" if core.pending else "drained"
@@ -394,10 +400,6 @@ class SpoutExecutor(Executor):
         if self.inlet is not None and self.inlet.waiting:
             return "waited_for"
         return "polling"
-
-    def task_failure(self, error: BaseException) -> Failure:
-        """Why the sends of an inlet fail when the run dies."""
-        return Failure(TASK_DIED, self.place.component_id, self.place.task_id, error_text(error))
 
 
 async def _awaited(returned: Awaitable[None]) -> None:

@@ -1,4 +1,4 @@
-"""A run's life: starts its actors in order, sees when it is complete, drains and closes it (RUN-1..3)."""
+"""Supervisor of a run: starts its actors in order, detects completion, drains and closes (RUN-1..3)."""
 
 import asyncio
 import contextvars
@@ -8,43 +8,34 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, Literal, TypeAlias
 
-from engine.checkpoint import Checkpoints
+from engine.cancellation import cancel_and_wait, was_cancelled
 from engine.config import Config
 from engine.errors import TASK_DIED, ComponentError, Failure, with_hint
 from engine.names import ACKER_COMPONENT
-from engine.runtime.acker_executor import AckerExecutor
+from engine.runtime.actor import BUG_HINT, Actor
 from engine.runtime.assembly import Assembly
 from engine.runtime.bolt_executor import BoltExecutor
-from engine.runtime.ending import end_all, is_cancelled_from_outside
 from engine.runtime.executor import Executor
-from engine.runtime.waits import TreeClock
-from engine.topology import RunPreparation
+from engine.runtime.run_features import RunFeatures
+from engine.runtime.tree_timeouts import TreeClock
 
 RunState: TypeAlias = Literal["waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed"]
 LOGGER: Final = logging.getLogger("engine.runtime")
 _INSIDE: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_INSIDE", default=None)
-"""The supervisor of the component that runs: it may stop its own run, and must not wait for its own end."""
+"""Supervisor of the running component. A component may stop its own run, but must not wait for its own end."""
 
 _CLOSES: contextvars.ContextVar["Supervisor | None"] = contextvars.ContextVar("_CLOSES", default=None)
-"""The supervisor whose components are just being closed by the running asyncio task, or by the one that created it."""
+"""Supervisor that closes its components in the running asyncio task, or in the one that created it."""
 
 
 class Supervisor:
-    """Starts, watches and ends the actors of one run. `state` says how far it is."""
+    """Starts, watches and ends the actors of one run. `state` is the state of the run."""
 
-    def __init__(
-        self,
-        name: str,
-        assembly: Assembly,
-        config: Config,
-        checkpoints: Checkpoints | None = None,
-        preparation: RunPreparation | None = None,
-    ) -> None:
-        """Take the topology's name, the actors, the checkpoints of a run with state, and the preparation, which is closed last."""
+    def __init__(self, name: str, assembly: Assembly, config: Config, features: RunFeatures) -> None:
+        """name: of the topology. features: opened already, and closed after the actors."""
         self._assembly = assembly
         self._name = name
-        self._checkpoints = checkpoints
-        self._preparation = preparation
+        self._features = features
         self._finishing: asyncio.Task[None] | None = None
         self._config = config
         self._loop = asyncio.get_running_loop()
@@ -53,10 +44,10 @@ class Supervisor:
         self._closing: asyncio.Task[None] | None = None
         self._tree_clock: asyncio.Task[None] | None = None
         self._starting: asyncio.Task[None] | None = None
-        self._breaking: asyncio.Task[None] | None = None
-        self._looks = False
-        self._begun: Executor | None = None
-        """The task that is being started."""
+        self._ending_by_error: asyncio.Task[None] | None = None
+        self._check_is_scheduled = False
+        self._starting_executor: Executor | None = None
+        """Executor whose instance is being made."""
         self._on_end: list[Callable[[ComponentError | None], None]] = []
         self._over: asyncio.Future[None] = self._loop.create_future()
         self.state: RunState = "starting"
@@ -65,48 +56,48 @@ class Supervisor:
     # Start
 
     async def start(self) -> None:
-        """Prepare bolts, then open spouts, then set all of them off (RUN-1). Where one fails for good, close the rest and raise.
+        """Prepare the bolts, open the spouts, then start all executors (RUN-1).
 
-        A stop or a drain meanwhile ends the start, and the run with it.
+        If a component fails for good, close the others and raise. A stop or a drain in the meantime ends the start and the run.
         """
         self._starting = self._loop.create_task(self._begin_all(), name="start")
         try:
             await self._starting
         except BaseException as error:
-            if isinstance(error, asyncio.CancelledError) and not is_cancelled_from_outside():
+            if isinstance(error, asyncio.CancelledError) and not was_cancelled(error):
                 if self._closing is not None:  # `_close_all` cancelled the start
                     await self.close("stopped")
                     return
-                error = self._cancelled_itself()
+                error = self._start_cancelled_error()
             self.error = error if isinstance(error, ComponentError) else None
             await self.close("stopped" if isinstance(error, asyncio.CancelledError) else "failed")
             raise error
         if self._closing is not None:
             await self.close("stopped")
             return
-        self._set_off()
+        self._start_actors()
 
     async def _begin_all(self) -> None:
         _INSIDE.set(self)
         for bolt in self._assembly.bolts:
-            self._begun = bolt
+            self._starting_executor = bolt
             await bolt.begin()
         for spout in self._assembly.spouts:
-            self._begun = spout
+            self._starting_executor = spout
             spout.active = True
             await spout.begin()
 
-    def _cancelled_itself(self) -> ComponentError:
-        """The error of a start whose asyncio task was cancelled by a component."""
-        assert self._begun is not None
-        place = self._begun.place
+    def _start_cancelled_error(self) -> ComponentError:
+        """Return the error for a component that cancelled the asyncio task of the start."""
+        assert self._starting_executor is not None
+        info = self._starting_executor.info
         message = "cancelled the asyncio task that starts the run"
-        return ComponentError(place.component_id, place.task_id, None, message=message, hint="Let open() or prepare() raise instead.")
+        return ComponentError(info.component_id, info.task_id, None, message=message, hint="Let open() or prepare() raise instead.")
 
-    def _set_off(self) -> None:
+    def _start_actors(self) -> None:
         assembly = self._assembly
         self._tree_clock = self._loop.create_task(TreeClock(self._config, assembly.bolts, assembly.ackers).run(), name="tree clock")
-        self._tree_clock.add_done_callback(self._tree_clock_ended)
+        self._tree_clock.add_done_callback(self._note_tree_clock_end)
         self.state = "running"
         for acker in assembly.ackers:
             acker.start()
@@ -117,46 +108,45 @@ class Supervisor:
         for ticker in assembly.tickers:
             ticker.start()
 
-    def _tree_clock_ended(self, aio_task: "asyncio.Task[None]") -> None:
+    def _note_tree_clock_end(self, aio_task: "asyncio.Task[None]") -> None:
         error = None if aio_task.cancelled() else aio_task.exception()
         if error is not None:
-            hint = "This is a bug in the engine. Please report this text."
-            self.give_up(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=hint))
+            self.give_up(ComponentError(ACKER_COMPONENT, None, error, message=f"the clock of trees failed: {error!r}", hint=BUG_HINT))
 
-    # Rest
+    # Completion
 
-    def came_to_rest(self) -> None:
-        """An executor parked: look, once all that is ready has run, whether everything has."""
-        if not self._looks and self.state in ("running", "draining") and self._may_be_over():
-            self._looks = True
-            self._loop.call_soon(self._look)
+    def note_idle(self) -> None:
+        """Check whether the run is complete, after all ready callbacks have run. Called when an executor waits for work."""
+        if not self._check_is_scheduled and self.state in ("running", "draining") and self._may_be_over():
+            self._check_is_scheduled = True
+            self._loop.call_soon(self._check_end)
 
     def _may_be_over(self) -> bool:
         exhausted = True
-        for spout in self._assembly.user_spouts:  # no generators: this is asked whenever an executor parks
-            if spout.broken is not None:
+        for spout in self._assembly.user_spouts:  # no generator expressions: this runs whenever an executor waits for work
+            if spout.generator_error is not None:
                 return True
             exhausted = exhausted and spout.exhausted
         return exhausted or self.state == "draining"
 
-    def _broken(self) -> ComponentError | None:
-        """What broke a spout for good, if one did (ACK-13)."""
-        return next((spout.broken for spout in self._assembly.spouts if spout.broken is not None), None)
+    def _generator_error(self) -> ComponentError | None:
+        """Return the error of a generator spout that raised, None if there is none (ACK-13)."""
+        return next((spout.generator_error for spout in self._assembly.spouts if spout.generator_error is not None), None)
 
-    def _look(self) -> None:
-        self._looks = False
+    def _check_end(self) -> None:
+        self._check_is_scheduled = False
         if self.state == "draining" and self._is_quiet():
             self._at_rest.set()
         elif self.state == "running" and self._closing is None:
-            broken = self._broken()
-            if broken is not None:
-                self._breaking = self._loop.create_task(self._end_broken(broken), name="end of a broken run")
+            error = self._generator_error()
+            if error is not None:
+                self._ending_by_error = self._loop.create_task(self._end_by_error(error), name="end of a failed run")
                 self.state = "draining"
             elif self._is_complete():
                 self._complete()
 
     def _is_quiet(self) -> bool:
-        """No tree is open, and no tuple is anywhere (RUN-2)."""
+        """Tell whether no tree is open, and no tuple waits or is in a call (RUN-2)."""
         assembly = self._assembly
         return (
             all(spout.is_empty for spout in assembly.user_spouts)
@@ -169,78 +159,78 @@ class Supervisor:
         return all(spout.is_done for spout in self._assembly.user_spouts) and self._is_quiet()
 
     def _complete(self) -> None:
-        """End the run; with state after a last checkpoint, and another look: a tree may have failed meanwhile."""
-        if self._checkpoints is None:
+        """End the run. If a feature has work, do that first and look again, since a tree may have failed meanwhile."""
+        if not self._features.has_work:
             self.end("complete")
         elif self._finishing is None:
-            self._finishing = self._loop.create_task(self._commit_and_complete(self._checkpoints), name="last checkpoint")
+            self._finishing = self._loop.create_task(self._finish_and_complete(), name="last commit")
 
-    async def _commit_and_complete(self, checkpoints: Checkpoints) -> None:
+    async def _finish_and_complete(self) -> None:
         try:
-            await checkpoints.commit_all()
+            await self._features.finish()
         finally:
             self._finishing = None
         if self.state == "running" and self._is_complete():
             self.end("complete")
         else:
-            self.came_to_rest()
+            self.note_idle()
 
     # End
 
-    async def _end_broken(self, error: ComponentError) -> None:
+    async def _end_by_error(self, error: ComponentError) -> None:
         await self._settle_open_trees(self._config.drain_timeout_secs)
         self.give_up(error)
 
     def give_up(self, error: ComponentError) -> None:
-        """A component failed for good: say so, and close everything; `completed` raises at once (SV-4)."""
+        """End the run with the error of a component. `completed` raises it at once, before everything is closed (SV-4)."""
         if self.error is None and not self._ended.done():
             self.error = error
             LOGGER.critical("the run of %r ends: %s", self._name, with_hint(error.message, error.hint))
             self.end("failed")
-            self._settle_end()
+            self._release_waiters()
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
-        """Call back when the run ends; at once where it has."""
+        """Call `callback` when the run ends, at once if it has ended."""
         if self._over.done():
-            self._call_back(callback)
+            self._run_callback(callback)
         else:
             self._on_end.append(callback)
 
-    def _settle_end(self) -> None:
-        """Release who waits for the end: at once where the run fails, else when all is closed."""
+    def _release_waiters(self) -> None:
+        """Wake the waiters for the end: at once if the run fails, else after everything is closed."""
         if self._over.done():
             return
         self._over.set_result(None)
         callbacks, self._on_end = self._on_end, []
         for callback in callbacks:
-            self._call_back(callback)
+            self._run_callback(callback)
 
-    def _call_back(self, callback: Callable[[ComponentError | None], None]) -> None:
+    def _run_callback(self, callback: Callable[[ComponentError | None], None]) -> None:
         try:
             returned: object = callback(self.error)  # type: ignore[func-returns-value]
         except Exception as error:
-            _forget_context(error, self.error)
+            _drop_context(error, self.error)
             LOGGER.error("a callback of on_end raised", exc_info=error)
         else:
             if inspect.iscoroutine(returned):
                 returned.close()
-                LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits: start it by asyncio.create_task()")
+                LOGGER.error("a callback of on_end returned a coroutine, which nobody awaits. Start it by asyncio.create_task()")
 
     @property
     def is_abandoned(self) -> bool:
-        """True where the host's loop has cancelled this run's own tasks, though nobody has closed the run."""
+        """True if the host's loop has cancelled the asyncio tasks of this run, although nobody closed the run."""
         clock = self._tree_clock
         return clock is not None and (clock.done() or clock.cancelling() > 0)
 
     def end(self, state: RunState) -> None:
-        """Close everything, soon."""
+        """Begin to close everything."""
         if self._closing is None:
             self._closing = self._loop.create_task(self._close_all(state), name=f"close ({state})")
 
     async def close(self, state: RunState) -> None:
-        """Close everything now, to its end though the caller is cancelled; a second call waits for the first.
+        """Close everything and wait for it, even if the caller is cancelled. A second call waits for the first.
 
-        A component of this run waits until it is cancelled itself; one that is just being closed does not wait.
+        A component of this run waits until it is cancelled itself. A component that is being closed does not wait.
         """
         self.end(state)
         closing = self._closing
@@ -260,12 +250,12 @@ class Supervisor:
         closing.result()
 
     async def drain(self, timeout_secs: float | None) -> None:
-        """Stop the spouts, give open trees their time, then close in order. Raises the ComponentError that ended the run meanwhile."""
+        """Stop the spouts, wait for open trees, then close in order. Raises the ComponentError that ended the run."""
         if self._closing is None and self.state != "starting":
             await self._settle_open_trees(self._config.drain_timeout_secs if timeout_secs is None else timeout_secs)
-            broken = self._broken()
-            if broken is not None:
-                self.give_up(broken)
+            error = self._generator_error()
+            if error is not None:
+                self.give_up(error)
         await self.close("drained")
         self.raise_error()
 
@@ -278,36 +268,36 @@ class Supervisor:
         self.state = "draining"
         for spout in self._assembly.user_spouts:
             spout.stop_polling()
-            spout.doorbell.ring()
+            spout.wake()
         try:
             async with asyncio.timeout(timeout_secs):
                 await self._at_rest.wait()
-                if self._checkpoints is not None and self._closing is None:
-                    await self._checkpoints.commit_all()
+                if self._closing is None:
+                    await self._features.finish()
         except TimeoutError:
             left = self._left_over()
-            LOGGER.warning("drain: not finished after %g s (%s); open trees are for their sources to replay", timeout_secs, left)
+            LOGGER.warning("drain: not finished after %g s (%s). Open trees are lost unless their sources replay them", timeout_secs, left)
 
     def _left_over(self) -> str:
-        """What keeps a run from its rest, by component."""
+        """Describe the open work of the run, by component."""
         open_trees, waiting, calls = Counter[str](), Counter[str](), Counter[str]()
         for spout in self._assembly.spouts:
-            open_trees[spout.place.component_id] += spout.core.pending
+            open_trees[spout.info.component_id] += spout.core.pending
         for bolt in self._assembly.bolts:
-            waiting[bolt.place.component_id] += len(bolt.core.mailbox)
-            calls[bolt.place.component_id] += bolt.calls.in_flight
+            waiting[bolt.info.component_id] += len(bolt.core.mailbox)
+            calls[bolt.info.component_id] += bolt.calls.in_flight
         kinds = (("open trees of", open_trees), ("tuples that wait at", waiting), ("unfinished calls of", calls))
         open_work = [f"{what} {component!r}: {count:,}" for what, counts in kinds for component, count in counts.items() if count]
-        busy = [f"{spout.place.component_id!r} has more to finish" for spout in self._assembly.spouts if spout.is_busy]
+        busy = [f"{spout.info.component_id!r} has more to finish" for spout in self._assembly.spouts if spout.is_busy]
         return ", ".join(open_work or busy)
 
     async def completed(self) -> None:
-        """Wait for the end; raise the ComponentError that ended the run."""
+        """Wait for the end. Raises the ComponentError that ended the run."""
         await asyncio.shield(self._over)
         self.raise_error()
 
     async def _close_all(self, state: RunState) -> None:
-        """Close spouts, then bolts from the sources on, then ackers."""
+        """Close the spouts, then the bolts in the direction of the stream, then the ackers."""
         _CLOSES.set(self)
         assembly = self._assembly
         for task in assembly.tasks:
@@ -316,44 +306,40 @@ class Supervisor:
             ticker.stop()
         for spout in assembly.spouts:
             if spout.inlet is not None:
-                spout.inlet.abandon(self._why_ended(state))
+                spout.inlet.abandon(self._end_failure(state))
         try:
-            await end_all(
-                each for each in (self._starting, self._breaking, self._finishing, self._tree_clock) if each is not None and not each.done()
-            )
-            actors: tuple[Executor | AckerExecutor, ...] = (*assembly.spouts, *self._bolts_from_sources_on(), *assembly.ackers)
+            own_tasks = (self._starting, self._ending_by_error, self._finishing, self._tree_clock)
+            await cancel_and_wait(each for each in own_tasks if each is not None and not each.done())
+            actors: tuple[Actor, ...] = (*assembly.spouts, *self._bolts_in_stream_order(), *assembly.ackers)
             for actor in actors:
                 try:
                     await actor.close()
                 except Exception as error:
-                    LOGGER.error("task %d of %r could not be closed", actor.place.task_id, actor.place.component_id, exc_info=error)
-            if self._checkpoints is not None:
-                await self._checkpoints.close(fold=state in ("complete", "drained"))
-            if self._preparation is not None:
-                await self._preparation.close()
+                    LOGGER.error("task %d of %r could not be closed", actor.info.task_id, actor.info.component_id, exc_info=error)
+            await self._features.close(clean=state in ("complete", "drained"))
         finally:
             self.state = state
             self._at_rest.set()
             if not self._ended.done():
                 self._ended.set_result(None)
-            self._settle_end()
+            self._release_waiters()
 
-    def _bolts_from_sources_on(self) -> list[BoltExecutor]:
+    def _bolts_in_stream_order(self) -> list[BoltExecutor]:
         bolts = self._assembly.bolts
         if not bolts:
             return []
-        layers = bolts[0].around.topology.layers()
-        return sorted(bolts, key=lambda bolt: layers[bolt.place.component_id])
+        layers = bolts[0].run_context.topology.layers()
+        return sorted(bolts, key=lambda bolt: layers[bolt.info.component_id])
 
-    def _why_ended(self, state: RunState) -> Failure:
+    def _end_failure(self, state: RunState) -> Failure:
         if self.error is not None:
             failure = Failure(TASK_DIED, self.error.component_id, self.error.task_id)
-            return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names the place itself
+            return failure.because(self.error.message.removeprefix(f"{self.error.place}: "))  # a Failure names component and task by itself
         return Failure(TASK_DIED, None, None, f"the run ended ({state})")
 
 
-def _forget_context(error: BaseException, context: BaseException | None) -> None:
-    """Let go of an error that was only being handled while a callback was called: it is told elsewhere, and is no cause."""
+def _drop_context(error: BaseException, context: BaseException | None) -> None:
+    """Remove an error from the context of another one. It was being handled during a callback, and is not the cause."""
     inner = error
     while inner.__context__ is not None and inner.__context__ is not context:
         inner = inner.__context__

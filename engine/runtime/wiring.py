@@ -1,4 +1,4 @@
-"""Wiring: from the groupings of a topology to the outlets of each emitting task. What can be decided once is decided here."""
+"""Turns groupings into the outlets of each emitting task, so that an emit looks up nothing by name."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -8,14 +8,15 @@ from engine.api import All, Custom, Direct, FieldsGrouping, Global, LoadAware, L
 from engine.errors import ComponentError
 from engine.kernel import Choice, Mailbox, Outlet, OutStream, Source, TaskCore
 from engine.raised import raised_text
-from engine.runtime.surroundings import RunSurroundings, TaskPlace
-from engine.runtime.task_context import ExecutorContext, NoBackgroundTasks
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
+from engine.runtime.task_context import ExecutorContext
 from engine.topology import ComponentSpec, Subscription
 
 CHOICES: Mapping[type, Choice] = {
     Shuffle: Choice.SHUFFLE,
     NoneGrouping: Choice.SHUFFLE,
-    LocalOrShuffle: Choice.SHUFFLE,  # every task of a run is in this process
+    LocalOrShuffle: Choice.SHUFFLE,  # all tasks of a run are in this process
     FieldsGrouping: Choice.BY_FIELDS,
     PartialKey: Choice.PARTIAL_KEY,
     All: Choice.TO_ALL,
@@ -26,33 +27,33 @@ CHOICES: Mapping[type, Choice] = {
 }
 
 
-def wire_task(core: TaskCore, place: TaskPlace, spec: ComponentSpec, around: RunSurroundings, mailboxes: Mapping[int, Mailbox]) -> None:
-    """Give a task's core its streams, each with an outlet for each subscription."""
-    closing = around.topology.closing_edges()
-    emitter = _EmittingTask(place, spec, around)
+def wire_task(core: TaskCore, info: TaskInfo, spec: ComponentSpec, run_context: RunContext, mailboxes: Mapping[int, Mailbox]) -> None:
+    """Set the streams of a task's core, with one outlet for each subscription."""
+    closing = run_context.topology.closing_edges()
+    emitter = _EmittingTask(info, spec, run_context)
     streams: dict[str, OutStream] = {}
     for stream, fields in spec.streams.items():
         outlets = []
-        for subscriber, subscription in around.topology.subscribers(spec.component_id, stream):
-            targets = [(task, mailboxes[task]) for task in around.task_ids[subscriber.component_id]]
+        for subscriber, subscription in run_context.topology.subscribers(spec.component_id, stream):
+            targets = [(task, mailboxes[task]) for task in run_context.task_ids[subscriber.component_id]]
             stops = (spec.component_id, subscriber.component_id) not in closing
             outlets.append(emitter.outlet(stream, subscription, subscriber.component_id, targets, stops=stops))
-        streams[stream] = OutStream(Source(spec.component_id, stream, place.task_id, fields), outlets, direct=fields.direct)
+        streams[stream] = OutStream(Source(spec.component_id, stream, info.task_id, fields), outlets, direct=fields.direct)
     core.wire(streams)
 
 
 @dataclass(frozen=True, slots=True)
 class _EmittingTask:
-    """One task as it emits."""
+    """A task that emits, as the builder of its outlets."""
 
-    place: TaskPlace
+    info: TaskInfo
     spec: ComponentSpec
-    around: RunSurroundings
+    run_context: RunContext
 
     def outlet(
         self, stream: str, subscription: Subscription, subscriber_id: str, targets: Sequence[tuple[int, Mailbox]], *, stops: bool
     ) -> Outlet:
-        """The outlet of one subscription."""
+        """Create the outlet of one subscription."""
         grouping = subscription.grouping
         names: tuple[str, ...] = ()
         chooser: Any = None
@@ -60,22 +61,21 @@ class _EmittingTask:
             names = grouping.names
         elif isinstance(grouping, Custom):
             chooser = self._chooser(grouping, stream, [task for task, _ in targets])
-        random = self.around.random.stream("shuffle", self.place.task_id, stream, subscriber_id)
+        random = self.run_context.random.stream("shuffle", self.info.task_id, stream, subscriber_id)
         return Outlet(
             CHOICES[type(grouping)],
             list(targets),
             start=random.randrange(len(targets)),
             positions=[self.spec.streams[stream].index(name) for name in names],
             names=names,
-            key_groups=self.around.config.key_groups,
+            key_groups=self.run_context.config.key_groups,
             chooser=chooser,
             stops=stops,
         )
 
     def _chooser(self, grouping: Custom, stream: str, task_ids: Sequence[int]) -> Any:
-        """This task's own copy of a custom grouping, as a function of the values."""
-        background = NoBackgroundTasks(self.around.loop, "custom grouping", lambda error: None)
-        context = ExecutorContext(self.place, self.spec, self.around, wake=lambda: None, background=background)
+        """Create this task's instance of a custom grouping. Return its choice of tasks as a function of the values."""
+        context = ExecutorContext(self.info, self.spec, self.run_context, wake=lambda: None, background=None)
         try:
             copy = grouping.create()
             copy.prepare(context, stream, task_ids)
@@ -83,6 +83,6 @@ class _EmittingTask:
             raise
         except BaseException as error:
             message = f"its custom grouping of stream {stream!r} could not be prepared: {raised_text(error)}"
-            raise ComponentError(self.place.component_id, self.place.task_id, error, message=message, hint="Fix its prepare().") from error
-        choose, source_task = copy.choose_tasks, self.place.task_id
+            raise ComponentError(self.info.component_id, self.info.task_id, error, message=message, hint="Fix its prepare().") from error
+        choose, source_task = copy.choose_tasks, self.info.task_id
         return lambda values: choose(source_task, values)

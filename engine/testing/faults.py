@@ -25,7 +25,7 @@ from typing import Any, Final, TypeAlias
 from engine.api import call_kind
 from engine.errors import UsageError
 from engine.names import ACKER_COMPONENT, did_you_mean
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.topology import InstanceFactory, Topology
 
 ACKER: Final = ACKER_COMPONENT

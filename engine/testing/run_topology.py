@@ -15,8 +15,8 @@ from engine.config import Config
 from engine.errors import EngineError, UsageError
 from engine.randomness import RunRandom
 from engine.runtime.error_report import ErrorReport
-from engine.runtime.local_cluster import Run
-from engine.runtime.local_cluster import run as start_run
+from engine.runtime.run import Run
+from engine.runtime.run import run as start_run
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState
 from engine.testing.capture import Capture, CaptureBolt

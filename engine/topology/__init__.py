@@ -3,7 +3,7 @@
 from engine.topology.builder import TopologyBuilder
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import trial_faults
-from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, RunPreparation, Subscription, Topology
+from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Subscription, Topology, TopologyFeature
 from engine.topology.validate import config_of_run, run_faults, validate_run
 
 __all__ = [
@@ -11,11 +11,11 @@ __all__ = [
     "ComponentSettings",
     "ComponentSpec",
     "InstanceFactory",
-    "RunPreparation",
     "SpoutDeclarer",
     "Subscription",
     "Topology",
     "TopologyBuilder",
+    "TopologyFeature",
     "config_of_run",
     "run_faults",
     "trial_faults",

@@ -15,6 +15,7 @@ from engine.names import is_writable
 from engine.raised import is_of_user_code, raised_text
 from engine.topology.declarer import BoltDeclarer, SpoutDeclarer
 from engine.topology.factory import Factory, FactoryFault, read_attribute
+from engine.topology.features import known_features, marks_of
 from engine.topology.overrides import override_faults
 from engine.topology.settings import collect_settings
 from engine.topology.spec import ComponentSettings, ComponentSpec, InstanceFactory, Kind, Subscription, Topology
@@ -145,7 +146,7 @@ class TopologyBuilder:
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
         """Return the topology of these components."""
-        return Topology(self.name, components, self.config)
+        return Topology(self.name, components, self.config, known_features())
 
     def _own_faults(self) -> list[str]:
         name, config = cast(object, self.name), cast(object, self.config)
@@ -211,12 +212,8 @@ def judge(declaration: Declaration) -> Judged:
         tuple(declaration.subscriptions),
         settings,
         _declared_at(declared),
-        keeps_state=declaration.kind == "bolt" and getattr(declared, "keeps_state", False) is True,
-        is_batched=declaration.kind == "bolt" and getattr(declared, "is_batched", False) is True,
-        is_committer=declaration.kind == "bolt" and getattr(declared, "is_committer", False) is True,
-        keeps_position=declaration.kind == "spout" and getattr(declared, "keeps_position", False) is True,
-        feeds_one_bolt=declaration.kind == "spout" and getattr(declared, "feeds_one_bolt", False) is True,
-        takes_packs=declaration.kind == "bolt" and getattr(declared, "takes_packs", False) is True,
+        marks=marks_of(declaration.kind, declared),
+        chooses_tasks=declaration.kind == "spout" and getattr(declared, "chooses_tasks", False) is True,
     )
     return Judged(spec, faults + setting_faults, streams is not None, declared)
 

@@ -187,13 +187,13 @@ def trial_faults(topology: Topology) -> list[str]:
     """Make the instances of a topology as a run would, drop them, and return the faults. For `check`; nothing is opened."""
     faults: list[str] = []
     for spec in topology.components.values():
-        if topology.prepares is None or spec.kind == "bolt":
+        if not spec.is_replaced:
             faults.extend(_instance_faults(spec))
         for subscription in spec.subscriptions:
             if isinstance(subscription.grouping, Custom):
                 faults.extend(_grouping_faults(spec, subscription.source, subscription.grouping))
-    if topology.prepares is not None:
-        faults.extend(topology.prepares.trial_faults(topology))
+    for feature in topology.features:
+        faults.extend(feature.trial_faults(topology))
     return faults
 
 

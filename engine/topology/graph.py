@@ -45,10 +45,10 @@ def mermaid(topology: Topology) -> str:
     names = {component_id: f"c{number}" for number, component_id in enumerate(topology.components)}
     lines = ["---", f"title: {_mermaid_title(topology.name)}", "---", "flowchart LR"]
     for component_id, spec in topology.components.items():
-        text = f'"{_mermaid_text(component_id)}<br/>{_subtitle(topology, spec)}"'
-        outlined = ":::committer" if spec.is_committer else ""
+        text = f'"{_mermaid_text(component_id)}<br/>{_subtitle(spec)}"'
+        outlined = ":::committer" if spec.is_outlined else ""
         lines.append(f"    {names[component_id]}" + (f"([{text}])" if spec.kind == "spout" else f"[{text}]{outlined}"))
-    if any(spec.is_committer for spec in topology.bolts):
+    if any(spec.is_outlined for spec in topology.bolts):
         lines.append(f"    classDef committer stroke:{COMMITTER_COLOUR},stroke-width:3px")
     closing = topology.closing_edges()
     for (source, target), labels in _edge_labels(topology).items():
@@ -68,8 +68,8 @@ def dot(topology: Topology) -> str:
     ]
     for component_id, spec in topology.components.items():
         shape = ", shape=ellipse" if spec.kind == "spout" else ""
-        outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_committer else ""
-        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, _subtitle(topology, spec))}{shape}{outline}];")
+        outline = f', color="{COMMITTER_COLOUR}", penwidth=3' if spec.is_outlined else ""
+        lines.append(f"    {_dot_text(component_id)} [label={_dot_text(component_id, _subtitle(spec))}{shape}{outline}];")
     closing = topology.closing_edges()
     for (source, target), labels in _edge_labels(topology).items():
         # An edge that closes a cycle must not pull its target to the right of its source.
@@ -105,14 +105,9 @@ def _edge_labels(topology: Topology) -> dict[Edge, tuple[str, ...]]:
     return labels
 
 
-def _subtitle(topology: Topology, spec: ComponentSpec) -> str:
-    """Return the line below a component's id: `bolt × 4`. A transactional topology also names the phase or the committer."""
-    if topology.prepares is None or spec.kind == "spout":
-        return f"{spec.kind} × {spec.parallelism}"
-    if spec.is_committer:
-        return f"committer × {spec.parallelism}"
-    phase = "commit" if spec.component_id in topology.late_components() else "processing"
-    return f"bolt × {spec.parallelism}, {phase} phase"
+def _subtitle(spec: ComponentSpec) -> str:
+    """Return the text below a component's id: `bolt × 4`, or the label that a feature has given: `committer × 1`."""
+    return spec.label or f"{spec.kind} × {spec.parallelism}"
 
 
 _MERMAID_CODES = str.maketrans({"#": "#35;", '"': "#quot;", "<": "#lt;", ">": "#gt;", "&": "#amp;", "`": "#96;", "\n": " "})
@@ -270,12 +265,12 @@ def _draw_box(topology: Topology, component_id: str, box: _Box) -> str:
     spec = topology.components[component_id]
     middle = box.x + box.width / 2
     corner = BOX_HEIGHT / 2 if spec.kind == "spout" else 6
-    style = f"box {spec.kind}{' committer' if spec.is_committer else ''}"
+    style = f"box {spec.kind}{' committer' if spec.is_outlined else ''}"
     return svg_element(
         "g",
         svg_element("rect", x=box.x, y=box.y, width=box.width, height=BOX_HEIGHT, rx=corner, class_=style),
         svg_element("text", svg_text(component_id), x=middle, y=box.middle - 8, class_="id"),
-        svg_element("text", svg_text(_subtitle(topology, spec)), x=middle, y=box.middle + 11, class_="small"),
+        svg_element("text", svg_text(_subtitle(spec)), x=middle, y=box.middle + 11, class_="small"),
     )
 
 
@@ -288,7 +283,7 @@ def _draw_label(at: Point, lines: tuple[str, ...]) -> str:
 
 
 def _box_width(topology: Topology, component_id: str) -> float:
-    subtitle = _subtitle(topology, topology.components[component_id])
+    subtitle = _subtitle(topology.components[component_id])
     return max(len(component_id) * TITLE_CHARACTER, len(subtitle) * SMALL_CHARACTER) + 36
 
 

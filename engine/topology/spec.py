@@ -1,17 +1,15 @@
 """A topology as data: what `TopologyBuilder.build()` returns and every later layer reads."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
+from engine.api.context import TaskContext
 from engine.api.fields import Streams
 from engine.api.grouping import Grouping
 from engine.api.spout import MaxSpoutPending, OnError
-
-if TYPE_CHECKING:
-    from engine.clock import Clock
-    from engine.config import Config
-    from engine.topology.task_port import MakesAttendant
+from engine.config import Config
 
 Kind: TypeAlias = Literal["spout", "bolt"]
 
@@ -56,51 +54,70 @@ class ComponentSpec:
     settings: ComponentSettings
     fields_declared_at: str = "its output_fields"
     """Where a person changes `streams`, for errors: `Words.output_fields`."""
-    keeps_state: bool = False
-    """True for stateful bolts (CP-1)."""
-    is_batched: bool = False
-    """True for batch bolts (TX-5)."""
-    is_committer: bool = False
-    """True for batch bolts that finish in the commit phase (TX-2)."""
-    keeps_position: bool = False
-    """True for spouts that keep their position in the run's state provider (FC-6)."""
-    feeds_one_bolt: bool = False
-    """True for spouts that choose a task of the one bolt behind them (FC-1)."""
-    takes_packs: bool = False
-    """True for bolts that take what such a spout sends, and nothing else (FC-1)."""
+    marks: frozenset[str] = frozenset()
+    """The class attributes that are True for this component, of those that features have registered."""
+    chooses_tasks: bool = False
+    """True for spouts that choose the task of each tuple. They have a window for each task, so "auto" is no bound for them."""
     renewed_at_each_error: bool = False
     """True for components of the engine that cannot go on after an exception: under on_error="fail" each one renews the instance."""
-    attendant: "MakesAttendant | None" = None
-    """Who handles the control tuples of the bolt's tasks, in a run that has any."""
+    is_replaced: bool = False
+    """True for components that a feature replaces in each run. The factory is not called for a trial."""
+    control_handler: "MakesControlHandler | None" = None
+    """Makes the handler of the control tuples of each instance of a bolt."""
+    defers_acks: bool = False
+    """True for bolts whose acks wait until the control handler releases them. Only a released ack is progress."""
+    progress: str = "settling a tuple"
+    """Progress between two deaths of the task, for texts."""
+    label: str = ""
+    """Text below the id in drawings. Empty: `bolt × 4`."""
+    is_outlined: bool = False
+    """True: drawings outline the component."""
 
-    def pending_bound(self, config: "Config") -> MaxSpoutPending:
-        """Return what bounds the open trees of a spout's task in a run with this config.
+    @property
+    def where(self) -> str:
+        """Return the place for error texts: `bolt 'count'`."""
+        return f"{self.kind} {self.component_id!r}"
 
-        "auto" is no bound for a spout that chooses the task: it has a window for each of them.
-        """
+    def pending_bound(self, config: Config) -> MaxSpoutPending:
+        """Return the bound of the open trees of a spout's task in a run with this config."""
         own = self.settings.max_spout_pending
         bound = config.max_spout_pending if own is None else own
-        return None if bound == "auto" and self.feeds_one_bolt else bound
+        return None if bound == "auto" and self.chooses_tasks else bound
 
 
-class RunPreparation(Protocol):
-    """What a run of a topology needs before it begins, beside its components."""
+class MakesControlHandler(Protocol):
+    """Makes the control handler of each instance of one bolt."""
 
-    async def open(self) -> "Topology":
-        """Take it, and return the topology that runs; raise EngineError where it cannot be had."""
-
-    async def close(self) -> None:
-        """Give it back, when every component is closed."""
+    def __call__(self, bolt: Any, context: TaskContext, port: Any, task_ids: Mapping[str, tuple[int, ...]]) -> Any:
+        """Return a new `ControlHandler` for an instance. port: its `BoltPort`. task_ids: by component id."""
 
 
-class MakesPreparation(Protocol):
-    """Makes the preparation of each run of a topology."""
+class TopologyFeature:
+    """The part of a feature that judges topologies. The engine calls these methods, and knows no feature by name.
 
-    def __call__(self, topology: "Topology", config: "Config", clock: "Clock") -> RunPreparation:
-        """Return what a run needs before it begins."""
+    A feature overrides the methods that it needs. `engine.control.Feature` adds the part that takes place in runs.
+    """
+
+    name: ClassVar[str] = ""
+    """Unique among the features of a topology."""
+    marks: ClassVar[Mapping[Kind, tuple[str, ...]]] = MappingProxyType({})
+    """Class attributes of components that the feature reads, by kind. The builder notes in `ComponentSpec.marks` which are True."""
+
+    def graph_faults(self, topology: "Topology") -> Iterable[str]:
+        """Return the faults that no config can correct. `TopologyBuilder.build` calls this."""
+        return ()
+
+    def run_faults(self, topology: "Topology", config: Config) -> Iterable[str]:
+        """Return the faults of a topology with this config. `build` and each new run call this."""
+        return ()
 
     def trial_faults(self, topology: "Topology") -> Iterable[str]:
-        """Return what is wrong with what its runs make at their start."""
+        """Return the faults of the objects that a run makes at its start. The command `check` calls this."""
+        return ()
+
+    def stored(self, topology: "Topology") -> Iterable[str]:
+        """Return what runs keep in the state provider, for texts: `the state of 'count'`. A run opens the provider if there is any."""
+        return ()
 
 
 Edge: TypeAlias = tuple[str, str]
@@ -116,9 +133,9 @@ class Topology:
 
     name: str
     components: Mapping[str, ComponentSpec]
-    config: "Config | None" = None
-    prepares: MakesPreparation | None = None
-    """Makes the topology that runs of the one that the user described, where that is another: a transactional one."""
+    config: Config | None = None
+    features: tuple[TopologyFeature, ...] = ()
+    """The features that judge the topology, and take part in its runs."""
 
     @property
     def spouts(self) -> tuple[ComponentSpec, ...]:
@@ -131,9 +148,15 @@ class Topology:
         return tuple(spec for spec in self.components.values() if spec.kind == "bolt")
 
     @property
-    def keeps_something(self) -> bool:
-        """True where the runs keep something in the state provider: state, positions, or how far the transactions are."""
-        return self.prepares is not None or any(spec.keeps_state or spec.keeps_position for spec in self.components.values())
+    def stored(self) -> tuple[str, ...]:
+        """What runs keep in the state provider, for texts. Empty: they need no provider."""
+        return tuple(text for feature in self.features for text in feature.stored(self))
+
+    def with_feature(self, added: TopologyFeature) -> "Topology":
+        """Return the topology with one more feature. It takes the place of a feature of the same name."""
+        if all(feature.name != added.name for feature in self.features):
+            return replace(self, features=(*self.features, added))
+        return replace(self, features=tuple(added if feature.name == added.name else feature for feature in self.features))
 
     def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
         """Return who takes in this stream, and how, in the order of declaration."""
@@ -151,17 +174,6 @@ class Topology:
             for spec in self.components.values()
             if any(subscription.source == component_id for subscription in spec.subscriptions)
         )
-
-    def late_components(self) -> frozenset[str]:
-        """Return what finishes in the commit phase: committers, and what is behind one at any distance (TX-5)."""
-        late = {spec.component_id for spec in self.bolts if spec.is_committer}
-        waiting = list(late)
-        while waiting:
-            for target in self.targets(waiting.pop()):
-                if target not in late:
-                    late.add(target)
-                    waiting.append(target)
-        return frozenset(late)
 
     def closing_edges(self) -> frozenset[Edge]:
         """Return the edges that close a cycle: those that lead back onto the path of a depth-first walk.

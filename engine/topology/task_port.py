@@ -6,17 +6,14 @@ that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` 
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, Protocol
 
 from engine.api.collector import Tuple
-from engine.api.context import TaskContext
 from engine.api.fields import Values
 from engine.errors import Failure
 from engine.kernel import BatchFeed, Layers
 from engine.names import DEFAULT_STREAM
-
-if TYPE_CHECKING:
-    from engine.topology.spec import ComponentSpec
+from engine.topology.spec import ComponentSpec
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
 """What a spout task does: emits; has max_spout_pending open trees or full targets; is exhausted; is paused with no open
@@ -26,11 +23,11 @@ tree; an Inlet's senders wait and nothing else comes; is paused with open trees.
 class RunPort(Protocol):
     """What a task may ask of the whole run."""
 
-    def request_checkpoint(self) -> None:
-        """Have a checkpoint begin at once; without effect in a run without checkpoints."""
+    def request_commit(self) -> None:
+        """Commit at once what waits for a periodic commit. Has no effect in a run without one."""
 
-    def on_checkpoint_request(self, begin: Callable[[], None]) -> None:
-        """Name who begins one: the checkpoint spout."""
+    def on_commit_request(self, begin: Callable[[], None]) -> None:
+        """Call `begin` at each `request_commit`."""
 
     def hold_spouts(self, *, on: bool) -> None:
         """Have the user's spouts not be polled, or go on."""
@@ -38,8 +35,11 @@ class RunPort(Protocol):
     def spout_status(self) -> Mapping[int, SpoutStatus]:
         """Return what each of the user's spout tasks does, by task id."""
 
-    def show_flow(self, task_id: int, read: Callable[[], Any]) -> None:
-        """Have the run's snapshots show how the flow of this spout task stands, as `read()` says (`engine.flow.FlowSnapshot`)."""
+    def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
+        """Show the result of `read()` for this task in an entry of the run's snapshots, also after its instance is closed."""
+
+    def shown(self, entry: str) -> tuple[Any, ...]:
+        """Return the results for an entry of the snapshot, by task id ascending."""
 
     def ledger(self, name: str) -> Any:
         """Return the ledger of this name in the run's state provider (`engine.state.Ledger`): for spouts that keep a position."""
@@ -69,7 +69,7 @@ class SpoutPort(Protocol):
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
         """Have `listener(message_id, task_id, answer)` told of each `reply` to a control tuple, before the verdict of its tree."""
 
-    def subscribers(self, stream: str = DEFAULT_STREAM) -> "Sequence[ComponentSpec]":
+    def subscribers(self, stream: str = DEFAULT_STREAM) -> Sequence[ComponentSpec]:
         """Return the components that take in this stream, in the order of declaration."""
 
     def report(self, error: BaseException, next_step: str) -> None:
@@ -190,17 +190,13 @@ class BoltPortUser:
         """Learn, on a fresh instance before `prepare`, that an instance of this task died; the port keeps what it kept."""
 
 
-class BoltAttendant(ABC):
-    """Stands beside one instance of a user's bolt and handles its control tuples; the bolt is called as it would be without."""
+class ControlHandler(ABC):
+    """Handles the control tuples of one instance of a user's bolt. The bolt itself is called as without a handler."""
 
     @abstractmethod
     async def begin(self, *, restarted: bool) -> None:
-        """Get ready, before the bolt's `prepare`; `restarted`: an instance of this task has died. The port keeps what it kept."""
+        """Get ready, before the bolt's `prepare`. restarted: an earlier instance of this task has died. The port keeps its state."""
 
     @abstractmethod
     async def on_control(self, tup: Tuple) -> None:
         """Handle a control tuple, once every input taken before it has returned; settle it by `port.settle_control`."""
-
-
-MakesAttendant: TypeAlias = Callable[[Any, TaskContext, BoltPort, Mapping[str, tuple[int, ...]]], BoltAttendant]
-"""(bolt, its context, its port, task ids by component) -> its attendant; for each instance a new one."""

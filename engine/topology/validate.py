@@ -47,11 +47,10 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
-    faults.extend(_adapted_batches(spec) for spec in topology.spouts if topology.prepares and spec.settings.max_spout_pending == "auto")
-    return [*faults, *_state_graph_faults(topology), *_batch_faults(topology), *_flow_faults(topology)]
+    return [*faults, *(fault for feature in topology.features for fault in feature.graph_faults(topology))]
 
 
-def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
+def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
     """Yield where a subscription names its source, stream or fields by something that is no str."""
     method = subscription.grouping.method
     named: list[tuple[str, object]] = [("component", subscription.source), ("stream", subscription.stream)]
@@ -63,53 +62,12 @@ def _named_wrongly(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, what state does not go with."""
-    found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_state_faults(topology, config)]
-    found += [*_position_faults(topology, config), *_adapted_faults(topology, config)]
-    if topology.prepares is not None and config.acker_executors == 0:
-        found.append("a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1.")
-    if config.standby and not topology.keeps_something:
+    """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, and the faults of its features."""
+    found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_adapted_faults(topology, config)]
+    found += [fault for feature in topology.features for fault in feature.run_faults(topology, config)]
+    if config.standby and not topology.stored:
         found.append("standby=True waits for the process that has the topology's state, and this topology keeps none. Leave it at False.")
     return found
-
-
-def _position_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield which spouts cannot know how far everything is done (FC-6)."""
-    for spec in topology.spouts:
-        if spec.keeps_position and config.acker_executors == 0:
-            yield f"{_where(spec)}: needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
-
-
-def _flow_faults(topology: Topology) -> Iterator[str]:
-    """Yield which spouts that choose a task do not have the one bolt to choose in (FC-1)."""
-    for spec in topology.spouts:
-        takers = [repr(target) for target in topology.targets(spec.component_id)]
-        if spec.feeds_one_bolt and len(takers) != 1:
-            yield (
-                f"{_where(spec)}: sends each record to one task of one bolt, and {' and '.join(takers) or 'nobody'} "
-                f"subscribe{'s' * (not takers)} to it. Subscribe one bolt by direct_grouping(); it may emit to others."
-            )
-    for spec in topology.bolts:
-        if spec.takes_packs:
-            yield from _foreign_inputs(topology, spec)
-
-
-def _foreign_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
-    """Yield what a bolt gets that takes packs of records alone."""
-    where = _where(spec)
-    for subscription in spec.subscriptions:
-        is_named = not any(_named_wrongly(where, subscription))  # else it is among the faults already
-        source = topology.components.get(subscription.source) if is_named else None
-        if source is not None and not source.feeds_one_bolt:
-            yield (
-                f"{where}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
-                f"{source.component_id!r}. Derive it from Bolt or BasicBolt, or give it a bolt of its own."
-            )
-    if spec.settings.tick_tuple_freq_secs is not None:
-        yield (
-            f"{where}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
-            "Leave it out, and let self.context.create_task(...) do what is to be done by time; or derive it from Bolt."
-        )
 
 
 def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:
@@ -117,68 +75,19 @@ def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:
     adapted = [spec for spec in topology.spouts if spec.pending_bound(config) == "auto"]
     if adapted and config.acker_executors == 0:
         yield (
-            f"{_where(adapted[0])}: max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
+            f"{adapted[0].where}: max_spout_pending='auto' goes by the acks of open trees, and with acker_executors=0 there are none. "
             "Set Config(acker_executors=1), or leave max_spout_pending out."
         )
-    if topology.prepares is not None:
-        yield from (_adapted_batches(spec) for spec in adapted if spec.settings.max_spout_pending is None)
-
-
-def _adapted_batches(spec: ComponentSpec) -> str:
-    """Return why a transactional spout cannot have max_spout_pending="auto"."""
-    return (
-        f"{_where(spec)}: max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
-        "Give a number, or leave it out (1)."
-    )
-
-
-def _batch_faults(topology: Topology) -> Iterator[str]:
-    """Yield which batch bolts stand where there are no batches."""
-    if topology.prepares is not None:
-        return
-    for spec in topology.bolts:
-        if spec.is_batched:
-            yield f"{_where(spec)}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
-
-
-def _state_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield which settings stateful bolts do not go with (GRP-5, CP-3)."""
-    stateful = [spec for spec in topology.bolts if spec.keeps_state]
-    if not stateful:
-        return
-    names = ", ".join(repr(spec.component_id) for spec in stateful)
-    if config.acker_executors == 0:
-        yield f"{_where(stateful[0])}: state needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
-    if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
-        yield (
-            f"stateful bolts ({names}): state_checkpoint_interval_ms={config.state_checkpoint_interval_ms:g} is more than a third of "
-            f"message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
-            "Lower the one, or raise the other."
-        )
-
-
-def _state_graph_faults(topology: Topology) -> Iterator[str]:
-    """Yield what no config makes go together with state (GRP-5, CP-3)."""
-    stateful = [spec for spec in topology.bolts if spec.keeps_state]
-    if not stateful:
-        return
-    names = ", ".join(repr(spec.component_id) for spec in stateful)
-    for edge in sorted(topology.closing_edges()):
-        cycle = _path(topology, edge[1], edge[0])
-        yield f"stateful bolts ({names}): a barrier cannot pass the cycle {_arrows(cycle)}. Take the cycle out, or keep no state."
-    for spec in stateful:
-        if spec.settings.concurrency != 1 or spec.settings.threads:
-            yield f"{_where(spec)}: a stateful bolt takes one input at a time. Remove concurrency= or threads=."
 
 
 def _input_faults(spec: ComponentSpec, components: Mapping[str, ComponentSpec], unknown: Collection[str]) -> Iterator[str]:
-    where = _where(spec)
+    where = spec.where
     if spec.kind == "spout" and spec.subscriptions:
         yield f"{where}: a spout takes no input, but it subscribes to {spec.subscriptions[0].source!r}. Remove that, or write a bolt."
         return
     seen: dict[tuple[str, str], Subscription] = {}
     for subscription in spec.subscriptions:
-        wrong = list(_named_wrongly(where, subscription))
+        wrong = list(name_faults(where, subscription))
         if wrong:
             yield from wrong
             continue
@@ -247,7 +156,7 @@ def _stream_faults(where: str, subscription: Subscription, source: ComponentSpec
     elif fields.direct and not isinstance(grouping, Direct):
         fix = (
             "direct_grouping(): the spout chooses the task"
-            if source.feeds_one_bolt
+            if source.chooses_tasks
             else "direct_grouping(), or declare it without direct=True"
         )
         yield f"{where}: {grouping.method}() on {stream}, which is direct. Use {fix}."
@@ -258,27 +167,27 @@ def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:
         grouped = any(isinstance(subscription.grouping, FieldsGrouping) for subscription in spec.subscriptions)
         if grouped and spec.parallelism > config.key_groups:
             yield (
-                f"{_where(spec)}: parallelism {spec.parallelism} is above key_groups ({config.key_groups}), so behind its fields grouping "
+                f"{spec.where}: parallelism {spec.parallelism} is above key_groups ({config.key_groups}), so behind its fields grouping "
                 f"some tasks would get nothing. Lower it, or set Config(key_groups={spec.parallelism}) or more."
             )
 
 
 def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
     """Yield, for each spout that feeds a cycle, what leaves the tuples in that cycle without a bound (BP-5)."""
-    cycles = [(source, _path(topology, target, source)) for source, target in _in_order(topology)]
+    cycles = [(source, path_between(topology, target, source)) for source, target in _in_order(topology)]
     if cycles and config.acker_executors == 0:
         yield (
-            f"cycle {_arrows(cycles[0][1])}: with acker_executors=0 nothing bounds the tuples in it. "
+            f"cycle {arrows(cycles[0][1])}: with acker_executors=0 nothing bounds the tuples in it. "
             "Set Config(acker_executors=1), or take the cycle out."
         )
         return
     for spec in topology.spouts:
         if spec.pending_bound(config) is not None:
             continue
-        fed = next((path for source, path in cycles if _path(topology, spec.component_id, source)), None)
+        fed = next((path for source, path in cycles if path_between(topology, spec.component_id, source)), None)
         if fed is not None:
             yield (
-                f"{_where(spec)}: feeds the cycle {_arrows(fed)} without max_spout_pending, so nothing bounds the tuples in it. "
+                f"{spec.where}: feeds the cycle {arrows(fed)} without max_spout_pending, so nothing bounds the tuples in it. "
                 f"Fix set_spout({spec.component_id!r}, ..., max_spout_pending=1000) or Config(max_spout_pending=1000)."
             )
 
@@ -288,7 +197,7 @@ def _in_order(topology: Topology) -> list[tuple[str, str]]:
     return sorted(topology.closing_edges(), key=lambda edge: (position[edge[0]], position[edge[1]]))
 
 
-def _path(topology: Topology, start: str, end: str) -> tuple[str, ...]:
+def path_between(topology: Topology, start: str, end: str) -> tuple[str, ...]:
     """Return a shortest path along the edges, both ends included; empty where there is none."""
     came_from: dict[str, str | None] = {start: None}
     queue = [start]
@@ -309,9 +218,6 @@ def _path(topology: Topology, start: str, end: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
-def _arrows(path: tuple[str, ...]) -> str:
+def arrows(path: tuple[str, ...]) -> str:
+    """Return a cycle as text: `'a' → 'b' → 'a'`."""
     return " → ".join(map(repr, (*path, path[0])))
-
-
-def _where(spec: ComponentSpec) -> str:
-    return f"{spec.kind} {spec.component_id!r}"

@@ -2,16 +2,15 @@
 
 import asyncio
 import contextvars
-import inspect
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent import futures
-from contextlib import aclosing
 from contextvars import ContextVar
 from dataclasses import dataclass
-from types import GeneratorType
 from typing import Any
 
 from engine.api import BasicBolt, Tuple, Values, call_kind
+from engine.api.basic_results import Emission, emit_result, record_result
+from engine.cancellation import was_cancelled
 from engine.errors import UsageError
 from engine.kernel import BatchEmitter, TaskBatch
 from engine.names import DEFAULT_STREAM, POOL_NAME
@@ -23,7 +22,7 @@ class _Call:
     """An `async` call, or a call in a thread, whose emits are recorded for the loop's thread."""
 
     batch: TaskBatch
-    recorded: list[tuple[Values, str, int | None]] | None = None
+    recorded: list[Emission] | None = None
 
 
 _CALL: ContextVar[_Call | None] = ContextVar("_CALL", default=None)
@@ -95,8 +94,7 @@ class BasicBoltRunner(BatchRunner):
             async with call_timeout(self.context.config, "execute()"):
                 await self._call_of(call, tup)
         except (Exception, asyncio.CancelledError) as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise
             self.call_failed(batch, error, tup)
         finally:
@@ -105,39 +103,15 @@ class BasicBoltRunner(BatchRunner):
 
     async def _call_of(self, call: _Call, tup: Any) -> None:
         if self._pool is None:
-            await self._consume(BatchEmitter(call.batch), self._bolt.execute(tup))
+            await emit_result(self._bolt.execute(tup), BatchEmitter(call.batch).emit, (), self._wrong_result)
         else:
             await asyncio.get_running_loop().run_in_executor(self._pool, contextvars.copy_context().run, self._in_pool, call, tup)
             self._emit_recorded(call)
 
-    async def _consume(self, emitter: BatchEmitter, result: object) -> None:
-        if inspect.isawaitable(result):
-            result = await result
-        if isinstance(result, tuple):
-            emitter.emit(result)
-        elif isinstance(result, AsyncGenerator):
-            async with aclosing(result):
-                async for values in result:
-                    emitter.emit(values)
-        elif isinstance(result, AsyncIterable):
-            async for values in result:
-                emitter.emit(values)
-        elif isinstance(result, Iterable) and not isinstance(result, (str, bytes)):
-            for values in result:
-                emitter.emit(values)
-        elif result is not None:
-            raise self._wrong_result(result)
-
     def _in_pool(self, call: _Call, tup: Tuple) -> None:
         """Run execute in a thread, and record its emits."""
-        result: Any = self._bolt.execute(tup)
         assert call.recorded is not None
-        if isinstance(result, tuple):
-            call.recorded.append((result, DEFAULT_STREAM, None))
-        elif isinstance(result, GeneratorType):
-            call.recorded.extend((values, DEFAULT_STREAM, None) for values in result)
-        elif result is not None:
-            raise self._wrong_result(result)
+        record_result(self._bolt.execute(tup), call.recorded, self._wrong_result)
 
     def _emit_recorded(self, call: _Call) -> None:
         emitter = BatchEmitter(call.batch)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from engine.api import BoltBase, Tuple
+from engine.cancellation import cancel_requests, was_cancelled
 from engine.errors import FAILED, UsageError
 from engine.kernel import TaskBatch
 from engine.transactional.batch_bolt import BatchBolt, BurstBolt
@@ -90,7 +91,7 @@ class BatchBoltRunner(BatchRunner):
             if result is not None:
                 await result
         except BaseException as error:  # user code, and its batch is over: SystemExit must not end the program either
-            if isinstance(error, KeyboardInterrupt) or _is_cancelled():
+            if isinstance(error, KeyboardInterrupt) or cancel_requests():
                 raise
             self.port.report(error, "nothing: the attempt is over")
 
@@ -143,7 +144,7 @@ class BatchBoltRunner(BatchRunner):
                     if calls % CALLS_PER_TURN == 0:
                         await asyncio.sleep(0)
         except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+            if was_cancelled(error):
                 if self.port.is_ending or self._aio_tasks.get(open_attempt) is not asyncio.current_task():
                     raise  # `_end_instance`, or the end of this task, has cancelled it
                 error = asyncio.CancelledError(f"{type(open_attempt.instance).__name__} cancelled the asyncio task that runs it")
@@ -233,8 +234,3 @@ class BatchBoltRunner(BatchRunner):
             for cleanup in self._cleanups:
                 cleanup.cancel()
             await self._resources.close()
-
-
-def _is_cancelled() -> bool:
-    aio_task = asyncio.current_task()
-    return aio_task is not None and aio_task.cancelling() > 0

@@ -16,9 +16,9 @@ from engine.topology.factory import FactoryFault
 from engine.transactional.admission import Admission
 from engine.transactional.batch_bolt import BurstBolt
 from engine.transactional.batch_runner import ATTEMPT_FIELD
+from engine.transactional.feature import BATCHED, COMMITTER, TransactionalFeature, TransactionalSource, coordinator_id, late_components
 from engine.transactional.spout_adapters import new_emitter, replays_differ
 from engine.transactional.spouts import AnySpout, OpaquePartitionedTransactionalSpout, PartitionedTransactionalSpout, TransactionalSpout
-from engine.transactional.transactional_run import Prepares, coordinator_id
 
 SPOUT_KINDS: Final = (TransactionalSpout, PartitionedTransactionalSpout, OpaquePartitionedTransactionalSpout)
 
@@ -63,7 +63,9 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         return faults
 
     def _topology(self, components: Mapping[str, ComponentSpec]) -> Topology:
-        return replace(super()._topology(components), prepares=Prepares(self._spout, MappingProxyType(dict(self._admissions))))
+        return _with_labels(super()._topology(components)).with_feature(
+            TransactionalFeature(TransactionalSource(self._spout, MappingProxyType(dict(self._admissions))))
+        )
 
     def _judge(self, declaration: Declaration) -> Judged:
         judged = super()._judge(declaration)
@@ -71,10 +73,10 @@ class TransactionalTopologyBuilder(TopologyBuilder):
         if spec.component_id == self._coordinator_id:
             faults.append(f"{declaration.where}: {spec.component_id!r} is the engine's own id, of the coordinator of the spout. Rename it.")
         if id(declaration) in self._committers:
-            if judged.declared is not None and not spec.is_batched:
+            if judged.declared is not None and BATCHED not in spec.marks:
                 name = _name(judged.declared)
                 faults.append(f"{declaration.where}: {name} is no batch bolt, so it cannot commit. Derive it from Committer or BatchBolt.")
-            spec = replace(spec, is_committer=spec.is_batched)
+            spec = replace(spec, marks=spec.marks | {COMMITTER} if BATCHED in spec.marks else spec.marks - {COMMITTER})
         if declaration.kind == "bolt" and judged.declared is not None:
             faults.extend(_bolt_faults(declaration.where, spec, judged.declared))
             if not isinstance(judged.declared, type):
@@ -109,6 +111,21 @@ class _SpoutFactory:
         return new_emitter(self.spout)
 
 
+def _with_labels(topology: Topology) -> Topology:
+    """Return the topology with the phase of each bolt, for drawings. Runs replace the spout."""
+    late = late_components(topology)
+    components = {}
+    for component_id, spec in topology.components.items():
+        if spec.kind == "spout":
+            components[component_id] = replace(spec, is_replaced=True)
+        elif COMMITTER in spec.marks:
+            components[component_id] = replace(spec, label=f"committer × {spec.parallelism}", is_outlined=True)
+        else:
+            phase = "commit" if component_id in late else "processing"
+            components[component_id] = replace(spec, label=f"bolt × {spec.parallelism}, {phase} phase")
+    return replace(topology, components=MappingProxyType(components))
+
+
 def _with_attempt(where: str, spec: ComponentSpec) -> tuple[Streams, list[str]]:
     """Return the streams with the attempt in front of their fields (TX-1)."""
     faults = []
@@ -130,15 +147,15 @@ def _with_attempt(where: str, spec: ComponentSpec) -> tuple[Streams, list[str]]:
 def _bolt_faults(where: str, spec: ComponentSpec, declared: object) -> Iterator[str]:
     """Yield what a transactional topology does not take."""
     bolt_class = declared if isinstance(declared, type) else type(declared)
-    if spec.keeps_state:
+    if "keeps_state" in spec.marks:
         yield f"{where}: {_name(declared)} is a stateful bolt. In a transactional topology keep values by a Committer (TX-8)."
-    elif not spec.is_batched and not issubclass(bolt_class, BasicBolt):
+    elif BATCHED not in spec.marks and not issubclass(bolt_class, BasicBolt):
         yield f"{where}: {_name(declared)} is a Bolt that acks by hand, and here nobody does. Derive it from BasicBolt or BatchBolt."
     if spec.settings.tick_tuple_freq_secs is not None:
         yield f"{where}: a tick belongs to no batch. Leave tick_tuple_freq_secs out."
-    if spec.is_batched and spec.settings.concurrency != 1:
+    if BATCHED in spec.marks and spec.settings.concurrency != 1:
         yield f"{where}: the calls of one batch never overlap; those of several do without a setting. Leave concurrency out."
-    if spec.is_batched and not spec.subscriptions:
+    if BATCHED in spec.marks and not spec.subscriptions:
         yield f"{where}: takes nothing in, so a batch never ends there. Say where its tuples come from: .shuffle_grouping(SOURCE)."
     burst_rows: object = getattr(bolt_class, "burst_rows", 1)
     if issubclass(bolt_class, BurstBolt) and (type(burst_rows) is not int or burst_rows < 1):

@@ -5,6 +5,7 @@ import inspect
 from typing import Any
 
 from engine.api import Bolt, Tuple
+from engine.cancellation import was_cancelled
 from engine.errors import ERROR, FAILED, EngineBug, EngineError, Failure, FatalError, UsageError
 from engine.kernel import TaskBatch
 from engine.names import COMMIT_STREAM, REPORT_STREAM
@@ -49,8 +50,7 @@ class EmitterRunner(Bolt, BoltPortUser):
         except FatalError:
             raise
         except (Exception, asyncio.CancelledError) as error:
-            aio_task = asyncio.current_task()
-            if isinstance(error, asyncio.CancelledError) and aio_task is not None and aio_task.cancelling():
+            if was_cancelled(error):
                 raise
             self.port.settle_control(tup, self._failure_by(error, attempt))
             return

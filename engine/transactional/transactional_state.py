@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
-from engine.state import StateProvider, StoreRetry, open_provider
+from engine.state import StoreRetry, StateProvider
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.open_batches import PartitionOutput, Record
 from engine.transactional.spouts import Partition
@@ -17,30 +17,12 @@ FORMAT: Final = 1
 class TransactionalState:
     """The state provider of a transactional run, and the ledger in it. Outlives the instances of the coordinator."""
 
-    def __init__(
-        self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float, standby: bool = False
-    ) -> None:
-        """provider: the store. partitioned: whether the spout has partitions, which must not change between runs.
-
-        standby: wait in `open` while another process runs the topology.
-        """
+    def __init__(self, topology_name: str, provider: StateProvider, *, partitioned: bool, timeout_secs: float) -> None:
+        """provider: the opened store. partitioned: whether the spout has partitions, which must not change between runs."""
         self._topology_name = topology_name
         self._provider = provider
         self._partitioned = partitioned
-        self._standby = standby
         self._patience = StoreRetry(timeout_secs)
-        self._is_open = False
-
-    async def open(self) -> None:
-        """Open the store for this topology. If another process has it, stand by or raise StateError."""
-        await open_provider(self._provider, self._topology_name, standby=self._standby)
-        self._is_open = True
-
-    async def close(self) -> None:
-        """Close the store. A second call has no effect."""
-        if self._is_open:
-            self._is_open = False
-            await self._provider.close()
 
     async def claim(self) -> tuple[int, Record]:
         """Return a new epoch and the stored record. Only the owner of the newest epoch can save.

@@ -90,6 +90,7 @@ class Process:
             self.is_dead = True
 
     async def _start(self) -> None:
+        await self.provider.open(NAME)
         await self.checkpoints.open()
         self.checkpoints.begun = True
         await self._on(Event.BEGIN)

@@ -116,9 +116,11 @@ async def found_by_looking(url: str, topology: str, codec: CodecName = "msgpack"
 async def found_by_a_start(url: str, topology: str, places: list[StatePlace], codec: CodecName = "msgpack") -> Found:
     """What the next run finds, before its tasks begin."""
     config = Config(state_provider=url, state_codec=codec)
-    checkpoints = Checkpoints(topology, provider_of(url), config, Clock(), places)
-    await checkpoints.open()
+    provider = provider_of(url)
+    await provider.open(topology)
+    checkpoints = Checkpoints(topology, provider, config, Clock(), places)
     try:
+        await checkpoints.open()
         found: Found = {}
         for place in places:
             state = await checkpoints.state_of(place, None)
@@ -127,3 +129,4 @@ async def found_by_a_start(url: str, topology: str, places: list[StatePlace], co
         return found
     finally:
         await checkpoints.close(fold=True)
+        await provider.close()

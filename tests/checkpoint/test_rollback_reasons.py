@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import Failure, Fields, Spout, SpoutExhausted, StatefulBasicBolt, StatefulBolt, Topology, TopologyBuilder, Tuple
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import run_topology
 
 pytestmark = [pytest.mark.guarantee("ACK-16"), pytest.mark.guarantee("CP-4")]

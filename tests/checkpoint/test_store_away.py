@@ -8,7 +8,7 @@ import pytest
 
 from engine import ComponentError, Config, Fields, Spout, StatefulBasicBolt, TopologyBuilder, Tuple
 from engine.errors import StateError, StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.state import Ledger
 from engine.state.memory import MemoryLedger, MemoryProvider, MemoryStore
 from engine.testing import run_topology

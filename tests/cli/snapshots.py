@@ -1,5 +1,9 @@
 """Snapshots for tests of what shows them."""
 
+from engine.checkpoint import CheckpointSnapshot
+from engine.checkpoint.feature import CheckpointEntry
+from engine.control import SnapshotEntry
+from engine.flow.feature import FlowEntry
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
 from engine.runtime.error_report import ErrorReport
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
@@ -51,7 +55,12 @@ def snapshot(uptime_secs: float = 10.0, *, times: int = 1, state: str = "running
         "count": ComponentSnapshot("count", "bolt", counts),
         "__acker": ComponentSnapshot("__acker", "acker", (TaskSnapshot(4, 0, acked=1_100_000 * times, busy_secs=0.5 * times),)),
     }
-    return Snapshot("words", state, uptime_secs, components, (REPORT,))
+    return Snapshot("words", state, uptime_secs, components, (REPORT,), entries=entries())
+
+
+def entries(*flows: FlowSnapshot, checkpoint: CheckpointSnapshot | None = None) -> tuple[SnapshotEntry, ...]:
+    """Return the entries of the features in a snapshot."""
+    return (CheckpointEntry(checkpoint), FlowEntry(flows))
 
 
 def flow(tasks: int = 12, *, slow: int = 2, busy: int = 1, task_id: int = 1, times: int = 1) -> FlowSnapshot:

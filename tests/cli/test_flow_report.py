@@ -15,7 +15,7 @@ from engine.cli.flow_history import FlowHistory, FlowSample, TaskSample, histori
 from engine.cli.flow_plot import flow_plot, span_text, ticks
 from engine.cli.main import run_command_line
 from engine.flow.status import FlowSnapshot, FlowState
-from tests.cli.snapshots import flow, snapshot
+from tests.cli.snapshots import entries, flow, snapshot
 from tests.cli.topology_files import Write
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -25,7 +25,7 @@ NO_FLOW = json.dumps({"event": "snapshot", **snapshot().to_dict()})
 
 def line(secs: float, *flows: FlowSnapshot, event: str = "snapshot") -> str:
     """Return a line of `run --json`."""
-    figures = replace(snapshot(secs), flow=flows).to_dict()
+    figures = replace(snapshot(secs), entries=entries(*flows)).to_dict()
     return json.dumps({"event": event, **figures} if event == "snapshot" else {"event": event, "exit_status": 0, "snapshot": figures})
 
 

@@ -12,14 +12,14 @@ from engine.cli.run_views import JsonLines, Outcome, PlainLines, plain_line
 from engine.cli.snapshot_text import flow_headline, flow_summaries, flow_tables
 from engine.flow.status import FlowSnapshot
 from engine.runtime.snapshot import Snapshot
-from tests.cli.snapshots import flow, snapshot
+from tests.cli.snapshots import entries, flow, snapshot
 from tests.cli.test_run_views import kafka_metrics
 
 pytestmark = pytest.mark.guarantee("FC-7")
 
 
 def with_flow(*flows: FlowSnapshot) -> Snapshot:
-    return replace(snapshot(), flow=flows)
+    return replace(snapshot(), entries=entries(*flows))
 
 
 def drawn(now: Snapshot, width: int, height: int | None = None, *, colours: bool = False) -> list[str]:

@@ -213,7 +213,8 @@ def test_a_thread_of_to_thread_that_never_returns_does_not_keep_the_process(runn
 @pytest.mark.parametrize("component", [NEVER_CLOSES, CLOSES_NEVER])
 @pytest.mark.parametrize("loop", ["asyncio", "uvloop"])
 def test_a_component_that_swallows_its_cancellation_does_not_keep_the_process(running: Any, component: str, loop: str) -> None:
-    patience = "from engine.runtime import ending, executor\nending.CLOSE_TIMEOUT_SECS = executor.CLOSE_TIMEOUT_SECS = 2\n"
+    imports = "from engine import cancellation\nfrom engine.runtime import executor\n"
+    patience = f"{imports}cancellation.CLOSE_TIMEOUT_SECS = executor.CLOSE_TIMEOUT_SECS = 2\n"
     run = running(patience + component, "-c", "drain_timeout_secs=0.1", "-c", f"event_loop={loop}")
     run.wait_for("start")
     run.send(signal.SIGTERM)

@@ -8,7 +8,7 @@ import pytest
 
 from engine.metrics import TaskLabels, UserMetrics
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot, capacity, rate, weighted_mean
-from tests.cli.snapshots import flow, snapshot
+from tests.cli.snapshots import entries, flow, snapshot
 
 
 def test_a_component_is_the_sum_of_its_tasks() -> None:
@@ -64,7 +64,7 @@ def test_a_snapshot_tells_of_flow_control_as_json() -> None:
     shown = flow(3)
     endless = replace(shown, tasks=(replace(shown.tasks[2], service_p99_ms=math.inf),), holds="nothing is acked")
 
-    found = json.loads(json.dumps(replace(snapshot(), flow=(shown, endless)).to_dict(), allow_nan=False))["flow"]
+    found = json.loads(json.dumps(replace(snapshot(), entries=entries(shown, endless)).to_dict(), allow_nan=False))["flow"]
 
     assert snapshot().to_dict()["flow"] == []
     assert [(task["task_id"], task["state"], task["window"], task["service_ms"]) for task in found[0]["tasks"]] == [

@@ -43,11 +43,11 @@ async def save(url: str, topology: str, *records: Record, partitioned: bool = Tr
     """Save records like a coordinator."""
     provider = provider_of(url)
     state = TransactionalState(topology, provider, partitioned=partitioned, timeout_secs=1)
-    await state.open()
+    await provider.open(topology)
     await state.claim()
     for record in records:
         await state.save(record, written_at)
-    await state.close()
+    await provider.close()
 
 
 def test_a_run_that_was_complete(url: str, capsys: Captured) -> None:
@@ -91,13 +91,13 @@ def test_while_it_runs(url: str, capsys: Captured) -> None:
     async def look() -> str:
         provider = provider_of(url)
         state = TransactionalState("one", provider, partitioned=False, timeout_secs=1)
-        await state.open()
+        await provider.open("one")
         try:
             await state.claim()
             await state.save(Record(7, {"at": 1}, {}, {"at": 2}, {UNPARTITIONED: PartitionOutput(None, 5, None)}), 0.0)
             return await asyncio.to_thread(lambda: printed(capsys, url)[0])
         finally:
-            await state.close()
+            await provider.close()
 
     out = asyncio.run(look())
     assert "one       a process          7         8      1           –" in out

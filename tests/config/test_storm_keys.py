@@ -10,7 +10,7 @@ from engine.api.bolt import BoltBase
 from engine.config import SETTING_OF_STORM_KEY, SETTINGS, Config, storm_keys, unknown_key
 from engine.config.storm_keys import answer_for_storm_key
 from engine.errors import ConfigError
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.topology import BoltDeclarer, TopologyBuilder
 from tests.project.pages import ROOT
 

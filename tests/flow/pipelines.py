@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from engine.flow.spout_window import SpoutWindow
+from engine.runtime.spout_window import SpoutWindow
 
 
 @dataclass(slots=True)

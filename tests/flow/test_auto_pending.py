@@ -7,7 +7,7 @@ import pytest
 
 from engine import BasicBolt, Bolt, Config, FlowControlBolt, FlowControlSpout, Spout, Topology, TopologyBuilder, Tuple, run
 from engine.errors import ConfigError, TopologyError
-from engine.flow.spout_window import FIRST_WINDOW
+from engine.runtime.spout_window import FIRST_WINDOW
 from engine.testing import Capture, Feeder, run_topology, run_virtual
 from engine.topology import validate_run
 from engine.transactional import MemoryTransactionalSpout, TransactionalTopologyBuilder

@@ -22,7 +22,7 @@ from engine import (
     TopologyBuilder,
     Tuple,
 )
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import Capture, KillTask, run_topology
 from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow
 

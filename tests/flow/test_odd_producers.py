@@ -25,7 +25,7 @@ from engine import (
 )
 from engine.flow.controller import FlowController
 from engine.flow.record_reader import record_reader
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from tests.flow.flow_topologies import AsyncNumbers, Numbers, Work, records, run_flow, topology
 
 POISON = 7

@@ -9,7 +9,7 @@ import pytest
 from engine import Config, FailTuple, FlowSettings
 from engine.errors import FAILED, TIMEOUT, Failure, FailureReason
 from engine.flow.controller import FlowController
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import ACKER
 from tests.flow.flow_topologies import Numbers, Work, records, run_flow
 

@@ -9,7 +9,7 @@ import pytest
 
 from engine import Config, FailTuple, FlowControlBolt, FlowControlSpout, FlowProducer, FlowSettings, Topology, TopologyBuilder
 from engine.errors import StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.state import Ledger
 from engine.state.memory import MemoryProvider
 from engine.testing import ACKER, KillTask, RaiseError, run_topology

@@ -11,7 +11,7 @@ import pytest
 from engine import ComponentError, Config, FlowProducer, FlowSettings
 from engine.errors import StateFenced, StateUnavailable
 from engine.flow.position_keeper import FORMAT, ledger_name, stored_position
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.state import Ledger, provider_of
 from engine.state.memory import MemoryProvider
 from tests.flow.flow_topologies import Numbers, Work, run_flow

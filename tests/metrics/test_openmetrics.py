@@ -11,7 +11,7 @@ from engine.metrics import Family, Sample, TaskLabels, UserMetrics, render
 from engine.metrics.openmetrics import number_text
 from engine.runtime.metric_families import families
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
-from tests.cli.snapshots import flow
+from tests.cli.snapshots import entries, flow
 
 
 def parsed(text: str) -> dict[tuple[str, tuple[tuple[str, str], ...]], float]:
@@ -77,7 +77,7 @@ def test_a_snapshot_is_readable_text() -> None:
 def test_the_checkpoints_of_a_run_with_state_are_there() -> None:
     assert not [name for name, _ in parsed(render(families(snapshot()))) if "checkpoint" in name]
     now = CheckpointSnapshot("prepare", 0.25, 7, 12, committed=3, recoveries=1, last_ms=40, last_keys=5, last_bytes=600, trouble="away")
-    found = parsed(render(families(replace(snapshot(), checkpoint=now))))
+    found = parsed(render(families(replace(snapshot(), entries=entries(checkpoint=now)))))
     run = (("topology", "words"),)
     assert {name: found[f"stormcell_checkpoint_{name}", run] for name in ("txid", "commits_total", "recoveries_total", "store_away")} == {
         "txid": 7,
@@ -91,14 +91,14 @@ def test_the_checkpoints_of_a_run_with_state_are_there() -> None:
 
 
 def test_before_the_first_checkpoint_its_duration_is_left_out() -> None:
-    found = parsed(render(families(replace(snapshot(), checkpoint=CheckpointSnapshot("initialise", 0.0, -1, 1)))))
+    found = parsed(render(families(replace(snapshot(), entries=entries(checkpoint=CheckpointSnapshot("initialise", 0.0, -1, 1))))))
     assert ("stormcell_checkpoint_last_seconds", (("topology", "words"),)) not in found
 
 
 @pytest.mark.guarantee("FC-7")
 def test_the_flow_control_of_a_spout_is_there_by_bolt_task() -> None:
     assert not [name for name, _ in parsed(render(families(snapshot()))) if "flow" in name]
-    found = parsed(render(families(replace(snapshot(), flow=(flow(), flow(task_id=2))))))
+    found = parsed(render(families(replace(snapshot(), entries=entries(flow(), flow(task_id=2))))))
     spout = (("topology", "words"), ("component", "lines"), ("task", "1"))
     busy, slow = (*spout, ("bolt_task", "10")), (*spout, ("bolt_task", "12"))
     per_spout = ("done_records_total", "pending_records", "buffered_records", "records_since_checkpoint", "held")

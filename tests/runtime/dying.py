@@ -10,7 +10,7 @@ from tests.runtime.stage import failing, play
 
 
 class Poisoned(Bolt):
-    """Raises at number 3, and tells what instances there were."""
+    """Raises at number 3, and records its instances."""
 
     instances: list["Poisoned"]
 
@@ -38,7 +38,7 @@ def poisoned(on_error: str | None = None) -> type[Poisoned]:
 
 
 def ends_with_component_error(topology: Topology, config: Config | None = None, **options: Any) -> ComponentError:
-    """Run to the end, which must be a failure; the error."""
+    """Run a topology until it fails, and return the error."""
 
     async def main() -> ComponentError:
         async with failing(engine.run(topology, config)) as run:

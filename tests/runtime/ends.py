@@ -1,4 +1,4 @@
-"""Components that end a run, for tests of how it ends."""
+"""Components that end a run, for tests of the end."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ class Fatal(Bolt):
 
 
 class Own(BaseException):
-    """No Exception."""
+    """An error that is not an Exception."""
 
 
 class RaisesOwn(Bolt):

@@ -10,7 +10,7 @@ BARRIER = "barrier"
 
 
 class Marks(SpoutPortUser, Spout):
-    """Emits numbers, and behind each tenth a control tuple to everybody."""
+    """Emits numbers, and after each tenth one a control tuple to all subscribers."""
 
     output_fields = {"default": Fields("number"), "control": Fields("what", "number")}
 
@@ -39,12 +39,12 @@ class Marks(SpoutPortUser, Spout):
 
     @property
     def barriers(self) -> list[tuple[str, int, float]]:
-        """The verdicts of control tuples: acked or failed, number, time."""
+        """Return the verdicts of control tuples: acked or failed, number, time."""
         return [(what, message_id[1], at) for what, message_id, at in self.verdicts if isinstance(message_id, tuple)]
 
 
 class Notes(BoltPortUser, Bolt):
-    """Notes what comes, in order, and sends control tuples on."""
+    """Records its inputs in order, and forwards control tuples."""
 
     output_fields = {"default": Fields("number"), "control": Fields("what", "number")}
 
@@ -66,7 +66,7 @@ class Notes(BoltPortUser, Bolt):
 
 
 def marked(spout: Marks, **bolts: Any) -> Any:
-    """spout → first (2 tasks, by fields) → second (2 tasks); both hear the control stream of the one before."""
+    """Build spout → first (2 tasks, by fields) → second (2 tasks). Both bolts subscribe to the control stream of their source."""
     diary: dict[int, list[Any]] = {}
     builder = TopologyBuilder("marked")
     builder.set_spout("source", lambda: spout)
@@ -78,7 +78,7 @@ def marked(spout: Marks, **bolts: Any) -> Any:
 
 
 class Defers(BoltPortUser, Bolt):
-    """Acks at once, and keeps the acks until it is told."""
+    """Acks at once, and defers the acks until a control tuple releases them."""
 
     output_fields = Fields("number")
 

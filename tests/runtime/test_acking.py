@@ -14,7 +14,7 @@ Script = Callable[[Run], Awaitable[object]]
 
 
 class Splits(Bolt):
-    """Three children for each input."""
+    """Emits three children for each input."""
 
     output_fields = Fields("number", "part")
 
@@ -41,7 +41,7 @@ def fed(count: int) -> Feeder:
 
 
 class Unhashable(list[int]):
-    """A message id that has no hash and is equal to others."""
+    """A message id without a hash, which is equal to others."""
 
 
 @pytest.mark.guarantee("ACK-3")
@@ -133,7 +133,7 @@ def test_a_bolt_may_settle_later_and_in_any_order() -> None:
 
 
 class Settles(Bolt):
-    """Settles each input by a list of words."""
+    """Settles each input as its list of words says."""
 
     def __init__(self, *words: str) -> None:
         self.words = words
@@ -190,7 +190,7 @@ def test_a_double_settle_is_warned_of_once_for_each_task(caplog: pytest.LogCaptu
 
 
 class Erratic(Bolt):
-    """Does one of many things, by the number alone, so that each run must end alike."""
+    """Acts on each input by its number alone, so that all runs have the same result."""
 
     output_fields = Fields("number")
 
@@ -242,7 +242,7 @@ def acked(verdicts: dict[object, str]) -> set[object]:
     return {message_id for message_id, verdict in verdicts.items() if verdict == "acked"}
 
 
-# What BasicBolts settle
+# Settles of BasicBolts
 
 
 @pytest.mark.guarantee("ACK-11", "ACK-16")

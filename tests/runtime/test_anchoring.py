@@ -1,4 +1,4 @@
-"""Trees and the DAGs that several anchors make: who hears of what, whatever the order and the number of ackers (ACK-1, ACK-2, ACK-7)."""
+"""Trees, and DAGs by several anchors: same verdicts for any order and any number of ackers (ACK-1, 2, 7)."""
 
 import itertools
 from collections.abc import Awaitable, Callable
@@ -45,7 +45,7 @@ class Splits(Bolt):
 
 
 def chain(feeder: Feeder, *bolts: Any) -> Topology:
-    """The feeder, and behind it each bolt fed by the one before."""
+    """Build the feeder and the bolts in a row."""
     builder, before = TopologyBuilder("chain"), "feed"
     builder.set_spout("feed", feeder)
     for number, bolt in enumerate(bolts, 1):

@@ -1,4 +1,4 @@
-"""Bounded mailboxes stop their senders, and nothing is lost or times out by waiting (BP-1, BP-2, BP-3)."""
+"""Bounded mailboxes stop their senders. No tuple is lost or times out while it waits (BP-1, BP-2, BP-3)."""
 
 import asyncio
 import gc
@@ -14,7 +14,7 @@ from tests.runtime.stage import AtOnce, Endless, Keeper, Numbers, chain, loop, p
 
 
 class Flood(Spout):
-    """Emits as many numbers at each poll as it was told, for ever."""
+    """Emits a fixed number of numbers at each poll, forever."""
 
     output_fields = Fields("number")
 
@@ -36,7 +36,7 @@ class Flood(Spout):
 
 
 class Gate(Bolt):
-    """Executes nothing until it is opened, then as many as it is given."""
+    """Executes nothing until it is opened, then as many inputs as it is allowed."""
 
     output_fields = Fields("number")
 
@@ -90,7 +90,7 @@ def test_each_of_several_senders_may_pass_it_by_one_call() -> None:
 
 @pytest.mark.guarantee("BP-1", "BP-2")
 def test_pressure_goes_up_the_chain() -> None:
-    """Given bolts in a row, when the last one stops, then each before it stops with a full mailbox, and the spout too."""
+    """Given bolts in a row, when the last one stops, then the others and the spout stop with full mailboxes."""
     flood, gate = Flood(), Gate()
 
     class Pass(BasicBolt):
@@ -139,7 +139,7 @@ def test_a_stopped_sender_goes_on_when_half_is_left_and_not_before() -> None:
 @pytest.mark.guarantee("BP-2")
 @pytest.mark.parametrize("kind", ["spout", "bolt", "async bolt", "concurrent bolt"])
 def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
-    """While everything is stopped, the loop wakes up for the clock of trees only."""
+    """While everything is stopped, only the clock of trees wakes the loop."""
     gate = Gate()
 
     class Pass(Bolt):
@@ -180,7 +180,7 @@ def test_a_stopped_task_burns_no_cpu(kind: str) -> None:
 
 @pytest.mark.guarantee("BP-2")
 def test_verdicts_still_come_to_a_stopped_spout() -> None:
-    """Given a spout that a full mailbox stops, when trees on another way are settled, then it hears of them at once."""
+    """Given a spout that a full mailbox stops, when trees on another path are settled, then it gets their verdicts."""
     gate, sink = Gate(), Capture()
 
     class Both(Numbers):
@@ -240,7 +240,7 @@ def test_ready_waits_while_the_task_is_stopped() -> None:
 @pytest.mark.guarantee("BP-3")
 @pytest.mark.parametrize("kind", ["spout is fast", "pending is bounded"])
 def test_a_bolt_a_thousand_times_slower_than_its_spout(kind: str) -> None:
-    """For a minute of virtual time (twice T): the mailbox stays at its bound, memory flat, nothing is lost, nothing times out."""
+    """The test runs a minute of virtual time, twice T. Mailbox and memory stay bounded, and no tuple is lost or times out."""
     flood = Flood()
     sizes: list[tuple[int, int]] = []
 

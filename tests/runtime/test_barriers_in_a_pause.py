@@ -1,4 +1,4 @@
-"""A task that waits for its next instance loses no barrier, also where only some of its sources have sent theirs (SV-3, CP-2)."""
+"""A task that waits for its next instance loses no barrier, even if some sources have not sent theirs (SV-3, CP-2)."""
 
 import asyncio
 import itertools
@@ -13,7 +13,7 @@ from tests.runtime.stage import loop, play, running
 @pytest.mark.guarantee("SV-3", "CP-2")
 @pytest.mark.parametrize("dies_at", [5.69, 5.92, 6.15, 7.30, 7.53, 7.76])
 def test_a_pause_that_ends_between_the_barriers_of_two_sources_costs_one_step(dies_at: float) -> None:
-    """Given a bolt behind a quick spout and a slow bolt, when it dies three times, then acks go on within seconds."""
+    """Given a fast spout and two bolts, when the last one dies three times, then acks continue within seconds."""
     acked: list[float] = []
     made: list[Any] = []
 

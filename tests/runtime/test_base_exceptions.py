@@ -1,4 +1,4 @@
-"""Components that raise what no Exception is: the run ends with an error, it does not stand still."""
+"""Components that raise a BaseException: the run ends with an error, and does not hang."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ pytestmark = pytest.mark.guarantee("ACK-12")
 
 
 class Odd(BaseException):
-    """As the outcome of a test framework, or the cancellation of another event loop."""
+    """A BaseException like the outcomes of a test framework, or the cancellation of another event loop."""
 
 
 class OddBolt(Sink):
@@ -100,7 +100,7 @@ def test_a_cleanup_that_raises_one_is_reported_and_the_others_are_closed() -> No
 
 
 class Shy:
-    """Its repr, and its text, raise."""
+    """An error whose repr and text raise."""
 
     def __init__(self, error: BaseException) -> None:
         self.error = error

@@ -67,7 +67,7 @@ class ByList(BasicBolt):
 
 
 class ByPlainCoroutine(BasicBolt):
-    """A plain function that returns a coroutine, as a decorator may make of an async one."""
+    """A plain function that returns a coroutine, like a decorated async function."""
 
     output_fields = Fields("number")
 
@@ -118,7 +118,7 @@ ASYNC_FORMS = [ByAsyncReturn, ByAsyncYield, ByAsyncCollector, by_async_function,
 
 @pytest.mark.parametrize(("form", "concurrency"), [*((form, 1) for form in FORMS), *((form, 4) for form in ASYNC_FORMS)])
 def test_each_emit_is_anchored_to_its_input_which_is_acked_after_it(form: Any, concurrency: int) -> None:
-    """Given a bolt behind it that fails odd numbers, then just their trees fail."""
+    """Given a bolt behind it that fails odd numbers, then only their trees fail."""
     seen: list[int] = []
 
     class Judge(Bolt):

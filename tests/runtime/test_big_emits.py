@@ -1,4 +1,4 @@
-"""A big emit_many gives the loop its turn: what is beyond a turn's worth of rows is kept, and emitted in slices (BP-4)."""
+"""A big emit_many does not hold the loop: it emits one slice of rows at each turn (BP-4)."""
 
 import asyncio
 import random
@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine import Bolt, Fields, Spout, SpoutExhausted, TopologyBuilder, Tuple
-from engine.runtime.kept_rows import ROWS_BETWEEN_LOOKS, ROWS_PER_TURN
+from engine.runtime.collectors import ROWS_PER_CHECK, ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, LogLines, Numbers, Sink, chain, play, play_run, running
 
@@ -17,7 +17,7 @@ MANY = 20 * ROWS_PER_TURN + 7
 
 
 class Once(Spout):
-    """Calls `emits(spout)` at its first poll, and is exhausted."""
+    """Calls `emits(spout)` at its first poll, and is exhausted then."""
 
     output_fields = Fields("number")
 
@@ -59,7 +59,7 @@ def test_every_row_comes_in_order_and_is_acked_once() -> None:
 
 
 def test_others_have_their_turn_in_between() -> None:
-    """Rows are executed while others wait to be emitted."""
+    """Rows are executed while others are pending."""
     seen: list[int] = []
 
     class Looks(Sink):
@@ -163,7 +163,7 @@ def test_the_bound_of_a_mailbox_is_passed_by_a_turns_worth_at_most() -> None:
             await run.completed()
 
     play(main)
-    assert max(waiting[11:]) <= 512 + ROWS_BETWEEN_LOOKS
+    assert max(waiting[11:]) <= 512 + ROWS_PER_CHECK
     assert max(waiting) <= 512 + ROWS_PER_TURN
 
 
@@ -315,9 +315,9 @@ def test_a_direct_emit_keeps_its_place() -> None:
 
 @pytest.mark.parametrize("seed", range(10))
 def test_any_mix_of_emits_and_kills_loses_and_doubles_nothing_that_it_should_not(seed: int) -> None:
-    """Whatever is emitted in whichever pieces arrives once, in order; each tracked row has one verdict."""
+    """All rows arrive once and in order, for any sequence of emits. Each tracked row has one verdict."""
     draws = random.Random(seed)
-    sizes = [draws.choice([1, 5, ROWS_BETWEEN_LOOKS, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 5000]) for _ in range(12)]
+    sizes = [draws.choice([1, 5, ROWS_PER_CHECK, ROWS_PER_TURN - 1, ROWS_PER_TURN, ROWS_PER_TURN + 1, 5000]) for _ in range(12)]
     capacity = draws.choice([2, 100, 5000])
 
     class Mixes(Numbers):

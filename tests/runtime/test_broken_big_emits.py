@@ -1,4 +1,4 @@
-"""Rows of a big emit_many that cannot be emitted, and emits from where none may come (BP-4)."""
+"""Rows of a big emit_many that cannot be emitted, and emits from other threads (BP-4)."""
 
 import threading
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, TopologyBuilder, UsageError
-from engine.runtime.kept_rows import ROWS_PER_TURN
+from engine.runtime.collectors import ROWS_PER_TURN
 from engine.testing import Capture
 from tests.runtime.stage import AtOnce, Sink, chain, play_run
 from tests.runtime.test_big_emits import MANY, Once, rows

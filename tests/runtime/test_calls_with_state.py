@@ -1,4 +1,4 @@
-"""The changes of one call in its state, and its acks, are applied together, or not at all (SV-2)."""
+"""State changes and acks of one call are applied together, or not at all (SV-2)."""
 
 import asyncio
 import copy
@@ -34,7 +34,7 @@ OpKind = Literal["put", "delete", "add", "add without put", "fill", "look", "lis
 
 @dataclass(frozen=True)
 class Op:
-    """One thing that a call does."""
+    """One operation of a call."""
 
     kind: OpKind
     key: Any
@@ -43,7 +43,7 @@ class Op:
 
 @dataclass(frozen=True)
 class Call:
-    """One call of a bolt, and what comes before it."""
+    """One call of a bolt, and the step before it."""
 
     ops: tuple[Op, ...]
     ending: Literal["return", "raise", "fail tuple"]
@@ -67,7 +67,7 @@ def calls_drawn(draw: st.DrawFn) -> Call:
 
 
 def change(value: Any, more: Any) -> Any:
-    """Change a mutable value in place, at two levels; the value to put."""
+    """Change a mutable value in place, at two levels, and return the value to put."""
     if isinstance(value, list):
         value.append(more)
         return value
@@ -78,7 +78,7 @@ def change(value: Any, more: Any) -> Any:
 
 
 def do(state: Any, op: Op) -> None:
-    """One op on the state."""
+    """Do one operation on the state."""
     if op.kind == "put":
         state.put(op.key, copy.deepcopy(op.value))
     elif op.kind == "delete":
@@ -100,7 +100,7 @@ def do(state: Any, op: Op) -> None:
 
 
 def do_model(model: dict[Any, Any], op: Op) -> None:
-    """The same on a dict."""
+    """Do one operation on a dict."""
     if op.kind == "put":
         model[op.key] = copy.deepcopy(op.value)
     elif op.kind == "delete":
@@ -112,7 +112,7 @@ def do_model(model: dict[Any, Any], op: Op) -> None:
 
 
 def same(state: Any, model: dict[Any, Any]) -> None:
-    """The state shows exactly the model: by `items`, by `get`, by `in`."""
+    """Check that `items`, `get` and `in` of the state match the model."""
     shown = list(state.items())
     assert len(shown) == len(model)
     assert dict(shown) == model
@@ -127,7 +127,7 @@ def same(state: Any, model: dict[Any, Any]) -> None:
 @settings(max_examples=cases(200))
 @given(calls=st.lists(calls_drawn(), max_size=12), store_kind=st.sampled_from([SlowLookupStore, SlowResidentStore]))
 def test_a_state_is_what_the_calls_that_returned_made_it(calls: list[Call], store_kind: type[AnySlowStore]) -> None:
-    """Any calls, with steps of checkpoints in between, on both kinds of store; a small cache, so that rows are read again."""
+    """Run any calls with checkpoint steps in between, on both kinds of store. A small cache makes them read rows again."""
 
     async def main() -> None:
         state = state_on(store_kind(), cache_keys=3)
@@ -155,7 +155,7 @@ def test_a_state_is_what_the_calls_that_returned_made_it(calls: list[Call], stor
 
 
 class States:
-    """The model: dicts of their own copies."""
+    """Model: dicts with their own copies."""
 
     def __init__(self) -> None:
         self.now: dict[Any, Any] = {}
@@ -165,7 +165,7 @@ class States:
 
 
 async def step(state: LayeredState[Any, Any], model: States, kind: str) -> None:
-    """One step of a checkpoint between two calls, on both sides; without effect where it does not fit."""
+    """Do one checkpoint step between two calls, on state and model. Does nothing if the step is not possible now."""
     if kind == "prepare" and model.prepared is None:
         model.txid += 1
         state.freeze(model.txid)
@@ -188,7 +188,7 @@ async def step(state: LayeredState[Any, Any], model: States, kind: str) -> None:
 
 
 class Programmed(StatefulBolt):
-    """Does with each input what its call says. Holds some inputs, and acks them in later calls."""
+    """Does the operations of each input's call. Holds some inputs, and acks them in later calls."""
 
     def __init__(self, calls: list[Call], end: dict[Any, Any]) -> None:
         self.calls = calls
@@ -199,7 +199,7 @@ class Programmed(StatefulBolt):
         self.state = state
 
     def begin(self, tup: Tuple) -> Call | None:
-        """The call of an input; None, and everything that is held is acked, for the one at the end."""
+        """Return the call of an input. Return None for the last input, and ack all held ones."""
         if tup[0] < len(self.calls):
             return self.calls[tup[0]]
         self.end.update(self.state.items())
@@ -209,7 +209,7 @@ class Programmed(StatefulBolt):
         return None
 
     def act(self, tup: Tuple, op: Op) -> None:
-        """Do one op."""
+        """Do one operation."""
         if op.kind == "hold":
             if tup not in self.held:
                 self.held.append(tup)
@@ -220,7 +220,7 @@ class Programmed(StatefulBolt):
             do(self.state, op)
 
     def finish(self, tup: Tuple, call: Call) -> None:
-        """Raise, or return, with an ack."""
+        """Ack, then raise or return."""
         if call.ending != "return" and tup in self.held:
             self.held.remove(tup)
         if (call.ending == "return" or call.acks_early) and tup not in self.held:
@@ -239,7 +239,7 @@ class Programmed(StatefulBolt):
 
 
 class AsyncProgrammed(Programmed):
-    """The same, waiting in between."""
+    """Runs the same calls, and waits in between."""
 
     async def execute(self, tup: Tuple) -> None:
         call = self.begin(tup)
@@ -252,7 +252,7 @@ class AsyncProgrammed(Programmed):
 
 
 class Paced(Numbers):
-    """Waits before the inputs whose call is to come after a checkpoint."""
+    """Waits for a checkpoint before some inputs."""
 
     def __init__(self, calls: list[Call]) -> None:
         super().__init__(len(calls) + 1)
@@ -281,7 +281,7 @@ def calls_of_run(draw: st.DrawFn) -> Call:
 
 
 def expected(calls: list[Call]) -> tuple[dict[Any, Any], set[int], set[int]]:
-    """The model of a run: the state at its end, which inputs are acked, and which fail."""
+    """Model of a run: its final state, its acked and its failed inputs."""
     model: dict[Any, Any] = {}
     failed: set[int] = set()
     held: list[int] = []

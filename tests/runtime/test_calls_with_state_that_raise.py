@@ -1,4 +1,4 @@
-"""Single cases of calls with a state that raise (SV-2)."""
+"""Single cases of stateful calls that raise (SV-2)."""
 
 import asyncio
 from collections.abc import Callable
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("SV-2")
 
 
 def final_state(bolt: Callable[[], Any], source: Numbers, **config: Any) -> tuple[dict[Any, Any], Run]:
-    """Run source → bolt; the state at its end."""
+    """Run source → bolt, and return the final state."""
     end: dict[Any, Any] = {}
     made = bolt()
     made.cleanup = lambda: end.update(made.state.items())
@@ -163,7 +163,7 @@ def test_an_input_with_several_roots_that_was_acked_before_the_raise_fails_them_
 
 
 def test_an_ack_that_is_taken_back_is_no_success() -> None:
-    """Given a stateful bolt whose every call acks and then raises, then it is renewed after a hundred of them (SV-1)."""
+    """Given a stateful bolt whose calls all ack and then raise, then it is renewed after a hundred calls (SV-1)."""
 
     class AcksThenRaises(StatefulBolt):
         def init_state(self, state: Any) -> None:
@@ -182,7 +182,7 @@ def test_an_ack_that_is_taken_back_is_no_success() -> None:
 
 
 def test_what_a_call_emits_for_other_inputs_before_it_raises_is_sent() -> None:
-    """Only state and acks are taken back: an emit has left. Its tree belongs to an input that goes on."""
+    """Only state and acks are undone. An emit has left, and its tree belongs to an input that goes on."""
 
     class EmitsForOthers(StatefulBolt):
         output_fields = Fields("number")
@@ -208,7 +208,7 @@ def test_what_a_call_emits_for_other_inputs_before_it_raises_is_sent() -> None:
 
 
 def test_changes_of_background_work_are_not_those_of_the_call_that_runs_beside_it() -> None:
-    """Given a call that waits and then raises, when background work changes the state meanwhile, then only the call's change is undone."""
+    """Given a call that waits and raises, when background work changes the state, then only the call's change is undone."""
 
     class Beside(StatefulBolt):
         def init_state(self, state: Any) -> None:
@@ -253,7 +253,7 @@ def test_hooks_of_a_checkpoint_see_no_change_of_a_call_that_raised(on_error: str
 
 
 def test_the_store_holds_what_the_calls_that_returned_changed(tmp_path: Any) -> None:
-    """A second run on the same store begins with it."""
+    """A second run on the same store begins with this state."""
 
     class Counts(StatefulBasicBolt):
         def execute(self, tup: Tuple) -> None:
@@ -282,7 +282,7 @@ def test_the_store_holds_what_the_calls_that_returned_changed(tmp_path: Any) -> 
 
 
 def test_a_cancelled_call_at_the_end_of_a_run_is_not_committed() -> None:
-    """A stop cancels the call; its half-done changes are no part of any checkpoint."""
+    """A stop cancels the call. No checkpoint contains its unfinished changes."""
     states: list[Any] = []
 
     class Long(StatefulBasicBolt):
@@ -303,7 +303,7 @@ def test_a_cancelled_call_at_the_end_of_a_run_is_not_committed() -> None:
 
 
 def test_an_ack_of_background_work_beside_an_awaited_call_that_raises_stands() -> None:
-    """Given a call that waits, when background work puts and acks another input and the call raises, then that input counts once."""
+    """Given a waiting call that raises, when background work acks another input meanwhile, then that input counts once."""
     counts: list[dict[Any, Any]] = []
 
     class Beside(StatefulBolt):

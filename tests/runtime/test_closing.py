@@ -1,4 +1,4 @@
-"""While a run closes, nobody executes any more."""
+"""While a run closes, no component is called for tuples."""
 
 import asyncio
 import warnings

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("RUN-2")
 
 
 class FailsFirst(Bolt):
-    """Fails each number until it has come so often."""
+    """Fails each number until it has arrived a given number of times."""
 
     output_fields = Fields("number")
     tries = 2

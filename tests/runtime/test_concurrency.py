@@ -1,4 +1,4 @@
-"""`concurrency = n`: several inputs of an async bolt in flight at once (ACK-10)."""
+"""`concurrency = n`: several calls of an async bolt run at once (ACK-10)."""
 
 import asyncio
 from random import Random
@@ -55,7 +55,7 @@ def test_one_at_a_time_keeps_the_order() -> None:
 
 
 class Picky(Slow):
-    """Raises at 3, after the others of its round have begun."""
+    """Raises at 3, after the other calls of its round have begun."""
 
     concurrency = 4
 
@@ -124,7 +124,7 @@ def test_several_calls_that_raise_at_once_under_restart_count_as_one_death() -> 
 
 
 def test_a_settle_after_the_death_of_the_instance_is_ignored() -> None:
-    """Given a call that catches its cancellation, when it acks all the same, then the tree has failed and stays so."""
+    """Given a call that catches its cancellation, when it acks afterwards, then the tree stays failed."""
 
     class Stubborn(Bolt):
         concurrency = 2

@@ -1,4 +1,4 @@
-"""What a component learns from `self.context`, and asks of it."""
+"""Values and methods of `self.context`."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tests.runtime.stage import Endless, Keeper, Numbers, Sink, chain, loop, pla
 
 
 class Curious(Bolt):
-    """Keeps its context's answers."""
+    """Records the values of its context."""
 
     output_fields = {"default": Fields("number"), "late": Fields("number", "by"), "nobody": Fields("a")}
     seen: list[dict[str, Any]] = []
@@ -150,7 +150,7 @@ def test_metrics_with_labels_are_kept_and_dropped_by_each_task_for_itself() -> N
 
 
 class Draws(Numbers):
-    """Notes what its generator gives."""
+    """Records the numbers of its random generator."""
 
     drawn: list[tuple[int, float]] = []
 
@@ -160,7 +160,7 @@ class Draws(Numbers):
 
 
 def trail(seed: int | None) -> tuple[list[Any], int | None]:
-    """Everything random that a run shows."""
+    """Collect all random results of a run."""
     Draws.drawn = []
     taken: list[Any] = []
 
@@ -230,7 +230,7 @@ def test_create_task_gives_the_task_and_wake_has_its_spout_polled() -> None:
 
 
 class AndGoesOn(Numbers):
-    """Is never exhausted."""
+    """Is never exhausted, and emits nothing."""
 
     def next_tuple(self) -> None:
         if self.waiting:

@@ -1,4 +1,4 @@
-"""Custom groupings that fail before anything runs."""
+"""Custom groupings that fail at the start of a run."""
 
 import asyncio
 from collections.abc import Sequence

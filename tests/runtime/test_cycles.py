@@ -1,4 +1,4 @@
-"""Cycles: an edge that closes one stops nobody, and max_spout_pending bounds what goes round (BP-5)."""
+"""Cycles: an edge that closes a cycle stops no sender, and max_spout_pending bounds its tuples (BP-5)."""
 
 from random import Random
 from typing import Any
@@ -10,7 +10,7 @@ from tests.runtime.stage import AtOnce, Numbers, play_run
 
 
 def ring(size: int, *, laps: int, at_once: int = 1, count: int = 2000, parallelism: int = 1) -> tuple[Topology, Numbers]:
-    """A spout into a cycle of two bolts; each tuple goes round `laps` times, and multiplies by two in the first lap."""
+    """Build a spout and a cycle of two bolts. Each tuple makes `laps` laps, and doubles in the first."""
     spout = (AtOnce if at_once > 1 else Numbers)(count)
 
     class Round(BasicBolt):

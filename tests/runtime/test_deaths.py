@@ -1,4 +1,4 @@
-"""An exception fails its input at once and is reported; the instance goes on, or under "restart" a fresh one does (ACK-12)."""
+"""An exception is reported and fails its input. The instance goes on, or with "restart" is replaced (ACK-12)."""
 
 import asyncio
 from typing import Any
@@ -111,7 +111,7 @@ def test_the_input_fails_at_once() -> None:
 
 
 def test_one_poison_record_that_comes_again_and_again_ends_no_run() -> None:
-    """Given a record that kills its bolt each time it is replayed, when others are processed in between, then no death counts."""
+    """Given a record that kills its bolt at each replay, when others are processed in between, then no death counts."""
     bolt = poisoned()
 
     class Replaying(Numbers):
@@ -165,7 +165,7 @@ def test_deaths_that_are_far_apart_do_not_end_the_run() -> None:
 
 
 def test_inputs_that_die_with_the_instance_are_no_progress() -> None:
-    """Given a bolt that keeps an input and dies of the next, again and again, then the run ends: nothing is ever settled."""
+    """Given a bolt that settles no input and dies of each second one, then the run ends."""
 
     class Hoards(Bolt):
         def prepare(self) -> None:
@@ -226,7 +226,7 @@ def test_a_component_that_fails_for_good_closes_the_others_in_order() -> None:
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
 @pytest.mark.parametrize("kind", ["plain", "async", "concurrent", "spout", "async spout"])
 def test_a_cancelled_error_of_the_components_own_is_an_error_like_others(kind: str, on_error: Any) -> None:
-    """As from awaiting a task that somebody cancelled: nobody cancelled this one, so it must not vanish."""
+    """Such an error comes from awaiting a cancelled task. Nobody cancelled this task, so the error must be reported."""
     raised = 0
 
     def cancel() -> None:
@@ -314,7 +314,7 @@ def test_a_spout_exhausted_of_a_bolt_is_an_error() -> None:
 
 @pytest.mark.parametrize("on_error", ["restart", "fail", "stop"])
 def test_a_fatal_error_ends_the_run_at_once_with_its_own_text(on_error: str) -> None:
-    """No fresh instance would do better, and the person reads what to do, not how often it was tried."""
+    """A fresh instance would fail, too. The error text gives the fix, not the number of attempts."""
 
     class Refused(Sink):
         def execute(self, tup: Tuple) -> None:

@@ -1,4 +1,4 @@
-"""A drain lets open trees finish, within a bound; a stop does not (RUN-3)."""
+"""A drain waits for open trees, with a time limit. A stop does not wait (RUN-3)."""
 
 import asyncio
 import threading
@@ -120,7 +120,7 @@ def test_an_idle_run_drains_at_once() -> None:
 
 
 def test_a_full_run_drains() -> None:
-    """Given mailboxes that are full and a spout that they stop, then a drain still gets everything through."""
+    """Given full mailboxes and a stopped spout, then a drain still processes everything."""
     spout, sink = Numbers(10_000), Capture()
 
     async def main() -> None:

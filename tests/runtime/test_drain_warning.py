@@ -1,4 +1,4 @@
-"""A drain that runs out of time says what it waited for."""
+"""A drain that reaches its time limit names the open work."""
 
 import asyncio
 import logging
@@ -36,5 +36,5 @@ def test_a_drain_that_runs_out_of_time_names_what_is_left(caplog: pytest.LogCapt
         finished = run_topology(builder.build(), Config(), during=drain)
     assert finished.state == "drained"
     assert [record.message for record in caplog.records] == [
-        f"drain: not finished after 5 s ({left}); open trees are for their sources to replay"
+        f"drain: not finished after 5 s ({left}). Open trees are lost unless their sources replay them"
     ]

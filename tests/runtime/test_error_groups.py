@@ -1,4 +1,4 @@
-"""What a group of exceptions holds, what was being handled, and notes: a report tells them, since they are the cause (SV-5)."""
+"""Reports contain the members of exception groups, notes, and the error that was being handled (SV-5)."""
 
 import asyncio
 from typing import Any
@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Tuple
-from engine.runtime.error_report import ErrorReporter, error_text
-from engine.runtime.tracebacks import user_traceback
+from engine.runtime.error_report import ErrorReporter, error_text, user_traceback
 from tests.runtime.stage import Numbers, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-5")

@@ -1,4 +1,4 @@
-"""What is told of an exception, and that nothing about telling it ends a run (ACK-12)."""
+"""Contents of error reports. Errors in making a report do not end a run (ACK-12)."""
 
 import asyncio
 from typing import Any
@@ -137,7 +137,7 @@ def test_timeouts_and_forgotten_tuples_are_counted_by_reason() -> None:
 
 
 class Unprintable:
-    """A value, or an error, that cannot be shown."""
+    """A value or error whose repr and text raise."""
 
     def __repr__(self) -> str:
         raise RuntimeError("no repr")

@@ -1,4 +1,4 @@
-"""What a person reads when something went wrong: who owes an ack and since when, the way of a tuple, the user's own frames."""
+"""Texts of failures: the task that owes an ack, the path of a tuple, the frames of user code."""
 
 import logging
 

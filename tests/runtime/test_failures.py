@@ -1,4 +1,4 @@
-"""`self.context.failure` says why a tree failed, inside `fail` and nowhere else (ACK-16)."""
+"""`self.context.failure` is the reason of a failed tree inside `fail`, and None elsewhere (ACK-16)."""
 
 import asyncio
 from typing import Any
@@ -171,7 +171,7 @@ def test_a_spout_without_fail_still_works() -> None:
 
 
 def test_only_a_text_says_why() -> None:
-    """An exception would keep alive what its frames hold (ACK-15)."""
+    """A Failure holds no exception, which would keep the objects of its frames alive (ACK-15)."""
 
     class Wrong(Bolt):
         on_error = "fail"

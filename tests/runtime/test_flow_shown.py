@@ -1,4 +1,4 @@
-"""What a spout with flow control tells of itself comes into the snapshot, and stays there when its instance is gone (FC-7)."""
+"""The snapshot shows the status of a flow-control spout, also after its instance is gone (FC-7)."""
 
 import asyncio
 from dataclasses import replace
@@ -16,14 +16,14 @@ pytestmark = pytest.mark.guarantee("FC-7")
 
 
 class Windowed(Spout, SpoutPortUser):
-    """Tells of as many done records as it has emitted; its position is kept when it is closed."""
+    """Reports one done record for each emit. Its position is written when it is closed."""
 
     output_fields = Fields("number")
 
     def open(self) -> None:
         self.emitted = 0
         self.position: str | None = None
-        self.port.run.show_flow(self.context.task_id, self.status)
+        self.port.run.show_in_snapshot("flow", self.context.task_id, self.status)
 
     def next_tuple(self) -> None:
         if self.emitted == 3:

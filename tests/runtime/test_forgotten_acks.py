@@ -1,4 +1,4 @@
-"""A tuple that its bolt lets go of unsettled fails at once; a dead instance's whole list fails (ACK-15)."""
+"""A tuple that its bolt drops unsettled fails at once. All open inputs of a dead instance fail (ACK-15)."""
 
 import asyncio
 import gc
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guarantee("ACK-15")
 
 
 class Timed(Numbers):
-    """Notes when its trees fail."""
+    """Records the times at which its trees fail."""
 
     def open(self) -> None:
         super().open()
@@ -123,7 +123,7 @@ def test_one_that_goes_with_a_reference_cycle_fails_when_the_cycle_does() -> Non
 
 @pytest.mark.parametrize("real", [False, True])
 def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) -> None:
-    """Its deallocation only queues; the verdict comes on the loop's thread."""
+    """The deallocation only queues the tuple. The verdict comes on the loop's thread."""
     threads: list[int] = []
 
     class Source(Numbers):
@@ -149,7 +149,7 @@ def test_one_that_is_dropped_on_another_thread_fails_on_the_loops(real: bool) ->
 
 
 def test_what_is_dropped_on_another_thread_is_queued_before_the_loop_is_woken() -> None:
-    """A wake lets another thread run: should the loop look just then, it must find the tuple, since no other wake follows."""
+    """A wake lets another thread run. The loop must find the tuple then, since no other wake follows."""
     bolts: list[BoltCore] = []
     stage, _, bolt = fed("a", "b", on_forgotten=lambda: bolts[0].flush_forgotten())
     bolts.append(bolt)
@@ -239,7 +239,7 @@ def test_settles_and_anchors_of_a_dead_instances_tuples_are_ignored() -> None:
 
 
 def test_a_report_keeps_no_frame_and_so_no_tuple_alive() -> None:
-    """Given a bolt that raises while it holds a tuple in a local variable only, then that tuple is gone with the call."""
+    """Given a bolt that raises, when only a local variable holds a tuple, then the call frees it."""
 
     class Raises(Bolt):
         on_error = "fail"

@@ -1,4 +1,4 @@
-"""`@spout` in a run: plain and async generators, replays, what is given up, and their ends."""
+"""`@spout` in a run: plain and async generators, replays, tuples that are given up, and the end."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -101,7 +101,7 @@ def test_without_a_listener_it_is_reported() -> None:
 
 
 def test_nothing_waits_for_an_async_generator() -> None:
-    """Given one that is silent for minutes, when a tree is settled meanwhile, then its verdict comes at once."""
+    """Given a generator that is silent for minutes, when a tree is settled meanwhile, then its verdict comes at once."""
     keeper = Capture(settles=False)
 
     @spout("number")

@@ -1,4 +1,4 @@
-"""Which tasks a tuple goes to: every grouping, from spouts and from bolts, through whole runs (GRP-1, GRP-2, GRP-3)."""
+"""Target tasks of each grouping, from spouts and bolts, in whole runs (GRP-1, GRP-2, GRP-3)."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -20,7 +20,7 @@ Subscribe = Callable[[BoltDeclarer, str], object]
 
 
 class Repeat(BasicBolt):
-    """Emits what it gets."""
+    """Emits its inputs again."""
 
     output_fields = Fields("key", "number")
 
@@ -29,7 +29,7 @@ class Repeat(BasicBolt):
 
 
 class Routed:
-    """Where the tuples of a run went: (source task, index of the target task, values), in order of arrival."""
+    """Run, and return (source task, index of the target task, values) of each tuple in order of arrival."""
 
     def __init__(self, rows: Sequence[tuple[Any, ...]], subscribe: Subscribe, **shape: Any) -> None:
         tasks, emitters, through_bolt = shape.get("tasks", 4), shape.get("emitters", 1), shape.get("through_bolt", False)
@@ -48,7 +48,7 @@ class Routed:
 
     @property
     def counts(self) -> list[int]:
-        """How many tuples each target got, the most first."""
+        """Count the tuples of each target, the largest count first."""
         return sorted(Counter(target for _, target, _ in self.arrivals).values(), reverse=True)
 
     def by_source(self) -> dict[int, list[tuple[int, tuple[Any, ...]]]]:
@@ -193,7 +193,7 @@ def test_load_aware_spares_the_task_with_the_most_queued() -> None:
 
 
 class Directs(Bolt):
-    """Sends each input to the task of the number's remainder, on a direct stream."""
+    """Sends each input to the task with the index number modulo tasks, on a direct stream."""
 
     output_fields = {"direct": Fields("key", "number", direct=True)}
 
@@ -210,7 +210,7 @@ def test_the_emitter_names_the_task_on_a_direct_stream() -> None:
 
 
 def direct_routes(*, through_bolt: bool) -> dict[int, list[int]]:
-    """The numbers that each of three tasks got, by its index."""
+    """Run, and return the numbers of each of three tasks, by index."""
 
     class DirectFeeder(Feeder):
         def take_next(self, task_id: int) -> Any:
@@ -243,7 +243,7 @@ def direct_routes(*, through_bolt: bool) -> dict[int, list[int]]:
 
 
 class ByNumber:
-    """Sends a number to the targets below it; counts its own use."""
+    """Sends a number to the targets with a lower index, and counts its calls."""
 
     prepared: list[tuple[str, str, int, tuple[int, ...]]] = []
 
@@ -271,7 +271,7 @@ def test_a_custom_grouping_chooses_any_number_of_tasks(instance: bool) -> None:
 
 
 class ByTable(ByNumber):
-    """Looks the answer up."""
+    """Looks up its choice in a table."""
 
     table: dict[str, Any] = {"wrong": [99], "number": 3, "nothing": None, "right": [2]}
 
@@ -291,9 +291,9 @@ def test_a_wrong_answer_of_a_custom_grouping_is_told_and_a_raise_is_its_own() ->
     finished = run_topology(builder.build())
     assert [(message_id, failure.reason) for message_id, failure in feeder.failed] == [(n, "error") for n in (1, 2, 3, 4)]
     wrong, number, nothing, missing = (failure.error or "" for _, failure in feeder.failed)
-    assert wrong.startswith("UsageError: bolt 'repeat': a custom grouping chose task 99, which is none of its targets [3, 4]")
-    assert number.startswith("UsageError: bolt 'repeat': a custom grouping returned 3, which is no list of tasks")
-    assert nothing.startswith("UsageError: bolt 'repeat': a custom grouping returned None, which is no list of tasks")
+    assert wrong.startswith("UsageError: bolt 'repeat': a custom grouping chose task 99, which is not among its targets [3, 4]")
+    assert number.startswith("UsageError: bolt 'repeat': a custom grouping returned 3, which is not a list of tasks")
+    assert nothing.startswith("UsageError: bolt 'repeat': a custom grouping returned None, which is not a list of tasks")
     assert missing == "KeyError: 'missing'"
     assert [report.text for report in finished.errors] == [wrong, missing]
     assert sink.arrivals == []

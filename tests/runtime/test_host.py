@@ -1,4 +1,4 @@
-"""A run is a guest in its host's process: it touches nothing of it, and is safe to cancel (RUN-5)."""
+"""A run changes nothing of its host's process, and its host may be cancelled (RUN-5)."""
 
 import asyncio
 import gc
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.guarantee("RUN-5")
 
 
 class Waits(Bolt):
-    """Every one of its methods waits for a second."""
+    """Waits for a second in each of its methods."""
 
     output_fields = engine.Fields("number")
 
@@ -43,7 +43,7 @@ class WaitsConcurrently(Waits):
 
 
 class SpoutWaits(Numbers):
-    """So does it."""
+    """Waits for a second in each of its methods."""
 
     async def open(self) -> None:  # type: ignore[override]
         await asyncio.sleep(1)
@@ -88,7 +88,7 @@ def tasks_but_mine() -> set["asyncio.Task[Any]"]:
 
 @pytest.mark.parametrize("at_ms", range(0, 13_000, 250))
 def test_the_host_may_be_cancelled_at_any_time(at_ms: int) -> None:
-    """Then no task is left, no error goes unheard, and the cancellation comes through."""
+    """No asyncio task is left, no error is lost, and the cancellation passes through."""
     host = Host()
 
     async def main() -> str:
@@ -175,7 +175,7 @@ def test_a_timeout_around_a_run_works(timeout_secs: float) -> None:
 @pytest.mark.parametrize("when", ["stop", "drain"])
 @pytest.mark.parametrize("at_secs", [0, 0.5, 1.5, 2.5, 3.5])
 def test_a_run_may_be_stopped_by_another_task_while_it_starts(when: str, at_secs: float) -> None:
-    """Given a host that is still entering the run, when somebody stops it, then the host enters a run that has ended."""
+    """Given a run that is being entered, when it is stopped, then the host enters a run that has ended."""
 
     async def main() -> None:
         run = engine.run(waiting_topology())
@@ -262,7 +262,7 @@ def test_signals_logging_policy_hooks_and_warnings_stay_as_they_were(loop_factor
 
 
 def test_two_runs_live_in_one_process() -> None:
-    """Side by side on one loop, of one topology and of two; what one does disturbs no other."""
+    """The runs share a loop, of one topology and of two. None disturbs the others."""
     spouts = [Numbers(200), Numbers(200, first=1000)]
     sinks = [Capture(), Capture()]
 
@@ -339,7 +339,7 @@ async def test_it_works_inside_pytest_asyncio() -> None:
 @pytest.mark.parametrize("loop_factory", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize("debug", [False, True])
 def test_a_run_that_nobody_leaves_does_not_keep_its_loop_from_ending(loop_factory: Any, debug: bool) -> None:
-    """As in a notebook, or in a program that forgot: the loop's own cleanup cancels what is there, and it ends."""
+    """In a notebook, for example. The loop's own cleanup cancels the run's tasks, and they end."""
 
     async def main() -> None:
         run = engine.run(chain(Endless, Keeper))
@@ -351,7 +351,7 @@ def test_a_run_that_nobody_leaves_does_not_keep_its_loop_from_ending(loop_factor
 
 
 def test_a_run_is_garbage_once_it_is_over() -> None:
-    """Given a run that is over, then no tuple, component or executor is kept alive."""
+    """Given a run that has ended, then no tuple, component or executor is kept alive."""
     import weakref
 
     class Watched(Sink):

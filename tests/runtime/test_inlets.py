@@ -1,4 +1,4 @@
-"""An Inlet from the service's end to the tree's end, and back."""
+"""An Inlet in a run, from the service's send to the result of the tree."""
 
 import asyncio
 from contextlib import nullcontext
@@ -135,7 +135,7 @@ def test_all_tasks_of_an_inlet_take_from_one_queue() -> None:
 @pytest.mark.parametrize("end", ["stop", "drain", "leave", "death"])
 @pytest.mark.guarantee("SV-4")
 def test_sends_that_wait_raise_run_ended_when_the_run_ends(end: str) -> None:
-    """Those that are in flight, those that wait for their turn, and later ones; none hangs, and all say why the run ended."""
+    """Sends in flight, waiting and later ones fail with the reason of the run's end. None hangs."""
 
     class Dies(Bolt):
         async def execute(self, tup: Tuple) -> None:

@@ -1,4 +1,4 @@
-"""An instance that dies is replaced after growing pauses, and ends no run (SV-3)."""
+"""An instance that dies is replaced after growing pauses, and does not end the run (SV-3)."""
 
 import asyncio
 import itertools
@@ -19,7 +19,7 @@ class Loose(Exception):
 
 
 class Dying(Bolt):
-    """Dies each time it has lived for a second, until its tenth instance; acks what it gets."""
+    """Dies after each second of life, until its tenth instance. Acks its inputs."""
 
     made: list["Dying"]
     begun: list[float]
@@ -44,7 +44,7 @@ def dying(base: type[Dying] = Dying) -> type[Dying]:
 
 @pytest.mark.guarantee("SV-3")
 def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_double() -> None:
-    """Without work in between each death counts: at once the first time, then after 1, 2, 4, 8, 16 and 30 s."""
+    """Every death without work in between counts. The pauses are 0, 1, 2, 4, 8, 16 and 30 s."""
 
     class Asks(engine.Spout):
         output_fields = Fields("number")
@@ -66,7 +66,7 @@ def test_an_instance_that_dies_again_and_again_is_replaced_after_pauses_that_dou
 
 @pytest.mark.guarantee("SV-3")
 def test_during_a_pause_inputs_fail_with_the_reason_task_died_and_the_text_of_the_error() -> None:
-    """Given a bolt that dies after one and two seconds, when inputs come in the second after, then they fail as they come."""
+    """Given a bolt that died twice, when inputs come during the pause, then they fail at once."""
     emitted_at: dict[int, float] = {}
     failed_at: dict[int, float] = {}
 
@@ -109,7 +109,7 @@ def test_during_a_pause_inputs_fail_with_the_reason_task_died_and_the_text_of_th
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("victim", ["bolt", "spout"])
 def test_deaths_never_end_a_run(victim: str) -> None:
-    """With 0 restarts allowed, which is for `on_error="restart"` and for the start of a run."""
+    """The limit of 0 restarts applies to `on_error="restart"` and to the start of a run only."""
     dies = dying()
 
     class DyingSpout(Numbers):
@@ -141,7 +141,7 @@ def test_deaths_never_end_a_run(victim: str) -> None:
 
 @pytest.mark.guarantee("SV-3")
 def test_a_spout_that_waits_for_its_next_instance_keeps_the_run_from_being_complete() -> None:
-    """Given an exhausted spout with open trees, when it dies, then its replacement, which reads its source again, is waited for."""
+    """Given an exhausted spout with open trees, when it dies, then the run waits for its replacement, which reads again."""
     made: list[Any] = []
 
     class Exhausted(AtOnce):
@@ -200,7 +200,7 @@ def test_a_first_prepare_or_open_that_keeps_raising_ends_the_run(method: str) ->
 @pytest.mark.guarantee("SV-3")
 @pytest.mark.parametrize("method", ["prepare", "open"])
 def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_it_heals(method: str) -> None:
-    """The source is away from the death at 1 s to 100 s: no run ends of that, and all is processed afterwards."""
+    """The source is away from 1 s to 100 s. The run does not end, and processes everything afterwards."""
     tries: list[float] = []
     made: list[str] = []
 
@@ -249,7 +249,7 @@ def test_a_later_prepare_or_open_that_raises_is_tried_again_after_pauses_until_i
 
 @pytest.mark.guarantee("SV-3")
 def test_during_a_pause_a_stateless_task_sends_barriers_on() -> None:
-    """Given a stateless bolt that is down for half a minute, then the checkpoints of the stateful one behind it go on."""
+    """Given a stateless bolt that is down for half a minute, then checkpoints of the bolt behind it continue."""
     committed: list[int] = []
 
     class Counts(StatefulBasicBolt):

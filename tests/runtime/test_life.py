@@ -1,4 +1,4 @@
-"""The order of a run's life, and what activate and deactivate mean (RUN-1)."""
+"""Order of the lifecycle calls of a run, and the effect of activate and deactivate (RUN-1)."""
 
 import asyncio
 from typing import Any
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.guarantee("RUN-1")
 
 
 class Diary:
-    """What happened, in order."""
+    """Calls in order."""
 
     def __init__(self) -> None:
         self.events: list[str] = []
@@ -196,7 +196,7 @@ def test_a_spout_that_is_replaced_while_deactivated_is_opened_and_stays_paused()
 @pytest.mark.parametrize(("on_error", "restarts"), [("fail", 0), ("restart", 1)])
 @pytest.mark.parametrize("hook", ["activate", "deactivate"])
 def test_a_hook_that_raises_is_reported_and_lets_the_caller_go_on(hook: str, on_error: str, restarts: int) -> None:
-    """Under "restart" the spout is replaced; else it goes on, as active as the caller said."""
+    """With "restart" the spout is replaced. Else it goes on, active or inactive as requested."""
     made: list[Spout] = []
 
     class Raises(Endless):

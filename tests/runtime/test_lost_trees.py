@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guarantee("ACK-13")
 
 
 class Timed(Numbers):
-    """Notes when its trees fail."""
+    """Records the times at which its trees fail."""
 
     def fail(self, message_id: Any) -> None:
         super().fail(message_id)
@@ -257,7 +257,7 @@ def test_a_restartable_generator_begins_again() -> None:
 
 
 def test_a_generator_in_a_spout_that_is_killed_starts_again_and_warns_nobody() -> None:
-    """A kill is the death of the instance like any other: its replacement opens, and so reads its source from the start."""
+    """A kill is a death like any other: the replacement opens its source, and reads from the start."""
     made = 0
 
     @spout("number")

@@ -1,4 +1,4 @@
-"""A run that keeps something in `memory://` says at its start that a crash loses it, and what to do (CP-8)."""
+"""A run with data in `memory://` warns at its start that a crash loses it (CP-8)."""
 
 import asyncio
 import logging

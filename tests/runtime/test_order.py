@@ -1,4 +1,4 @@
-"""What one task sends to another arrives in that order, whatever the streams, the groupings and the pressure (GRP-4)."""
+"""Tuples from one task to another arrive in order, on all streams and with full mailboxes (GRP-4)."""
 
 import asyncio
 import random
@@ -39,7 +39,7 @@ class Sends(Spout):
 
 
 class Relays(Bolt):
-    """Numbers what it emits, on random streams, anchored or not."""
+    """Numbers its emits, on random streams, anchored or not."""
 
     output_fields = {stream: Fields("number", "key") for stream in STREAMS}
 
@@ -55,7 +55,7 @@ class Relays(Bolt):
 
 
 class Hears(Bolt):
-    """Notes what comes, from whom."""
+    """Records its inputs by source task."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard
@@ -69,7 +69,7 @@ class Hears(Bolt):
 
 
 class HearsSlowly(Hears):
-    """Takes its time now and then."""
+    """Records its inputs, and is slow for some."""
 
     async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
         self.note(tup)
@@ -79,7 +79,7 @@ class HearsSlowly(Hears):
 
 
 class HearsBasically(BasicBolt):
-    """As Hears, without a word about acks."""
+    """Records its inputs like Hears, as a BasicBolt."""
 
     def __init__(self, heard: Heard) -> None:
         self.heard = heard

@@ -1,4 +1,4 @@
-"""A component that cancels the asyncio task that runs it dies of it, is reported and replaced; the run goes on (SV-3)."""
+"""A component that cancels its own asyncio task dies and is replaced, and the run goes on (SV-3)."""
 
 import asyncio
 from typing import Any
@@ -59,7 +59,7 @@ class OnceAtTheEnd(Once):
 
 
 class OnceLate(Once):
-    """By `call_later`, while it waits for something else."""
+    """Cancels by `call_later`, while the call waits."""
 
     async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
         if tup[0] == 3 and len(self.made) == 1:
@@ -69,7 +69,7 @@ class OnceLate(Once):
 
 
 class OnceWhileParked(Once):
-    """By `call_later`, when nothing is in a call any more."""
+    """Cancels by `call_later`, while no call runs."""
 
     def execute(self, tup: Tuple) -> None:
         if tup[0] == 3 and len(self.made) == 1:
@@ -85,7 +85,7 @@ def fresh(base: type[Any], **members: Any) -> type[Any]:
 
 
 class AndStays(Numbers):
-    """Has nothing more after its numbers, and is never exhausted until 10 s."""
+    """Emits its numbers, and is not exhausted before 10 s."""
 
     def next_tuple(self) -> None:
         if self.waiting or self.context.clock.now() > 30:
@@ -114,7 +114,7 @@ def test_the_report_says_who_cancelled() -> None:
 
 
 def test_one_of_several_calls_that_cancels_itself_fails_alone() -> None:
-    """Each call has an asyncio task of its own: no instance dies of it."""
+    """Each call has its own asyncio task, so no instance dies."""
     bolt, spout = fresh(OnceAsync, concurrency=4), AtOnce(10)
     run = play_run(chain(lambda: spout, bolt))
     assert spout.failed == [3]
@@ -313,7 +313,7 @@ def test_a_stateful_bolt_that_cancels_its_own_task_loses_what_no_checkpoint_hold
 
 
 def test_a_stop_is_no_cancellation_of_the_components_own() -> None:
-    """Given a bolt whose call is cancelled by the stop, then nobody is said to have died."""
+    """Given a bolt whose call is cancelled by the stop, then no death is reported."""
 
     class Long(Bolt):
         async def execute(self, tup: Tuple) -> None:
@@ -360,7 +360,7 @@ def test_under_stop_it_ends_the_run() -> None:
 
 
 def test_a_generator_spout_that_cancels_its_task_cannot_resume() -> None:
-    """As one that raises (ACK-13): the run drains and ends, it does not stand still."""
+    """Like a generator that raises (ACK-13), it makes the run drain and end."""
 
     class Source(Spout):
         output_fields = Fields("number")

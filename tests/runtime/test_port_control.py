@@ -1,4 +1,4 @@
-"""The task port: control tuples, and trees with a clock of their own."""
+"""The task port: control tuples, and trees with their own timeout."""
 
 import asyncio
 from typing import Any
@@ -118,7 +118,7 @@ def test_settling_a_control_tuple_twice_does_nothing() -> None:
 
 @pytest.mark.parametrize("timeouts", [True, False])
 def test_a_control_tree_has_a_clock_of_its_own(timeouts: bool) -> None:
-    """It is 5 s here and 300 s there, whatever message_timeout_secs and the switch for timeouts say."""
+    """The timeout is 5 s or 300 s, independent of message_timeout_secs and enable_message_timeouts."""
 
     class Keeps(Notes):
         def prepare(self) -> None:

@@ -1,4 +1,4 @@
-"""The task port: what a source sends is put aside, and that source alone is stopped."""
+"""The task port: tuples of a held source are put aside, and only that source is stopped."""
 
 import asyncio
 from random import Random
@@ -13,7 +13,7 @@ from tests.runtime.stage import Endless, loop, play, play_run, running
 
 
 class Aligner(BoltPortUser, Bolt):
-    """Holds each source whose barrier has come until it has come from all, as a checkpoint does."""
+    """Holds each source from its barrier until the barriers of all sources have come, like a checkpoint."""
 
     output_fields = {"default": Fields("number"), "control": Fields("what", "number")}
 
@@ -54,7 +54,7 @@ class Paced(Marks):
 
 
 def aligned(paces: list[float], count: int, *, through: bool = False, capacity: int = 32768, seed: int | None = None) -> list[Any]:
-    """What an aligning bolt saw of two sources of different pace."""
+    """Run a bolt that aligns a fast and a slow source, and return its inputs."""
     diary: list[Any] = []
     spouts = [Paced(count, pace) for pace in paces]
     builder = TopologyBuilder("aligned")
@@ -124,7 +124,7 @@ def test_only_the_held_source_is_stopped_and_outside_the_bound() -> None:
 
 
 def test_a_source_that_is_held_again_before_what_was_released_is_taken_stays_held() -> None:
-    """Given two barriers of one source that wait in one mailbox, then what is behind the second waits for it."""
+    """Given two barriers of one source in a mailbox, then tuples behind the second wait for it."""
     diary: list[Any] = []
 
     class Late(Notes):

@@ -1,4 +1,4 @@
-"""The task port: counts of what was sent, reports of settles, the status of spouts, requests for a checkpoint."""
+"""The task port: counts of sent tuples, reports of settles, status of spouts, requests for checkpoints."""
 
 import asyncio
 from typing import Any
@@ -61,7 +61,7 @@ def test_what_was_sent_to_each_task_since_a_mark_is_counted_without_control_tupl
 
 
 class Listens(SpoutPortUser, Spout):
-    """A flow-control spout: hears of each receiving task's settle."""
+    """A flow-control spout that gets the settle of each receiving task."""
 
     output_fields = Fields("number")
 
@@ -219,7 +219,7 @@ def test_a_checkpoint_may_be_requested_by_any_task() -> None:
 
     class Coordinates(SpoutPortUser, Endless):
         def open(self) -> None:
-            self.port.run.on_checkpoint_request(lambda: begun.append(loop().time()))
+            self.port.run.on_commit_request(lambda: begun.append(loop().time()))
 
     class Requests(Asks):
         def prepare(self) -> None:
@@ -228,7 +228,7 @@ def test_a_checkpoint_may_be_requested_by_any_task() -> None:
         async def request(self) -> None:
             for _ in range(2):
                 await asyncio.sleep(3)
-                self.port.run.request_checkpoint()
+                self.port.run.request_commit()
 
     async def main(source: Any) -> None:
         async with running(chain(source, Requests)):

@@ -1,4 +1,4 @@
-"""The task port: waiting until every input that was taken has returned."""
+"""The task port: waiting until all calls of taken inputs have returned."""
 
 import asyncio
 from typing import Any
@@ -12,7 +12,7 @@ from tests.runtime.stage import Numbers, Sink, chain, loop, play_run
 
 
 class Slow(Notes):
-    """Several calls of different lengths in flight."""
+    """Runs several calls of different lengths at once."""
 
     concurrency = 4
     fails: frozenset[int] = frozenset()
@@ -52,7 +52,7 @@ def test_a_control_tuple_waits_for_the_calls_in_flight_and_nothing_overtakes_it(
 
 @pytest.mark.parametrize("on_error", ["fail", "restart"])
 def test_a_call_that_raises_before_a_control_tuple_is_dealt_with_before_it(on_error: Any) -> None:
-    """Given calls in flight that raise while a control tuple waits for them, then no instance that is to die is handed it."""
+    """Given running calls that raise while a control tuple waits, then a dying instance does not get the control tuple."""
     handed: list[Any] = []
     diary: dict[int, list[Any]] = {}
 

@@ -1,4 +1,4 @@
-"""The task port: settles that wait for a commit, and fail_taken."""
+"""The task port: deferred settles, and fail_taken."""
 
 import asyncio
 from typing import Any
@@ -7,7 +7,7 @@ import pytest
 
 from engine import Bolt, Failure, TopologyBuilder, Tuple
 from engine.errors import ROLLBACK
-from engine.runtime.bolt_port import SETTLES_PER_BURST
+from engine.runtime.task_ports import SETTLES_PER_BURST
 from engine.topology.task_port import BoltPortUser
 from tests.runtime.ports import Defers
 from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, play, play_run, running

@@ -1,4 +1,4 @@
-"""Process latency: from when a bolt takes a tuple up to its ack or fail, whatever lies between."""
+"""Process latency: the time from taking a tuple to its ack or fail."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from engine.testing import Feeder, run_topology
 
 
 def process_ms(bolt: Any, *, tuples: int, every_secs: float = 0.0) -> float:
-    """The mean that a run shows."""
+    """Return the mean process latency of a run."""
     feeder, builder = Feeder("number"), TopologyBuilder("latency")
     builder.set_spout("feed", feeder)
     builder.set_bolt("work", bolt).shuffle_grouping("feed")

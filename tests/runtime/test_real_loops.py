@@ -1,4 +1,4 @@
-"""The same on the loops that programs really use: asyncio's, asyncio's with its debug checks, and uvloop."""
+"""Runs on real loops: asyncio, asyncio with debug checks, and uvloop."""
 
 import asyncio
 import threading
@@ -20,7 +20,7 @@ LOOPS = {"asyncio": (asyncio.new_event_loop, False), "debug": (asyncio.new_event
 
 @pytest.fixture(params=LOOPS)
 def on_loop(request: pytest.FixtureRequest) -> Callable[[Callable[[], Coroutine[Any, Any, Any]]], Any]:
-    """Runs a main function on one of the loops; nothing may be left over or go unheard."""
+    """Runs a main function on one of the loops. A leftover task or an unhandled error fails the test."""
     factory, debug = LOOPS[request.param]
 
     def run(main: Callable[[], Coroutine[Any, Any, Any]]) -> Any:
@@ -66,7 +66,7 @@ class FailsOnce(Bolt):
 
 
 def test_a_mixed_run_completes(on_loop: Any) -> None:
-    """Threads, coroutines side by side, deaths, replays, tiny mailboxes, several ackers."""
+    """The run has threads, concurrent calls, deaths, replays, tiny mailboxes and several ackers."""
     spout, sink = Numbers(300, replays=True), Capture()
     fails_once = type("Fresh", (FailsOnce,), {"seen": set()})
     builder = TopologyBuilder("mixed")
@@ -89,7 +89,7 @@ def test_a_mixed_run_completes(on_loop: Any) -> None:
 
 @pytest.mark.guarantee("BP-4")
 def test_an_idle_spouts_pause_grows_on_every_loop(on_loop: Any) -> None:
-    """A loop's timers may be early by a tick of its own clock; that must not look like news."""
+    """A loop's timer may fire one clock tick early. The spout must not take that for a wake."""
     polls: list[float] = []
 
     class Idle(Endless):

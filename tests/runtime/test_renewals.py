@@ -15,7 +15,7 @@ pytestmark = pytest.mark.guarantee("SV-1")
 
 
 class Fails(Bolt):
-    """Raises at every input, unless the class is well."""
+    """Raises at every input while the class attribute says so."""
 
     made: list["Fails"]
     well = False
@@ -72,7 +72,7 @@ def test_the_number_is_a_setting(number: int) -> None:
 
 
 def test_one_success_starts_the_count_anew() -> None:
-    """Given 99 failures, a success, and 99 failures again, then nothing is renewed; one more failure and it is."""
+    """Given 99 failures, a success and 99 failures, then only one more failure renews the instance."""
 
     class Recovers(Fails):
         def is_well(self, tup: Tuple) -> bool:
@@ -121,7 +121,7 @@ def test_a_fail_tuple_and_a_fail_are_neither_a_failure_nor_a_success() -> None:
 
 
 def test_renewals_without_a_success_follow_after_pauses_that_double_to_30_seconds() -> None:
-    """The instance goes on meanwhile: no input fails for want of one."""
+    """The instance goes on meanwhile, so no input fails because of a missing instance."""
     times: list[float] = []
 
     class Notes(Fails):
@@ -129,7 +129,7 @@ def test_renewals_without_a_success_follow_after_pauses_that_double_to_30_second
             times.append(self.context.clock.now())
 
     class Ten(Numbers):
-        """Ten numbers each tenth of a second."""
+        """Emits ten numbers each tenth of a second."""
 
         def next_tuple(self) -> None:
             if not self.waiting:
@@ -163,7 +163,7 @@ def test_after_a_success_the_next_streak_is_renewed_at_once() -> None:
 
 @pytest.mark.parametrize("kind", ["concurrent", "threads"])
 def test_the_running_calls_return_before_the_instance_is_renewed(kind: str) -> None:
-    """Given one long call among many that raise, when a hundred have, then it ends by itself, and is acked."""
+    """Given one long call among a hundred that raise, then the long call ends by itself and is acked."""
     made: list[Any] = []
     cut: list[int] = []
 
@@ -248,7 +248,7 @@ def test_calls_that_take_longer_than_a_tree_may_are_cancelled_and_fail_with_the_
 
 @pytest.mark.guarantee("SV-3")
 def test_a_prepare_that_raises_in_a_renewal_is_tried_again_until_it_heals() -> None:
-    """Given a database that is away from 5 s to 200 s, then inputs fail with its error meanwhile, and all goes well afterwards."""
+    """Given a database that is away from 5 s to 200 s, then inputs fail meanwhile, and succeed afterwards."""
     tries: list[float] = []
 
     class Connects(Fails):
@@ -300,7 +300,7 @@ def test_what_an_instance_holds_fails_when_it_is_renewed() -> None:
 
 @pytest.mark.guarantee("SV-2")
 def test_a_renewed_stateful_instance_has_its_state_again() -> None:
-    """What was not committed is lost with the instance, and its inputs fail; nothing is counted twice."""
+    """Uncommitted changes are lost with the instance, and their inputs fail. Nothing is counted twice."""
     ends: list[dict[Any, Any]] = []
     made: list[Any] = []
 
@@ -379,6 +379,6 @@ def test_background_work_that_raises_while_calls_are_waited_for_replaces_the_ins
 
 
 def test_under_restart_nothing_is_renewed() -> None:
-    """Its deaths are counted by `max_task_restarts` alone."""
+    """Only `max_task_restarts` counts its deaths."""
     with pytest.raises(engine.ComponentError, match="died more than 3 times"):
         play_run(chain(lambda: AtOnce(300), fresh()), Config(on_error="restart", max_task_restarts=3, renew_after_failures=2))

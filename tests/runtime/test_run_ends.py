@@ -1,4 +1,4 @@
-"""How a run that ends says so: log, callbacks, waiters, senders (SV-4)."""
+"""The end of a run reaches log, callbacks, waiters and senders (SV-4)."""
 
 import asyncio
 import logging
@@ -34,7 +34,7 @@ def test_completed_raises_before_anything_is_closed() -> None:
 
 @pytest.mark.parametrize("kind", ["fatal", "stop", "restart", "background"])
 def test_completed_raises_before_the_component_that_failed_is_closed_itself(kind: str) -> None:
-    """Its own `cleanup` may hang: the broken connection that it closes is why it failed."""
+    """`cleanup` may hang, since it closes the broken connection that caused the failure."""
 
     class Closes(Bolt):
         def prepare(self) -> None:
@@ -117,7 +117,7 @@ def test_a_run_that_does_not_fail_logs_nothing_critical_and_raises_nothing(endin
 
 @pytest.mark.parametrize("when", ["before", "inside", "after"])
 def test_a_callback_gets_the_error_at_once(when: str) -> None:
-    """Given before the run is entered, while it runs, or after it has failed."""
+    """The callback may be registered before the run is entered, while it runs, or after it has failed."""
     told: list[tuple[ComponentError | None, float]] = []
 
     async def main() -> None:
@@ -260,7 +260,7 @@ def test_a_run_that_does_not_fail_calls_back_with_none_once_all_is_closed(ending
 
 
 def test_a_callback_may_stop_another_run_and_set_an_event() -> None:
-    """As a host does that ends what belongs to the run."""
+    """A host may cancel its own work in the callback."""
 
     async def main() -> None:
         over = asyncio.Event()

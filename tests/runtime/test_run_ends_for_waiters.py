@@ -1,4 +1,4 @@
-"""Whoever waits for a run, or sends to it, learns at once that it ended (SV-4)."""
+"""Waiters for a run, and senders to it, get its end at once (SV-4)."""
 
 import asyncio
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("SV-4")
 
 @pytest.mark.parametrize(("call", "when"), [("drain", "before"), ("drain", "after"), ("stop", "after")])
 def test_drain_and_stop_raise_what_ended_the_run(call: str, when: str) -> None:
-    """Called before the failure, which comes while it drains, or after it."""
+    """The drain begins before or after the failure."""
 
     async def main() -> None:
         async with failing(entered(fatal_topology(), drain_timeout_secs=100)) as run:
@@ -107,7 +107,7 @@ def test_of_two_components_that_end_the_run_the_first_is_named() -> None:
 
 
 def test_sends_raise_run_ended_at_once_and_with_the_reason() -> None:
-    """Those whose tree is open, those that wait, and later ones; before the components are closed."""
+    """Sends with open trees, waiting ones and later ones fail before the components are closed."""
 
     async def main() -> None:
         topology = chain(lambda: Inlet("number", max_waiting=2), SlowToClose, KeeperOfOne)

@@ -1,4 +1,4 @@
-"""One call that holds the loop for longer than slow_call_warn_ms is told of: which component, once a minute at most."""
+"""A call that holds the loop longer than slow_call_warn_ms causes a warning, at most once a minute."""
 
 import asyncio
 from typing import Any
@@ -10,7 +10,7 @@ from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, p
 
 
 def slow_component(where: str, secs: float) -> tuple[Any, Any]:
-    """A spout and a bolt, one of which holds the loop for so long in one method; at every call."""
+    """Build a spout and a bolt. One method of one of them holds the loop at every call."""
 
     def hold(method: str) -> None:
         if method == where:

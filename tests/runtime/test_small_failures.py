@@ -1,4 +1,4 @@
-"""An exception fails its own input and nothing else, in every form of bolt; an instance that dies is replaced (SV-1, SV-3)."""
+"""An exception fails only its own input, in every kind of bolt. A dead instance is replaced (SV-1, SV-3)."""
 
 import asyncio
 import threading
@@ -210,7 +210,7 @@ def test_the_instance_that_raised_goes_on(form: Any) -> None:
 @pytest.mark.guarantee("SV-1")
 @pytest.mark.parametrize("kind", ["plain", "generator", "coroutine", "async generator"])
 def test_a_record_that_raises_in_a_flow_bolt_costs_no_instance(kind: str) -> None:
-    """The record comes again by itself; here it is good at its second try."""
+    """The source replays the record, and its second attempt succeeds."""
     tried: list[int] = []
     done: list[int] = []
 
@@ -265,7 +265,7 @@ def test_a_record_that_raises_in_a_flow_bolt_costs_no_instance(kind: str) -> Non
 
 @pytest.mark.guarantee("SV-1")
 def test_with_calls_in_flight_that_outlast_one_that_raises_none_is_cut_short() -> None:
-    """Given four calls at once, when the shortest raises first, then each of the others goes on to its end."""
+    """Given four calls at once, when the shortest raises, then the others end normally."""
     ends: list[int] = []
 
     class InFlight(Bolt):

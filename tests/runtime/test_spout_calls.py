@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("ACK-10")
 
 
 class Guarded(Spout):
-    """Every method is async, takes a while, and notices another that runs at the same time."""
+    """All methods are async, take a while, and detect another one that runs at the same time."""
 
     output_fields = Fields("number")
 

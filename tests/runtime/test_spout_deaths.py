@@ -102,7 +102,7 @@ def test_under_restart_a_spout_that_always_raises_ends_the_run() -> None:
 @pytest.mark.parametrize("ackers", [0, 1])
 @pytest.mark.parametrize("method", ["ack", "async ack", "fail"])
 def test_under_restart_a_spout_that_dies_of_each_verdict_ends_the_run(method: str, ackers: int) -> None:
-    """Its death must not count as a step ahead because the tree in hand was settled."""
+    """The settle of the current tree does not count as progress of the dead instance."""
 
     class Raises(Spout):
         output_fields = Fields("number")

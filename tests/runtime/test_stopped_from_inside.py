@@ -1,4 +1,4 @@
-"""A component that stops or drains its own run: the run ends, and does not wait for itself."""
+"""A component may stop or drain its own run. The run ends, and does not wait for itself."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Components that hang, raise or resist while they are closed: the run ends all the same, and says who it was."""
+"""The run ends and names the component even if a component hangs or raises while it is closed."""
 
 import asyncio
 from typing import Any
@@ -13,7 +13,7 @@ CLOSE_SECS = 30.0
 
 
 def run_and_stop(*components: Any, at_secs: float = 1.0) -> tuple[float, list[str]]:
-    """Stop a run after a while: how long the stop took, and what was logged."""
+    """Stop a run after a while, and return the duration of the stop and the log."""
 
     async def main() -> float:
         async with running(chain(*components)):
@@ -98,7 +98,7 @@ def test_a_close_that_hangs_is_cancelled_after_a_while() -> None:
 
 
 class SwallowsOnce(Good):
-    """Takes a cancellation for an error of what it awaits."""
+    """Swallows a cancellation, as an error of the awaited call."""
 
     async def execute(self, tup: Tuple) -> None:  # type: ignore[override]
         try:

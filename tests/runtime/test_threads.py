@@ -1,4 +1,4 @@
-"""`threads = n`: calls of a BasicBolt in a pool, whose emits and ack are applied on the loop (ACK-10)."""
+"""`threads = n`: a BasicBolt's calls run in a pool. Their emits and acks happen on the loop (ACK-10)."""
 
 import asyncio
 import threading
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.guarantee("ACK-10")
 
 
 class Blocking(BasicBolt):
-    """Doubles its input on a thread, and notes which."""
+    """Doubles its input in a thread, and records the thread."""
 
     output_fields = Fields("number")
     threads = 3
@@ -114,7 +114,7 @@ def test_nothing_of_a_call_that_raises_is_applied(on_error: str, error: Exceptio
 
 
 def test_a_thread_that_outlives_its_instance_changes_nothing() -> None:
-    """Given a call that still runs when its instance dies, when it returns, then nothing of it is applied."""
+    """Given a call that still runs when its instance dies, when it returns, then its emits are dropped."""
     release = threading.Event()
 
     class Lingers(BasicBolt):

@@ -1,4 +1,4 @@
-"""Ticks: untracked, at most one waiting, invisible to all that counts tuples."""
+"""Ticks: untracked, at most one waiting, and not counted."""
 
 import asyncio
 from typing import Any
@@ -11,7 +11,7 @@ from tests.runtime.stage import Endless, LogLines, Numbers, Sink, chain, loop, p
 
 
 class Ticking(Bolt):
-    """Notes the times of its ticks, and acks what comes."""
+    """Records the times of its ticks, and acks its inputs."""
 
     output_fields = Fields("number")
     tick_tuple_freq_secs = 2.0

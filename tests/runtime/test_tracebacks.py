@@ -1,4 +1,4 @@
-"""Tracebacks hold the user's frames; those of libraries and of the engine are folded (SV-5)."""
+"""Tracebacks show frames of user code. Frames of libraries and the engine are folded (SV-5)."""
 
 import json
 from collections.abc import Callable
@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 
 from engine import BasicBolt, Config, Fields, Tuple
-from engine.runtime.tracebacks import user_traceback
+from engine.runtime.error_report import user_traceback
 from tests.runtime.stage import Numbers, chain, play_run
 
 pytestmark = pytest.mark.guarantee("SV-5")
 
 
 def installed(folder: Path, name: str, text: str) -> ModuleType:
-    """Return a module that is imported from a folder as of an installed package."""
+    """Import a module from a folder like that of an installed package."""
     package = folder / "site-packages" / name
     package.mkdir(parents=True)
     file = package / "__init__.py"

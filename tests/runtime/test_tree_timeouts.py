@@ -1,4 +1,4 @@
-"""A tree without progress fails between T and 1.25 T; one that only waits does not (ACK-8). And who owes the ack is named."""
+"""A tree without progress fails between T and 1.25 T, a waiting one does not (ACK-8). The failure names the owing task."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -23,7 +23,7 @@ def run_feeder(feeder: Feeder, bolt: Any, script: Script, *, parallelism: int = 
 
 
 def died_at(feeder: Feeder) -> dict[object, float]:
-    """By message id, when its tree timed out; fails for any other verdict, and for a second one."""
+    """Return the time of each timeout by message id. Any other verdict, or a second one, fails the test."""
     assert [verdict.failure.reason for verdict in feeder.verdicts if verdict.failure] == ["timeout"] * len(feeder.verdicts)
     times = {verdict.message_id: verdict.secs for verdict in feeder.verdicts}
     assert len(times) == len(feeder.verdicts)
@@ -50,7 +50,7 @@ def test_a_tuple_that_is_taken_up_and_not_settled_times_out(timeout_secs: float,
 
 
 class Splits(Bolt):
-    """Two children for each input."""
+    """Emits two children for each input."""
 
     output_fields = Fields("part")
 
@@ -116,7 +116,7 @@ def test_timeouts_may_be_off() -> None:
 
 
 class OneByOne(Bolt):
-    """Takes `secs` for each tuple."""
+    """Sleeps `secs` for each tuple."""
 
     def __init__(self, secs: float) -> None:
         self.secs = secs
@@ -138,7 +138,7 @@ def test_what_waits_in_a_mailbox_does_not_time_out_however_long(mailbox: int) ->
 
 
 async def nothing(run: Run) -> None:
-    """Let the run run."""
+    """Sleep while the run goes on."""
 
 
 def test_a_wait_is_no_excuse_where_the_time_counts_from_the_emit() -> None:
@@ -160,7 +160,7 @@ def why(failure: Failure) -> str:
 
 
 class SlowThenKeeps(Bolt):
-    """Is busy with the first tuple for a while, and keeps the next one for ever."""
+    """Is busy with the first tuple for a while, and never settles the next one."""
 
     def __init__(self, secs: float, taken_at: list[float]) -> None:
         self.secs, self.taken_at = secs, taken_at
@@ -202,7 +202,7 @@ def test_a_loop_that_stood_still_lets_no_tree_die_early() -> None:
     assert 10 <= died_at(feeder)[1] - keeps.arrivals[0].secs <= 12.6 + 4
 
 
-# What is over is over
+# Trees that have ended
 
 
 @pytest.mark.parametrize("late", ["ack", "fail"])

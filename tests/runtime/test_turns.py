@@ -1,4 +1,4 @@
-"""An actor yields to the loop after a burst of tuples or 5 ms; an idle run does nothing (BP-4)."""
+"""An actor yields to the loop after a burst of tuples or 5 ms. An idle run does nothing (BP-4)."""
 
 import asyncio
 from collections import Counter
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.guarantee("BP-4")
 
 
 class Turns:
-    """Counts the turns of the loop, and how often it was told of something in each."""
+    """Counts the turns of the loop, and the calls in each turn."""
 
     def __init__(self) -> None:
         self.turn = 0
@@ -117,7 +117,7 @@ def test_a_bolt_whose_call_has_suspended_goes_on_in_the_same_turn_unless_that_ha
 
 
 def test_many_quick_calls_before_slow_ones_do_not_stretch_a_turn() -> None:
-    """Given a stride that has grown on quick calls, when the calls get slow, then few of them pass the 5 ms."""
+    """Given a lap that has grown on fast calls, when calls get slow, then few of them exceed 5 ms."""
     turns = Turns()
 
     class Slows(Bolt):
@@ -286,7 +286,7 @@ def test_a_spout_that_waits_for_a_wake_is_not_polled_by_time(how: str) -> None:
 
 
 def count_wakeups(secs: float, source: Callable[[], Spout], *bolts: Any, **settings: Any) -> int:
-    """How often the loop had something to do in so many seconds."""
+    """Return how often the loop woke within `secs`."""
 
     async def main() -> int:
         async with running(chain(source, *bolts), **settings):

@@ -1,4 +1,4 @@
-"""Errors whose own text raises: nobody waits for ever by them, and no source ends early (SV-1, ACK-13)."""
+"""Errors whose text raises: no run hangs, and no source ends early (SV-1, ACK-13)."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence

@@ -14,7 +14,7 @@ NO_ACKERS = Config(acker_executors=0)
 
 
 class Pairs(Spout):
-    """Emits two tuples at each poll, and notes the order of all that happens."""
+    """Emits two tuples at each poll, and records all calls in order."""
 
     output_fields = Fields("number")
 
@@ -147,7 +147,7 @@ def test_a_tracked_emit_without_subscribers_is_acked_at_once() -> None:
 
 @pytest.mark.parametrize("ackers", [0, 1])
 def test_background_emits_that_need_no_acker_are_acked_though_nobody_polls(ackers: int) -> None:
-    """Given an exhausted spout whose background work emits to nobody, when it does, then the ack comes at once."""
+    """Given an exhausted spout, when its background work emits without subscribers, then the ack comes at once."""
 
     class Background(Numbers):
         def open(self) -> None:

@@ -1,4 +1,4 @@
-"""What the API is given by mistake is a UsageError that names the place and the fix, never a bare TypeError."""
+"""Wrong arguments raise a UsageError with the place and the fix, never a bare TypeError."""
 
 import asyncio
 from collections.abc import Callable

@@ -100,7 +100,7 @@ class KilledWithItsServer(KilledCheckpoints):
 
     def _is_refusal(self, said: str) -> bool:
         """Tell whether a process had only just begun when the server died: a start without a store is refused at once."""
-        return self._server is not None and "await checkpoints.open()" in said and "\nengine.errors.StateUnavailable: " in said
+        return self._server is not None and "self._features.open(" in said and "\nengine.errors.StateUnavailable: " in said
 
     async def finish(self) -> Killed:
         try:

@@ -11,7 +11,7 @@ import pytest
 from engine import Config, Topology
 from engine.api import TaskContext
 from engine.errors import FatalError, StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import Finished, run_topology
 from engine.transactional import Admitted, MemoryTransactionalSpout, TransactionalTopologyBuilder
 from tests.transactional.play import Batches, Partitions, Store, Stores, Sums, run_batches

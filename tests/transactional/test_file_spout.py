@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engine import ComponentError, Config, UsageError
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.testing import Finished, KillTask, run_topology
 from engine.transactional import FailedBatch, FileOpaqueSpout, FileTransactionalSpout, TransactionAttempt
 from tests.transactional.test_memory_spout import Kept, topology

@@ -210,7 +210,7 @@ class KafkaSpout(Spout, SpoutPortUser):
 
     def request_checkpoint(self) -> None:
         """Request a checkpoint, so that stateful bolts release their deferred acks soon (KS-6)."""
-        self.port.run.request_checkpoint()
+        self.port.run.request_commit()
 
     def forget_partitions(self, managers: Iterable[OffsetManager]) -> None:
         """Forget these partitions, which this task no longer owns."""

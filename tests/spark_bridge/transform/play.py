@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engine import Config, FailedBatch, Fields, Tuple, run
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.transactional import BatchBolt, FileCommitter, MemoryTransactionalSpout, TransactionalTopologyBuilder, committed_lines
 from spark_bridge.process import SparkConfig
 from spark_bridge.transform import SparkTransform

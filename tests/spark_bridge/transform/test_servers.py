@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from spark_bridge.process import SparkConfig, SparkError
 from spark_bridge.process.spark_child import hold
 from tests.patience import PATIENCE_SECS

@@ -12,7 +12,7 @@ import pytest
 
 from engine import ComponentError, TopologyError, UsageError
 from engine.errors import StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from engine.transactional import TransactionAttempt
 from spark_bridge.process import SparkChild
 from spark_bridge.process.spark_child import hold

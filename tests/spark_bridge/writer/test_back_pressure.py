@@ -8,7 +8,7 @@ import pytest
 
 from engine import ComponentError
 from engine.errors import StateUnavailable
-from engine.runtime.local_cluster import Run
+from engine.runtime.run import Run
 from spark_bridge.handover.storage.local import LocalStorage
 from spark_bridge.writer import open_folder
 from tests.spark_bridge.handover.places import KINDS

@@ -5,25 +5,23 @@ Both kinds wait for a barrier from all of their sources and send it on. A statel
 
 import asyncio
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from engine.api import TaskContext, Tuple
 from engine.checkpoint.alignment import Alignment, Barrier
+from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.stateful_bolt import KeepsState
 from engine.errors import ERROR, ROLLBACK, TASK_DIED, Failure, FatalError, StateError, with_hint
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.raised import own_text, raised_text
 from engine.state import LayeredState, StatePlace
-from engine.topology.task_port import BoltAttendant, BoltPort
-
-if TYPE_CHECKING:
-    from engine.checkpoint.checkpoints import Checkpoints
+from engine.topology.task_port import BoltPort, ControlHandler
 
 
-class BarrierForwarder(BoltAttendant):
+class BarrierHandler(ControlHandler):
     """The attendant of a stateless bolt, and the half that both kinds have in common."""
 
-    def __init__(self, checkpoints: "Checkpoints", context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
+    def __init__(self, checkpoints: Checkpoints, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
         """Take the task ids from which each barrier must come."""
         self._checkpoints = checkpoints
         self._context = context
@@ -83,11 +81,11 @@ class BarrierForwarder(BoltAttendant):
             self._port.settle_control(each, failure)
 
 
-class StateKeeper(BarrierForwarder):
+class StatefulBarrierHandler(BarrierHandler):
     """The attendant of a stateful bolt: its state, its deferred acks, its hooks."""
 
     def __init__(
-        self, checkpoints: "Checkpoints", bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
+        self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
     ) -> None:
         super().__init__(checkpoints, context, port, sources)
         self._bolt = bolt
@@ -101,7 +99,7 @@ class StateKeeper(BarrierForwarder):
     async def begin(self, *, restarted: bool) -> None:
         """Take data only after INITSTATE. What a dead instance changed and acked since the last PREPARE is lost with it."""
         await super().begin(restarted=restarted)
-        self._checkpoints.attend(self._place, self)
+        self._checkpoints.note_handler(self._place, self)
         self._port.close_gate()
         self._port.defer_settles()
         if restarted:
@@ -109,7 +107,7 @@ class StateKeeper(BarrierForwarder):
             if state is not None:
                 state.drop_changes()
             await self._port.fail_settles(self._failure(TASK_DIED, self._checkpoints.cause), prepared=False)
-            self._checkpoints.task_lost()
+            self._checkpoints.note_lost_task()
 
     async def on_control(self, tup: Tuple) -> None:
         """Handle one barrier, unless the instance cannot go on."""

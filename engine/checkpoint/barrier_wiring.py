@@ -1,19 +1,22 @@
-"""From the user's topology to the one that runs: with the checkpoint spout, and the way of its barriers (CP-1)."""
+"""Makes the topology that runs of a topology with state: adds the checkpoint spout, and the streams of its barriers (CP-1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Final
 
 from engine.api import All, FieldsGrouping, TaskContext
-from engine.checkpoint import Checkpoints, CheckpointSpout
-from engine.checkpoint.attendant import BarrierForwarder, StateKeeper
-from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS
+from engine.checkpoint.barrier_handler import BarrierHandler, StatefulBarrierHandler
+from engine.checkpoint.checkpoint_spout import BARRIER_FIELDS, CheckpointSpout
+from engine.checkpoint.checkpoints import Checkpoints
 from engine.config import Config
 from engine.names import CHECKPOINT_COMPONENT, CHECKPOINT_STREAM
 from engine.state import StatePlace
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
-from engine.topology.task_port import BoltAttendant, BoltPort
+from engine.topology.task_port import BoltPort
+
+KEEPS_STATE: Final = "keeps_state"
+"""Class attribute of stateful bolts."""
 
 
 def state_places(topology: Topology, config: Config) -> tuple[StatePlace, ...]:
@@ -21,7 +24,7 @@ def state_places(topology: Topology, config: Config) -> tuple[StatePlace, ...]:
     return tuple(
         StatePlace(spec.component_id, index, spec.parallelism, is_keyed(spec), config.key_groups)
         for spec in topology.bolts
-        if spec.keeps_state
+        if KEEPS_STATE in spec.marks
         for index in range(spec.parallelism)
     )
 
@@ -58,11 +61,14 @@ def _bolt(spec: ComponentSpec, topology: Topology, checkpoints: Checkpoints, con
     bolts = [source for source in sources if topology.components[source].kind == "bolt"]
     by_spout = len(bolts) < len(sources)
     barriers = tuple(Subscription(source, CHECKPOINT_STREAM, All()) for source in (CHECKPOINT_COMPONENT, *bolts))
+    keeps_state = KEEPS_STATE in spec.marks
     return replace(
         spec,
+        defers_acks=keeps_state,
+        progress="a committed checkpoint" if keeps_state else spec.progress,
         streams=MappingProxyType({**spec.streams, CHECKPOINT_STREAM: BARRIER_FIELDS}),
         subscriptions=(*spec.subscriptions, *barriers),
-        attendant=_AttendantFactory(spec, checkpoints, config, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])])),
+        control_handler=_HandlerFactory(spec, checkpoints, config, frozenset([*bolts, *([CHECKPOINT_COMPONENT] if by_spout else [])])),
     )
 
 
@@ -75,17 +81,17 @@ class _SpoutFactory:
 
 
 @dataclass(frozen=True, slots=True)
-class _AttendantFactory:
-    """Makes the attendant of each instance of one bolt."""
+class _HandlerFactory:
+    """Makes the barrier handler of each instance of one bolt."""
 
     spec: ComponentSpec
     checkpoints: Checkpoints
     config: Config
     barriers_from: frozenset[str]
 
-    def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BoltAttendant:
+    def __call__(self, bolt: Any, context: TaskContext, port: BoltPort, task_ids: Mapping[str, tuple[int, ...]]) -> BarrierHandler:
         sources = frozenset(task for component in self.barriers_from for task in task_ids[component])
-        if not self.spec.keeps_state:
-            return BarrierForwarder(self.checkpoints, context, port, sources)
+        if KEEPS_STATE not in self.spec.marks:
+            return BarrierHandler(self.checkpoints, context, port, sources)
         place = StatePlace(self.spec.component_id, context.task_index, self.spec.parallelism, is_keyed(self.spec), self.config.key_groups)
-        return StateKeeper(self.checkpoints, bolt, context, port, sources, place)
+        return StatefulBarrierHandler(self.checkpoints, bolt, context, port, sources, place)

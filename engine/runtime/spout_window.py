@@ -11,9 +11,9 @@ All tasks of a spout share one window. A window per task would grow without end,
 
 import math
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, TypeAlias
 
-from engine.flow.status import FlowState
+WindowState: TypeAlias = Literal["NORMAL", "SLOW", "BUSY"]
 
 FIRST_WINDOW: Final = 4
 MAX_WINDOW: Final = 262_144
@@ -124,7 +124,7 @@ class SpoutWindow:
     """Number of trees that each task of a spout may have open."""
 
     def __init__(self, tasks: int = 1) -> None:
-        self.state: FlowState = "NORMAL"
+        self.state: WindowState = "NORMAL"
         self._tasks = [_Task() for _ in range(tasks)]
         self._window = FIRST_WINDOW
         self._trial: _Trial | None = None
@@ -228,7 +228,7 @@ class SpoutWindow:
         self._pause(now, "SLOW" if self.state == "NORMAL" else "NORMAL")
         self._pause_secs = min(self._pause_secs * 2, LONGEST_PAUSE_SECS)
 
-    def _pause(self, now: float, state: FlowState) -> None:
+    def _pause(self, now: float, state: WindowState) -> None:
         self.state, self._pause_until, self._pause_rounds = state, now + self._pause_secs, PAUSE_ROUNDS
         self._pause_rate = 0.0
 

@@ -1,17 +1,16 @@
-"""Makes the topology that runs from the transactional topology that the user declared (docs/decisions/0004)."""
+"""Transactions as a feature: rules, and the topology that runs in place of the one that the user declared (docs/decisions/0004)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from engine.api import All, Bolt, Spout
-from engine.clock import Clock
 from engine.config import Config
+from engine.control import Feature, FeatureRun, RunStart
 from engine.errors import FatalError, TopologyError, with_hint
 from engine.names import BATCH_STREAM, COMMIT_STREAM, REPORT_STREAM
 from engine.raised import raised_text
-from engine.state import provider_of
 from engine.topology import ComponentSettings, ComponentSpec, Subscription, Topology
 from engine.topology.overrides import override_faults
 from engine.transactional.admission import Admission
@@ -30,28 +29,106 @@ def coordinator_id(spout_id: str) -> str:
     return f"{spout_id}/coordinator"
 
 
-class TransactionalRun:
-    """Preparation of one run: opens the state, and adds coordinator, emitter runners and batch runners."""
+BATCHED: Final = "is_batched"
+"""Class attribute of batch bolts (TX-5)."""
+COMMITTER: Final = "is_committer"
+"""Class attribute of batch bolts that finish in the commit phase (TX-2)."""
 
-    def __init__(self, topology: Topology, config: Config, spout: AnySpout, admissions: Mapping[str, Admission]) -> None:
+
+def late_components(topology: Topology) -> frozenset[str]:
+    """Return the components that finish in the commit phase: committers, and all components behind them (TX-5)."""
+    late = {spec.component_id for spec in topology.bolts if COMMITTER in spec.marks}
+    waiting = list(late)
+    while waiting:
+        for target in topology.targets(waiting.pop()):
+            if target not in late:
+                late.add(target)
+                waiting.append(target)
+    return frozenset(late)
+
+
+@dataclass(frozen=True, slots=True)
+class TransactionalSource:
+    """The declarations of a transactional topology beside its components."""
+
+    spout: AnySpout
+    admissions: Mapping[str, Admission]
+    """Admissions by component id."""
+
+
+class TransactionalFeature(Feature):
+    """Transactions (TX-1 to TX-10). Active in topologies of TransactionalTopologyBuilder, which adds it with a source."""
+
+    name = "transactional"
+    marks: ClassVar[Any] = {"bolt": (BATCHED, COMMITTER)}
+
+    def __init__(self, source: TransactionalSource | None = None) -> None:
+        self._source = source
+
+    def graph_faults(self, topology: Topology) -> Iterator[str]:
+        """Yield batch bolts in a topology without batches, and a bound on open trees in one with batches."""
+        if self._source is None:
+            for spec in topology.bolts:
+                if BATCHED in spec.marks:
+                    yield f"{spec.where}: is a batch bolt, and there are no batches here. Build it with TransactionalTopologyBuilder."
+        else:
+            yield from (_adapted_batches(spec) for spec in topology.spouts if spec.settings.max_spout_pending == "auto")
+
+    def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
+        """Yield the settings that transactions do not allow."""
+        if self._source is None:
+            return
+        for spec in topology.spouts:
+            if spec.settings.max_spout_pending is None and spec.pending_bound(config) == "auto":
+                yield _adapted_batches(spec)
+        if config.acker_executors == 0:
+            yield "a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+
+    def trial_faults(self, topology: Topology) -> Iterator[str]:
+        """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""
+        if self._source is None:
+            return
+        [source] = topology.spouts
+        for part in _MAKERS:
+            made, fault = _tried(source.component_id, self._source.spout, part)
+            if fault is not None:
+                yield fault
+            else:
+                yield from override_faults(source.where, type(made))
+
+    def stored(self, topology: Topology) -> Iterator[str]:
+        """Yield the record of the transactions."""
+        if self._source is not None:
+            yield "how far its transactions are"
+
+    def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+        """Return the transactions of a new run."""
+        return FeatureRun() if self._source is None else TransactionalRun(topology, config, self._source)
+
+
+def _adapted_batches(spec: ComponentSpec) -> str:
+    """Return the fault of max_spout_pending="auto" in a transactional topology."""
+    return (
+        f"{spec.where}: max_spout_pending='auto' bounds open trees, and in a transactional topology it is the number of batches at once. "
+        "Give a number, or leave it out (1)."
+    )
+
+
+class TransactionalRun(FeatureRun):
+    """The transactions of one run: adds coordinator, emitter runners and batch runners."""
+
+    def __init__(self, topology: Topology, config: Config, source: TransactionalSource) -> None:
         self._topology = topology
         self._config = config
-        self._spout = spout
-        self._admissions = admissions
-        partitioned = has_partitions(spout)
-        provider = provider_of(config.state_provider)
-        self._state: Final = TransactionalState(
-            topology.name, provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs, standby=config.standby
-        )
+        self._spout = source.spout
+        self._admissions = source.admissions
 
-    async def open(self) -> Topology:
-        """Open the state, and return the topology that runs. Raises StateError if another process runs it."""
-        await self._state.open()
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        """Return the topology that runs."""
+        assert start.provider is not None
+        config, partitioned = self._config, has_partitions(self._spout)
+        self._state = TransactionalState(topology.name, start.provider, partitioned=partitioned, timeout_secs=config.state_timeout_secs)
         return self.running()
-
-    async def close(self) -> None:
-        """Close the state."""
-        await self._state.close()
 
     def running(self) -> Topology:
         """Return the topology that runs."""
@@ -59,7 +136,7 @@ class TransactionalRun:
         [source] = [spec for spec in described.values() if spec.kind == "spout"]
         bound = source.pending_bound(self._config)
         most_open = bound if isinstance(bound, int) else 1
-        late = self._topology.late_components()
+        late = late_components(self._topology)
         coordinator = coordinator_id(source.component_id)
         components: dict[str, ComponentSpec] = {coordinator: self._coordinator(coordinator, source, most_open)}
         for spec in described.values():
@@ -67,7 +144,7 @@ class TransactionalRun:
                 components[spec.component_id] = self._emitter(spec, coordinator)
             else:
                 components[spec.component_id] = self._bolt(spec, coordinator, late, most_open)
-        return replace(self._topology, components=MappingProxyType(components), prepares=None)
+        return replace(self._topology, components=MappingProxyType(components))
 
     def _coordinator(self, component_id: str, source: ComponentSpec, most_open: int) -> ComponentSpec:
         spout, state, admissions = self._spout, self._state, self._admissions
@@ -93,12 +170,12 @@ class TransactionalRun:
 
     def _bolt(self, spec: ComponentSpec, coordinator: str, late: frozenset[str], most_open: int) -> ComponentSpec:
         sources = frozenset(subscription.source for subscription in spec.subscriptions)
-        wiring = BoltWiring(spec, sources - late, sources & late, spec.is_committer, most_open, replays_differ(self._spout))
+        wiring = BoltWiring(spec, sources - late, sources & late, COMMITTER in spec.marks, most_open, replays_differ(self._spout))
         settings = spec.settings
         if settings.threads:
             settings = replace(settings, threads=0, concurrency=settings.threads)
         controls = [each for source in sorted(sources) for each in _all(source, REPORT_STREAM)]
-        if spec.is_committer:
+        if COMMITTER in spec.marks:
             controls += _all(coordinator, COMMIT_STREAM)
         return replace(
             spec,
@@ -111,28 +188,6 @@ class TransactionalRun:
 
     def _with_reports(self, spec: ComponentSpec) -> Mapping[str, Any]:
         return MappingProxyType({**spec.streams, REPORT_STREAM: REPORT_FIELDS})
-
-
-@dataclass(frozen=True, slots=True)
-class Prepares:
-    """`Topology.prepares` of a transactional topology: makes the preparation of each run."""
-
-    spout: AnySpout
-    admissions: Mapping[str, Admission]
-    """Admissions by component id."""
-
-    def __call__(self, topology: Topology, config: Config, clock: Clock) -> TransactionalRun:
-        return TransactionalRun(topology, config, self.spout, self.admissions)
-
-    def trial_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""
-        [source] = topology.spouts
-        for part in _MAKERS:
-            made, fault = _tried(source.component_id, self.spout, part)
-            if fault is not None:
-                yield fault
-            else:
-                yield from override_faults(f"spout {source.component_id!r}", type(made))
 
 
 _MAKERS: Final[Mapping[str, Callable[[AnySpout], object]]] = {
@@ -165,7 +220,7 @@ class _Factory:
 
 
 def _bolt_runner(wiring: BoltWiring) -> BasicBoltRunner | BatchBoltRunner:
-    return BasicBoltRunner(wiring) if not wiring.spec.is_batched else BatchBoltRunner(wiring)
+    return BasicBoltRunner(wiring) if BATCHED not in wiring.spec.marks else BatchBoltRunner(wiring)
 
 
 def _all(source: str, *streams: str | None) -> Iterator[Subscription]:

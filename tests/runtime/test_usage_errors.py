@@ -1,4 +1,4 @@
-"""Every wrong use of a collector is one clear error at the place where it happens: what, where, and the fix; nothing is sent."""
+"""Each wrong use of a collector raises an error with the place and the fix, and sends nothing."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ Wrong = Callable[[Any, Any], object]
 
 
 class WrongBolt(Bolt):
-    """Does it with each input, keeps the error, and acks."""
+    """Calls `wrong` with each input, keeps the error, and acks."""
 
     output_fields = STREAMS
 
@@ -33,7 +33,7 @@ class WrongBolt(Bolt):
 
 
 class WrongSpout(Spout):
-    """Does it once, keeps the error, and is exhausted."""
+    """Calls `wrong` once, keeps the error, and is exhausted."""
 
     output_fields = STREAMS
 
@@ -58,7 +58,7 @@ class WrongSpout(Spout):
 
 
 def subscribe(builder: TopologyBuilder, source: str) -> Capture:
-    """A sink for all the streams, by a fields grouping where there is a key."""
+    """Subscribe a sink to all streams, by a fields grouping if there is a key."""
     sink = Capture()
     bolt = builder.set_bolt("sink", sink, parallelism=2)
     bolt.fields_grouping(source, "count").shuffle_grouping(source, stream="late").direct_grouping(source, stream="direct")
@@ -67,7 +67,7 @@ def subscribe(builder: TopologyBuilder, source: str) -> Capture:
 
 
 def in_bolt(wrong: Wrong) -> UsageError:
-    """What a bolt got for it; nothing was sent, and its input's tree is whole."""
+    """Return the error in a bolt. Check that nothing was sent, and that the tree of the input is intact."""
     feeder, builder = Feeder("word"), TopologyBuilder("misuse")
     feeder.feed(("storm",))
     feeder.close()
@@ -84,7 +84,7 @@ def in_bolt(wrong: Wrong) -> UsageError:
 
 
 def in_spout(wrong: Wrong, ackers: int = 1) -> UsageError:
-    """What a spout got for it; nothing was sent, and no verdict comes."""
+    """Return the error in a spout. Check that nothing was sent, and that no verdict comes."""
     builder = TopologyBuilder("misuse")
     spout = WrongSpout(wrong)
     builder.set_spout("wrong", lambda: spout)
@@ -187,9 +187,9 @@ def test_a_key_that_cannot_be_hashed_names_its_field(values: tuple[Any, ...], st
 @pytest.mark.parametrize(
     ("anchors", "told"),
     [
-        (lambda bolt, tup: "storm", "emitted with anchors='storm', which is no tuple that it was given"),
-        (lambda bolt, tup: [tup, None], "emitted with anchors=None, which is no tuple that it was given"),
-        (lambda bolt, tup: tup.values, "emitted with anchors='storm', which is no tuple that it was given"),
+        (lambda bolt, tup: "storm", "emitted with anchors='storm', which is not one of its input tuples"),
+        (lambda bolt, tup: [tup, None], "emitted with anchors=None, which is not one of its input tuples"),
+        (lambda bolt, tup: tup.values, "emitted with anchors='storm', which is not one of its input tuples"),
         (lambda bolt, tup: (one for one in [tup]), "emitted with anchors=<generator object "),
     ],
     ids=["a text", "nothing in a list", "values", "a generator"],
@@ -232,7 +232,7 @@ def test_a_settled_tuple_is_no_anchor(settle: str) -> None:
     assert [error.message for error in errors] == [
         "bolt 'late' emitted anchored to <Tuple ('storm',) from feed[1] on default>, which is settled already"
     ] * 2
-    assert errors[0].hint == "Emit before ack() or fail(): a settled tuple's tree may be done."
+    assert errors[0].hint == "Emit before ack() or fail(), since the tree of a settled tuple may be complete."
 
 
 def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
@@ -269,7 +269,7 @@ def test_another_tasks_tuple_is_neither_settled_nor_an_anchor() -> None:
         feeder.close()
 
     run_topology(builder.build(), Config(message_timeout_secs=5), during=script)
-    what = "<Tuple ('mine',) from feed[1] on default>, which another task was given"
+    what = "<Tuple ('mine',) from feed[1] on default>, which is an input of another task"
     assert told == [f"bolt 'lends' settled {what}", f"bolt 'lends' settled {what}", f"bolt 'lends' emitted anchored to {what}"]
     assert feeder.acked == [2]
     assert [failure.reason for _, failure in feeder.failed] == ["timeout"]
@@ -298,7 +298,7 @@ def test_a_bolts_collector_belongs_to_the_loops_thread(use: str) -> None:
         raise caught[0]
 
     error = in_bolt(in_a_thread)
-    assert error.message == "bolt 'wrong' used its collector from another thread than its loop's"
+    assert error.message == "bolt 'wrong' used its collector on another thread than the loop's"
     assert error.hint is not None
     assert "threads=n" in error.hint
 
@@ -322,7 +322,7 @@ def test_a_spouts_collector_belongs_to_the_loops_thread(use: str) -> None:
         thread.join()
         raise caught[0]
 
-    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector from another thread than its loop's"
+    assert in_spout(in_a_thread).message == "spout 'wrong' used its collector on another thread than the loop's"
 
 
 def test_emit_many_needs_as_many_ids_as_rows() -> None:

@@ -1,4 +1,4 @@
-"""`run(topology, config)`: a topology as actors on the running event loop. What a service embeds and the command line drives."""
+"""Entry point of the runtime: `run(topology, config)` runs a topology as actors on the running event loop."""
 
 import asyncio
 import logging
@@ -9,9 +9,9 @@ from types import TracebackType
 from typing import Final, Self, cast
 
 from engine.api import CallKind, InletHandle, call_kind, takes
-from engine.checkpoint import Checkpoints
 from engine.clock import Clock
 from engine.config import Config
+from engine.control import RunHandle
 from engine.errors import ComponentError, UsageError
 from engine.kernel import BoltBacklog, Tuple
 from engine.metrics import UserMetrics
@@ -19,53 +19,47 @@ from engine.names import did_you_mean
 from engine.randomness import RunRandom
 from engine.runtime.assembly import Assembly, assemble
 from engine.runtime.error_report import ErrorReport
-from engine.runtime.explain import Trace
 from engine.runtime.memory_warning import warn_of_memory
 from engine.runtime.observe import observe
 from engine.runtime.plan import plan_tasks
-from engine.runtime.position_store import PositionStore
+from engine.runtime.run_context import RunContext
+from engine.runtime.run_features import RunFeatures
 from engine.runtime.run_port import ClusterRunPort
 from engine.runtime.snapshot import Snapshot
 from engine.runtime.supervisor import RunState, Supervisor
-from engine.runtime.surroundings import RunSurroundings
-from engine.runtime.system_topology import state_places, with_checkpoints
-from engine.state import Ledger, provider_of
-from engine.topology import RunPreparation, Topology, config_of_run, validate_run
+from engine.runtime.tree_timeouts import TreeTrace
+from engine.topology import Topology, config_of_run, validate_run
 
 RECENT_ERRORS: Final = 20
 LOGGER: Final = logging.getLogger("engine.runtime")
 
 
 def run(topology: Topology, config: Config | None = None) -> "Run":
-    """Return a run of this topology, to be entered: `async with engine.run(topology) as run: await run.completed()`.
+    """Create a run of a topology. Enter it: `async with engine.run(topology) as run: await run.completed()`.
 
-    `config` replaces the settings that travel with the topology. Raises TopologyError, with all faults, where the two
-    do not fit. Touches neither signals nor logging nor the loop's policy (RUN-5); several runs live in one process.
+    config: replaces the settings of the topology. Raises TopologyError with all faults if the two do not fit. The run changes
+    neither signal handlers nor logging nor the loop's policy (RUN-5). A process may have several runs.
     """
     return Run(topology, config)
 
 
 class Run:
-    """One run of a topology; begins when it is entered by `async with`, and has ended when that is left."""
+    """One run of a topology. It begins when `async with` is entered, and has ended when `async with` is left."""
 
     def __init__(self, topology: Topology, config: Config | None = None) -> None:
         self.config: Final = config_of_run("run", topology, config)
         self.topology: Final = topology
         validate_run(topology, self.config)
         self.on_report: Final[list[Callable[[ErrorReport], None]]] = []
-        """Called with each ErrorReport of a component."""
+        """Functions that get each ErrorReport of a component."""
         self._on_end: list[Callable[[ComponentError | None], None]] = []
         self._errors: deque[ErrorReport] = deque(maxlen=RECENT_ERRORS)
         self._metrics = UserMetrics()
         self._assembly: Assembly | None = None
         self._supervisor: Supervisor | None = None
-        self._checkpoints: Checkpoints | None = None
-        self._preparation: RunPreparation | None = None
-        self._port: ClusterRunPort | None = None
+        self._features = RunFeatures(topology, self.config)
         self.may_forget = False
         """True where nobody minds that state in memory:// is lost with the process: in tests. Else the start warns of it."""
-        self._ledger_of: Callable[[str], Ledger] | None = None
-        """Of the state provider, where the run has one for its components."""
         self._clock = Clock()
         self._began = 0.0
         self.seed: int | None = None
@@ -81,42 +75,17 @@ class Run:
         self.seed = random.seed
         if not self.may_forget:
             warn_of_memory(self.topology, self.config)
-        if self.topology.prepares is not None:
-            await self._begin_prepared(self.topology.prepares(self.topology, self.config, self._clock), random, loop)
-            return self
-        places = state_places(self.topology, self.config)
-        if not places and any(spec.keeps_position for spec in self.topology.spouts):
-            store = PositionStore(self.topology, self.config)
-            self._ledger_of = store.ledger
-            await self._begin_prepared(store, random, loop)
-            return self
-        if not places:
-            await self._begin(self.topology, random, loop)
-            return self
-        provider = provider_of(self.config.state_provider)
-        checkpoints = self._checkpoints = Checkpoints(self.topology.name, provider, self.config, self._clock, places)
-        self._ledger_of = provider.ledger
-        await checkpoints.open()
         try:
-            await self._begin(with_checkpoints(self.topology, checkpoints, self.config), random, loop)
+            await self._begin(await self._features.open(self._clock), random, loop)
         except BaseException:
-            await checkpoints.close(fold=False)
+            await self._features.close(clean=False)
             raise
         return self
 
-    async def _begin_prepared(self, preparation: RunPreparation, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
-        try:
-            running = await preparation.open()
-            self._preparation = preparation
-            await self._begin(running, random, loop)
-        except BaseException:
-            await preparation.close()
-            raise
-
     async def _begin(self, topology: Topology, random: RunRandom, loop: asyncio.AbstractEventLoop) -> None:
         plan = plan_tasks(topology, self.config)
-        port = self._port = ClusterRunPort(self._ledger_of)
-        around = RunSurroundings(
+        port = ClusterRunPort(self._features.ledger_of)
+        around = RunContext(
             topology=topology,
             config=self.config,
             clock=self._clock,
@@ -128,14 +97,13 @@ class Run:
             port=port,
             publish=self._publish,
             give_up=self._give_up,
-            came_to_rest=self._came_to_rest,
+            note_idle=self._note_idle,
             is_abandoned=lambda: self._supervisor is not None and self._supervisor.is_abandoned,
         )
         self._assembly = assemble(plan, around)
         port.spouts = self._assembly.user_spouts
-        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._checkpoints, self._preparation)
-        if self._checkpoints is not None:
-            self._checkpoints.join(port, plan.component_of, self._give_up)
+        self._supervisor = Supervisor(topology.name, self._assembly, self.config, self._features)
+        self._features.join(RunHandle(port, plan.component_of, self._give_up, self.snapshot))
         if self.config.trace_sample_rate:
             self.trace(self.config.trace_sample_rate)
         for callback in self._on_end:
@@ -147,7 +115,7 @@ class Run:
         if error is None and self._supervisor is not None:
             self._supervisor.raise_error()
 
-    # What the executors tell
+    # Callbacks of the executors
 
     def _publish(self, report: ErrorReport) -> None:
         self._errors.append(report)
@@ -160,24 +128,25 @@ class Run:
     def _give_up(self, error: ComponentError) -> None:
         self._supervised.give_up(error)
 
-    def _came_to_rest(self) -> None:
+    def _note_idle(self) -> None:
         if self._supervisor is not None:
-            self._supervisor.came_to_rest()
+            self._supervisor.note_idle()
 
-    # What the host asks
+    # Control by the host
 
     async def completed(self) -> None:
-        """Wait until the run is complete, drained or stopped; raise the ComponentError that ends it, as soon as there is one (SV-4)."""
+        """Wait until the run is complete, drained or stopped. Raises the ComponentError that ends it at once (SV-4)."""
         await self._supervised.completed()
 
     def on_end(self, callback: Callable[[ComponentError | None], None]) -> None:
-        """Have callback called once, on the loop's thread, when the run ends; at once where it has ended.
+        """Call `callback` once when the run ends, on the loop's thread. Call it at once if the run has ended.
 
-        It gets the ComponentError of a run that fails, before its components are closed; None when a run has completed, drained or
-        stopped. May be called before the run is entered. An exception of the callback is logged. UsageError for what is no plain function.
+        Its argument is the ComponentError of a failed run, before the components are closed. It is None for a run that completed,
+        drained or stopped. `on_end` may be called before the run is entered. An exception of the callback is logged. Raises
+        UsageError if `callback` is not a plain function of one argument.
         """
         if not callable(cast(object, callback)) or call_kind(callback) is not CallKind.PLAIN or not takes(callback, 1):
-            hint = "Write def ended(error): ...; a coroutine it may start by asyncio.create_task()."
+            hint = "Write def ended(error): ... It may start a coroutine by asyncio.create_task()."
             raise UsageError(f"on_end() takes a plain function of one argument, not {callback!r}", hint=hint)
         if self._supervisor is None:
             self._on_end.append(callback)
@@ -185,22 +154,22 @@ class Run:
             self._supervisor.on_end(callback)
 
     async def activate(self) -> None:
-        """Let the spouts poll (again)."""
+        """Start the polls of deactivated spouts."""
         await self._switch(active=True)
 
     async def deactivate(self) -> None:
-        """Have the spouts pause: they poll no more, and still hear of their trees. Bolts go on."""
+        """Stop the polls of the spouts. They still get acks and fails, and bolts go on."""
         await self._switch(active=False)
 
     async def _switch(self, *, active: bool) -> None:
         if self.state != "running":
-            raise UsageError(f"the run is {self.state}, not running", hint="activate() and deactivate() are for a run that runs.")
-        await asyncio.gather(*(spout.switch(active=active) for spout in self._assembled.spouts))
+            raise UsageError(f"the run is {self.state}, not running", hint="Call it while run.state is running.")
+        await asyncio.gather(*(spout.switch_activity(active=active) for spout in self._assembled.spouts))
 
     async def drain(self, timeout_secs: float | None = None) -> None:
-        """Stop the spouts, give open trees `timeout_secs` (default: drain_timeout_secs), then close every component in order.
+        """Stop the spouts, wait at most `timeout_secs` for open trees, then close every component in order.
 
-        Raises the ComponentError that ended the run, before or meanwhile.
+        timeout_secs: default `drain_timeout_secs`. Raises the ComponentError that ended the run.
         """
         if timeout_secs is not None and not (_is_number(timeout_secs) and 0 <= timeout_secs < math.inf):
             hint = "Write drain(10), or drain() for drain_timeout_secs."
@@ -208,7 +177,7 @@ class Run:
         await self._supervised.drain(timeout_secs)
 
     async def stop(self) -> None:
-        """Close every component now; safe against cancellation. Raises the ComponentError that ended the run, if one did."""
+        """Close every component now, even if the caller is cancelled. Raises the ComponentError that ended the run."""
         await self._close()
         if self._supervisor is not None:
             self._supervisor.raise_error()
@@ -218,73 +187,75 @@ class Run:
             await self._supervisor.close("stopped")
 
     def inlet(self, component_id: str) -> InletHandle:
-        """Return the service's end of an Inlet."""
+        """Return the handle by which a service sends to an Inlet."""
         for spout in self._assembled.spouts:
-            if spout.place.component_id == component_id and spout.inlet is not None:
+            if spout.info.component_id == component_id and spout.inlet is not None:
                 return spout.inlet
-        inlets = {spout.place.component_id for spout in self._assembled.spouts if spout.inlet is not None}
+        inlets = {spout.info.component_id for spout in self._assembled.spouts if spout.inlet is not None}
         raise UsageError(f"the topology has no inlet {component_id!r}", hint=did_you_mean(component_id, inlets))
 
     def trace(self, rate: float) -> None:
-        """Record the ways of this share of trees (0 to 1) from now on, for the explanations of timeouts; 0 stops it."""
+        """Record the paths of a share of the trees, for the Failures of timeouts.
+
+        rate: 0 to 1. 0 stops the recording.
+        """
         if not _is_number(rate) or not 0 <= rate <= 1:
-            raise UsageError(f"a trace takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
+            raise UsageError(f"trace() takes a share of trees from 0 to 1, not {rate!r}", hint="1 traces every tree.")
         assembly = self._assembled
-        assembly.set_trace(Trace(self._clock, assembly.plan.component_of, rate) if rate else None)
+        assembly.set_trace(TreeTrace(self._clock, assembly.plan.component_of, rate) if rate else None)
 
     def kill_task(self, task_id: int) -> None:
-        """Have the instance of a task die as if it had raised, or an acker lose its trees: for tests of what survives it."""
+        """Make the instance of a task die as if it had raised, or an acker lose its trees. For tests of recovery."""
         assembly = self._assembled
         for executor in (*assembly.tasks, *assembly.ackers):
-            if executor.place.task_id == task_id:
+            if executor.info.task_id == task_id:
                 executor.kill()
                 return
         raise UsageError(f"the run has no task {task_id}", hint=f"Its tasks are 1 to {len(assembly.plan.component_of)}.")
 
     def lose_tuple(self, task_id: int, tup: Tuple) -> None:
-        """Have a bolt task lose an input that it took up, as if it had never come: its trees time out. For tests of what survives it."""
+        """Make a bolt task forget a taken input without a settle, so that its trees time out. For tests of recovery."""
         for bolt in self._assembled.bolts:
-            if bolt.place.task_id == task_id:
+            if bolt.info.task_id == task_id:
                 bolt.core.lose(tup)
 
     def task_ids(self, component_id: str) -> tuple[int, ...]:
-        """Return the task ids of a component, ascending; the ackers are `__acker`."""
+        """Return the task ids of a component, ascending. The component id of the ackers is `__acker`."""
         known = self._assembled.plan.task_ids
         if not isinstance(cast(object, component_id), str) or component_id not in known:
             raise UsageError(f"the run has no component {component_id!r}", hint=did_you_mean(component_id, known))
         return known[component_id]
 
-    # What it shows
+    # Observation
 
     @property
     def state(self) -> RunState:
-        """waiting (where it stands by), starting, running, draining, then complete, drained, stopped or failed."""
+        """State of the run: waiting (on standby), starting, running, draining, then complete, drained, stopped or failed."""
         if self._supervisor is None:
             return "waiting" if self.config.standby else "starting"
         return self._supervisor.state
 
     @property
     def error(self) -> ComponentError | None:
-        """What ended the run, if a component failed for good."""
+        """Error of the component that ended the run, None if there is none."""
         return None if self._supervisor is None else self._supervisor.error
 
     def snapshot(self) -> Snapshot:
-        """Return counts and latencies per component and task as they are now."""
+        """Return the current counts and latencies per component and task."""
         return Snapshot(
             topology_name=self.topology.name,
             state=self.state,
             uptime_secs=self._clock.now() - self._began if self._assembly is not None else 0.0,
             components=observe(self._assembly) if self._assembly is not None else {},
-            checkpoint=self._checkpoints.snapshot() if self._checkpoints is not None else None,
             errors=tuple(self._errors),
             user_metrics=self._metrics.read(),
-            flow=() if self._port is None else self._port.flow(),
+            entries=self._features.snapshot_entries(),
         )
 
     def metrics_text(self) -> str:
         """Return the snapshot as OpenMetrics text."""
         from engine.metrics import render
-        from engine.runtime.metric_families import families  # only who exports needs it, and `import engine` stays light
+        from engine.runtime.metric_families import families  # here, so that `import engine` stays light
 
         return render(families(self.snapshot()))
 

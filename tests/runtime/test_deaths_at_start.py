@@ -1,4 +1,4 @@
-"""Deaths while an instance gets ready, and of its background work (ACK-12)."""
+"""Deaths in prepare and open, and by background work (ACK-12)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""An instance whose background work has raised is replaced, also where a call waits for that very work (SV-3)."""
+"""An instance whose background work raised is replaced, even if a call waits for that work (SV-3)."""
 
 import asyncio
 from typing import Any

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.flow.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MAX_WINDOW, SpoutWindow
+from engine.runtime.spout_window import CHANCE_FAILURES, FIRST_WINDOW, MAX_WINDOW, SpoutWindow
 from tests.flow.pipelines import Cpu, Pool, best_of
 
 pytestmark = pytest.mark.guarantee("FC-8")

@@ -1,4 +1,4 @@
-"""What bolts may not do with what they have: emit when they are gone, return what is no tuple, read a tick."""
+"""Wrong uses in bolts: emits of a replaced instance, wrong results of execute, reading a tick."""
 
 from collections.abc import Callable
 from typing import Any
@@ -137,4 +137,4 @@ def test_what_is_no_tuple_cannot_be_settled(method: str) -> None:
             getattr(self.collector, method)(5)
 
     [report] = run_one(Settles).errors
-    assert report.text.startswith(f"UsageError: bolt 'one' called {method}(5), which is no tuple that it was given. Pass the tuple itself")
+    assert report.text.startswith(f"UsageError: bolt 'one' called {method}(5), which is not one of its input tuples. Pass the tuple itself")

@@ -1,0 +1,82 @@
+"""Cancellation of asyncio tasks that run user code: who cancelled, and a limited wait for the end.
+
+User code may raise CancelledError by itself, or cancel its own asyncio task. Such an error belongs to the component. A real cancellation
+must pass through.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Iterable
+from contextlib import suppress
+from typing import Any, Final
+
+CLOSE_TIMEOUT_SECS: Final = 30.0
+"""Time that `close`, `cleanup` and cancelled work of a component have until they end."""
+
+_SECOND_CANCEL_SECS: Final = 1.0
+
+
+def was_cancelled(error: BaseException) -> bool:
+    """Tell whether `error` is the cancellation of the running asyncio task.
+
+    False for a CancelledError that user code raised by itself: an error like any other.
+    """
+    return isinstance(error, asyncio.CancelledError) and cancel_requests() > 0
+
+
+def cancel_requests() -> int:
+    """Return how many times the running asyncio task was cancelled. Requests that were taken back do not count."""
+    aio_task = asyncio.current_task()
+    return 0 if aio_task is None else aio_task.cancelling()
+
+
+def take_back_cancel_requests() -> None:
+    """Take back all cancel requests of the running asyncio task."""
+    aio_task = asyncio.current_task()
+    while aio_task is not None and aio_task.cancelling():
+        aio_task.uncancel()
+
+
+async def absorb_last_cancel_request() -> None:
+    """Take back the last cancel request of the running asyncio task, before asyncio has delivered it as an error."""
+    with suppress(asyncio.CancelledError):
+        await asyncio.sleep(0)
+    aio_task = asyncio.current_task()
+    if aio_task is not None:
+        aio_task.uncancel()
+
+
+async def cancel_and_wait(aio_tasks: Iterable["asyncio.Task[Any]"]) -> tuple[list[BaseException], int]:
+    """Cancel asyncio tasks and wait for their end. Return their errors, and how many still run after CLOSE_TIMEOUT_SECS.
+
+    A task may swallow a cancellation by accident (`except BaseException`), so a second one follows after a second.
+    """
+    running = set(aio_tasks)
+    errors: list[BaseException] = []
+    for timeout_secs in (_SECOND_CANCEL_SECS, CLOSE_TIMEOUT_SECS - _SECOND_CANCEL_SECS):
+        for aio_task in running:
+            aio_task.cancel()
+        if running:
+            ended, running = await asyncio.wait(running, timeout=timeout_secs)
+            errors += [error for each in ended if not each.cancelled() and (error := each.exception()) is not None]
+    return errors, len(running)
+
+
+async def await_or_cancel(coroutine: Coroutine[Any, Any, None], timeout_secs: float) -> bool:
+    """Await a coroutine, and cancel it after `timeout_secs`. Return False if it swallows the cancellation and runs on.
+
+    Raises the errors of the coroutine, and a TimeoutError without arguments if it was cancelled.
+    """
+    aio_task = asyncio.get_running_loop().create_task(coroutine)
+    try:
+        await asyncio.wait([aio_task], timeout=timeout_secs)
+        if aio_task.done():
+            aio_task.result()
+            return True
+    finally:
+        aio_task.cancel()
+    await asyncio.wait([aio_task], timeout=_SECOND_CANCEL_SECS)
+    if not aio_task.done():
+        return False
+    if not aio_task.cancelled() and (error := aio_task.exception()) is not None:
+        raise error
+    raise TimeoutError

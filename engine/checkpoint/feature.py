@@ -1,0 +1,144 @@
+"""Checkpoints as a feature of topologies with stateful bolts: rules, the start of a run, its snapshot and metrics."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, ClassVar, Final, get_args
+
+from engine.checkpoint.barrier_wiring import KEEPS_STATE, state_places, with_checkpoints
+from engine.checkpoint.checkpoints import Checkpoints
+from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
+from engine.config import Config
+from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.metrics import Family, Measure, secs_of_ms, stateset
+from engine.topology import ComponentSpec, Topology
+from engine.topology.validate import arrows, path_between
+
+
+def _stateful_bolts(topology: Topology) -> list[ComponentSpec]:
+    return [spec for spec in topology.bolts if KEEPS_STATE in spec.marks]
+
+
+def _names(specs: Iterable[ComponentSpec]) -> str:
+    return ", ".join(repr(spec.component_id) for spec in specs)
+
+
+class CheckpointFeature(Feature):
+    """State with aligned barriers (CP-1 to CP-9). Active in topologies with stateful bolts."""
+
+    name = "checkpoint"
+    marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,)}
+
+    def graph_faults(self, topology: Topology) -> Iterator[str]:
+        """Yield the cycles that a barrier cannot pass, and stateful bolts with concurrent calls (GRP-5, CP-3)."""
+        stateful = _stateful_bolts(topology)
+        if not stateful:
+            return
+        for source, target in sorted(topology.closing_edges()):
+            cycle = arrows(path_between(topology, target, source))
+            yield f"stateful bolts ({_names(stateful)}): a barrier cannot pass the cycle {cycle}. Take the cycle out, or keep no state."
+        for spec in stateful:
+            if spec.settings.concurrency != 1 or spec.settings.threads:
+                yield f"{spec.where}: a stateful bolt takes one input at a time. Remove concurrency= or threads=."
+
+    def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
+        """Yield the settings that stateful bolts do not allow (GRP-5, CP-3)."""
+        stateful = _stateful_bolts(topology)
+        if not stateful:
+            return
+        if config.acker_executors == 0:
+            yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+        if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
+            yield (
+                f"stateful bolts ({_names(stateful)}): state_checkpoint_interval_ms={config.state_checkpoint_interval_ms:g} is more than a "
+                f"third of message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
+                "Lower the one, or raise the other."
+            )
+
+    def stored(self, topology: Topology) -> Iterator[str]:
+        """Yield the stateful bolts."""
+        stateful = _stateful_bolts(topology)
+        if stateful:
+            yield f"the state of {_names(stateful)}"
+
+    def new_run(self, topology: Topology, config: Config) -> "CheckpointRun":
+        """Return the checkpoints of a new run."""
+        return CheckpointRun(config)
+
+
+class CheckpointRun(FeatureRun):
+    """The checkpoints of one run. Does nothing in a run without stateful bolts."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._checkpoints: Checkpoints | None = None
+
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        """Read the record, and return the topology with the checkpoint spout and the barrier handlers."""
+        places = state_places(topology, self._config)
+        if not places:
+            return topology
+        assert start.provider is not None
+        self._checkpoints = Checkpoints(topology.name, start.provider, self._config, start.clock, places)
+        await self._checkpoints.open()
+        return with_checkpoints(topology, self._checkpoints, self._config)
+
+    def join(self, handle: RunHandle) -> None:
+        """Hold the spouts until every state is loaded."""
+        if self._checkpoints is not None:
+            self._checkpoints.join(handle.port, handle.component_of, handle.give_up)
+
+    @property
+    def has_work(self) -> bool:
+        """True until everything is committed."""
+        return self._checkpoints is not None and not self._checkpoints.is_settled
+
+    async def finish(self) -> None:
+        """Make checkpoints until everything is committed."""
+        if self._checkpoints is not None:
+            await self._checkpoints.commit_all()
+
+    async def close(self, *, clean: bool) -> None:
+        """Close the states. After a clean end, fold their changes first."""
+        if self._checkpoints is not None:
+            await self._checkpoints.close(fold=clean)
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        """Return the entry `checkpoint`."""
+        return (CheckpointEntry(None if self._checkpoints is None else self._checkpoints.snapshot()),)
+
+
+class CheckpointEntry(SnapshotEntry):
+    """The checkpoints in a snapshot. The value is None in a run without state."""
+
+    name = "checkpoint"
+
+    def __init__(self, value: CheckpointSnapshot | None) -> None:
+        self.value = value
+
+    def to_json(self) -> Any:
+        """Return the fields of the value."""
+        return None if self.value is None else asdict(self.value)
+
+    def families(self, topology_name: str) -> Iterator[Family]:
+        """Yield the families of `stormcell_checkpoint_…`."""
+        if self.value is None:
+            return
+        labels = {"topology": topology_name}
+        yield stateset("stormcell_checkpoint_step", "What is under way.", [(labels, self.value.step)], get_args(CheckpointStep))
+        for measure in _MEASURES:
+            yield measure.family("stormcell_checkpoint_", [(labels, self.value)])
+
+
+_MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
+    Measure("txid", "gauge", "", "The last committed txid; -1: none.", lambda now: now.txid),
+    Measure("commits", "counter", "", "Checkpoints that this run has committed.", lambda now: now.committed),
+    Measure("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
+    Measure("step_seconds", "gauge", "seconds", "How long the step under way has taken.", lambda now: now.step_secs),
+    Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
+    Measure("last_keys", "gauge", "keys", "Keys that it changed.", lambda now: now.last_keys),
+    Measure("last_bytes", "gauge", "bytes", "Bytes that it staged.", lambda now: now.last_bytes),
+    Measure(
+        "last_alignment_seconds", "gauge", "seconds", "Longest time that it held a source.", lambda now: now.last_alignment_ms / 1000
+    ),
+    Measure("store_away", "gauge", "", "1 while the store cannot be reached.", lambda now: now.trouble is not None),
+)

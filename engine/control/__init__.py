@@ -1,0 +1,5 @@
+"""The way for a feature to take part in runs: checkpoints, transactions, flow control, and features of third parties."""
+
+from engine.control.feature import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry, json_number
+
+__all__ = ["Feature", "FeatureRun", "RunHandle", "RunStart", "SnapshotEntry", "json_number"]

@@ -1,0 +1,96 @@
+"""`Feature`: a part that plugs into topologies and runs. The engine calls it, and knows no feature by name (docs/decisions/0008)."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from engine.clock import Clock
+from engine.config import Config
+from engine.errors import ComponentError
+from engine.metrics import Family
+from engine.state import StateProvider
+from engine.topology import Topology, TopologyFeature
+from engine.topology.task_port import RunPort
+
+
+@dataclass(frozen=True, slots=True)
+class RunStart:
+    """The parts of a run that exist before its tasks are planned."""
+
+    clock: Clock
+    provider: StateProvider | None
+    """The state provider, opened for this topology. None if no feature stores anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunHandle:
+    """A run that is about to start its tasks, as a feature sees it."""
+
+    port: RunPort
+    component_of: Mapping[int, str]
+    """Component ids by task id."""
+    give_up: Callable[[ComponentError], None]
+    """Ends the run with this error."""
+    snapshot: Callable[[], Any]
+    """Takes a snapshot of the run (`engine.Snapshot`)."""
+
+
+class SnapshotEntry(ABC):
+    """One entry of a run's snapshot: `snapshot.<name>`, a key of its JSON, and metric families."""
+
+    name: str
+    value: Any
+
+    @abstractmethod
+    def to_json(self) -> Any:
+        """Return the value for `json.dumps`."""
+
+    def families(self, topology_name: str) -> Iterable[Family]:
+        """Return the metric families of the value."""
+        return ()
+
+
+def json_number(value: Any) -> Any:
+    """Return a value as JSON can have it: rounded to six digits behind the point, and text for what JSON has no number for."""
+    if not isinstance(value, float):
+        return value
+    return round(value, 6) if math.isfinite(value) else str(value)
+
+
+class FeatureRun:
+    """A feature in one run. A feature overrides the methods that it needs."""
+
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        """Get ready before the tasks are planned, and return the topology that runs, perhaps with components of the feature.
+
+        If this raises, `close` is called.
+        """
+        return topology
+
+    def join(self, handle: RunHandle) -> None:
+        """Take the run's handle, before its tasks begin."""
+
+    @property
+    def has_work(self) -> bool:
+        """True while `finish` has something to do."""
+        return False
+
+    async def finish(self) -> None:
+        """Commit the work that is left. Called at a drain, and before the run is complete; no tree is open then."""
+
+    async def close(self, *, clean: bool) -> None:
+        """Release everything, after all tasks are closed. Called once. clean: the run is complete or drained."""
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        """Return the entries of a snapshot. Called at any time, also before `open` and after `close`."""
+        return ()
+
+
+class Feature(TopologyFeature, ABC):
+    """A feature that takes part in runs."""
+
+    @abstractmethod
+    def new_run(self, topology: Topology, config: Config) -> FeatureRun:
+        """Return the part of a new run. Nothing is opened here."""

@@ -1,0 +1,137 @@
+"""Flow control as a feature of topologies with flow-control spouts: rules, the stored positions, snapshot and metrics."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from typing import Any, ClassVar, Final, get_args
+
+from engine.config import Config
+from engine.control import Feature, FeatureRun, RunHandle, SnapshotEntry, json_number
+from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
+from engine.metrics import Family, Measure, secs_of_ms, stateset
+from engine.topology import ComponentSpec, Topology
+from engine.topology.task_port import RunPort
+from engine.topology.validate import name_faults
+
+KEEPS_POSITION: Final = "keeps_position"
+TAKES_PACKS: Final = "takes_packs"
+ENTRY: Final = "flow"
+"""Entry of the snapshot."""
+
+
+class FlowFeature(Feature):
+    """Adaptive flow control (FC-1 to FC-9). The spouts do the work; the feature adds what a whole topology or run needs."""
+
+    name = "flow"
+    marks: ClassVar[Any] = {"spout": (KEEPS_POSITION,), "bolt": (TAKES_PACKS,)}
+
+    def graph_faults(self, topology: Topology) -> Iterator[str]:
+        """Yield the spouts without their one bolt, and the other inputs of such a bolt (FC-1)."""
+        for spec in topology.spouts:
+            takers = [repr(target) for target in topology.targets(spec.component_id)]
+            if spec.chooses_tasks and len(takers) != 1:
+                yield (
+                    f"{spec.where}: sends each record to one task of one bolt, and {' and '.join(takers) or 'nobody'} "
+                    f"subscribe{'s' * (not takers)} to it. Subscribe one bolt by direct_grouping(); it may emit to others."
+                )
+        for spec in topology.bolts:
+            if TAKES_PACKS in spec.marks:
+                yield from _other_inputs(topology, spec)
+
+    def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
+        """Yield the spouts whose position needs acks that the config switches off (FC-6)."""
+        for spec in topology.spouts:
+            if KEEPS_POSITION in spec.marks and config.acker_executors == 0:
+                yield f"{spec.where}: needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+
+    def stored(self, topology: Topology) -> Iterator[str]:
+        """Yield the spouts whose position is stored."""
+        positions = [repr(spec.component_id) for spec in topology.spouts if KEEPS_POSITION in spec.marks]
+        if positions:
+            yield f"the position of {', '.join(positions)}"
+
+    def new_run(self, topology: Topology, config: Config) -> "FlowRun":
+        """Return the flow control of a new run."""
+        return FlowRun()
+
+
+def _other_inputs(topology: Topology, spec: ComponentSpec) -> Iterator[str]:
+    """Yield the inputs of a bolt that takes only packs of records."""
+    for subscription in spec.subscriptions:
+        is_named = not any(name_faults(spec.where, subscription))  # else it is among the faults already
+        source = topology.components.get(subscription.source) if is_named else None
+        if source is not None and not source.chooses_tasks:
+            yield (
+                f"{spec.where}: takes the packs of a FlowControlSpout and nothing else, and subscribes to {source.kind} "
+                f"{source.component_id!r}. Derive it from Bolt or BasicBolt, or give it a bolt of its own."
+            )
+    if spec.settings.tick_tuple_freq_secs is not None:
+        yield (
+            f"{spec.where}: takes the packs of a FlowControlSpout and no ticks, and has tick_tuple_freq_secs. "
+            "Leave it out, and let self.context.create_task(...) do what is to be done by time; or derive it from Bolt."
+        )
+
+
+class FlowRun(FeatureRun):
+    """The flow control of one run: collects the snapshots of the spout tasks."""
+
+    def __init__(self) -> None:
+        self._port: RunPort | None = None
+
+    def join(self, handle: RunHandle) -> None:
+        """Take the port to which the spouts give their snapshots."""
+        self._port = handle.port
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        """Return the entry `flow`."""
+        return (FlowEntry(() if self._port is None else self._port.shown(ENTRY)),)
+
+
+class FlowEntry(SnapshotEntry):
+    """The flow-control spout tasks in a snapshot."""
+
+    name = ENTRY
+
+    def __init__(self, value: tuple[FlowSnapshot, ...]) -> None:
+        self.value = value
+
+    def to_json(self) -> Any:
+        """Return a list with the fields of each spout task."""
+        return [_flow_dict(flow) for flow in self.value]
+
+    def families(self, topology_name: str) -> Iterator[Family]:
+        """Yield the families of `stormcell_flow_…`. The label `bolt_task` is the task that the window belongs to."""
+        spouts = [({"topology": topology_name, "component": flow.component_id, "task": str(flow.task_id)}, flow) for flow in self.value]
+        windows = [({**labels, "bolt_task": str(task.task_id)}, task) for labels, flow in spouts for task in flow.tasks]
+        for measure in _OF_SPOUTS:
+            yield measure.family("stormcell_flow_", spouts)
+        states = [(labels, task.state) for labels, task in windows]
+        yield stateset("stormcell_flow_state", "How the task is sent to.", states, get_args(FlowState))
+        for each in _OF_WINDOWS:
+            yield each.family("stormcell_flow_", windows)
+
+
+def _flow_dict(flow: FlowSnapshot) -> dict[str, Any]:
+    shown = asdict(flow)
+    shown["tasks"] = [{name: json_number(value) for name, value in task.items()} for task in shown["tasks"]]
+    return shown
+
+
+_OF_SPOUTS: Final[tuple[Measure[FlowSnapshot], ...]] = (
+    Measure("done_records", "counter", "records", "Records below the done prefix.", lambda now: now.done_records),
+    Measure("pending_records", "gauge", "records", "Records yielded and not below the done prefix.", lambda now: now.pending_records),
+    Measure("buffered_records", "gauge", "records", "Records yielded and not sent yet.", lambda now: now.buffered_records),
+    Measure(
+        "records_since_checkpoint", "gauge", "", "Records sent beyond the recorded position.", lambda now: now.records_since_checkpoint
+    ),
+    Measure("held", "gauge", "", "1 while something holds the sending.", lambda now: now.holds is not None),
+)
+_OF_WINDOWS: Final[tuple[Measure[FlowTaskSnapshot], ...]] = (
+    Measure("window_packs", "gauge", "packs", "Packs that may be at the task.", lambda task: task.window),
+    Measure("in_flight_packs", "gauge", "packs", "Packs that are.", lambda task: task.in_flight),
+    Measure("in_flight_records", "gauge", "records", "Records that are.", lambda task: task.in_flight_records),
+    Measure("pack_records", "gauge", "records", "Records in the last pack sent to it.", lambda task: task.pack_records),
+    Measure("service_seconds", "gauge", "seconds", "Smoothed service time of a record.", lambda task: secs_of_ms(task.service_ms)),
+    Measure("service_p99_seconds", "gauge", "seconds", "99th percentile of it.", lambda task: secs_of_ms(task.service_p99_ms)),
+    Measure("settled_packs", "counter", "packs", "Packs that the task acked.", lambda task: task.settled),
+    Measure("resent_packs", "counter", "packs", "Packs that it failed, or that were called back.", lambda task: task.resends),
+)

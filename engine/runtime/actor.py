@@ -1,0 +1,93 @@
+"""Parts of every actor: its asyncio task, the event that wakes it, and its errors."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from typing import Final
+
+from engine.errors import ComponentError
+from engine.runtime.error_report import error_text
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
+
+BUG_HINT: Final = "This is a bug in the engine. Please report this text."
+
+
+class WakeupEvent:
+    """Event that wakes the one coroutine that waits. A call of `set` while nobody waits ends the next wait at once."""
+
+    __slots__ = ("_is_set", "_loop", "_waiter")
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        """Wake the waiter, now or at its next wait. Call it on the loop's thread only."""
+        self._is_set = True
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def wait(self, timeout_secs: float | None = None) -> bool:
+        """Wait for `set` and reset the event. Return False if the timeout came first."""
+        if not self._is_set:
+            self._waiter = self._loop.create_future()
+            timer = None if timeout_secs is None else self._loop.call_later(timeout_secs, self._time_out)
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+                if timer is not None:
+                    timer.cancel()
+        was_set, self._is_set = self._is_set, False
+        return was_set
+
+    def _time_out(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+
+class Actor(ABC):
+    """One task of a run, served by one coroutine that waits at its `wakeup`."""
+
+    def __init__(self, info: TaskInfo, run_context: RunContext) -> None:
+        self.info = info
+        self.run_context = run_context
+        self.wakeup = WakeupEvent(run_context.loop)
+        self.reporter = run_context.reporter_of(info)
+        self.is_idle = False
+        """True while the coroutine waits for work and no call runs."""
+        self._aio_task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Start the coroutine."""
+        name = f"{self.run_context.topology.name}/{self.info.component_id}[{self.info.task_id}]"
+        self._aio_task = self.run_context.loop.create_task(self._main(), name=name)
+        self._aio_task.add_done_callback(self._note_end)
+
+    @abstractmethod
+    async def close(self) -> None:
+        """End the coroutine."""
+
+    @abstractmethod
+    async def _main(self) -> None:
+        """Serve the task until it is closed."""
+
+    @abstractmethod
+    def _note_end(self, aio_task: "asyncio.Task[None]") -> None:
+        """End the run if the coroutine ended by an error."""
+
+    async def wait_for_work(self, timeout_secs: float | None = None) -> bool:
+        """Wait for `wakeup`. Return False if the timeout came first. The run checks meanwhile whether it is complete."""
+        self.is_idle = True
+        self.run_context.note_idle()
+        try:
+            return await self.wakeup.wait(timeout_secs)
+        finally:
+            self.is_idle = False
+
+    def _engine_failure(self, error: BaseException) -> ComponentError:
+        """Return the ComponentError for an error of the engine's own code."""
+        return ComponentError(
+            self.info.component_id, self.info.task_id, error, message=f"its executor failed: {error_text(error)}", hint=BUG_HINT
+        )

@@ -1,0 +1,259 @@
+"""Collectors of spouts and bolts: `self.collector` of user code, on top of the compiled emitters."""
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from itertools import islice, repeat
+from typing import Any, Final, Protocol, TypeAlias
+
+from engine.api import Values
+from engine.api.basic_results import Emission
+from engine.api.collector import Anchors
+from engine.errors import UsageError
+from engine.kernel import BoltCore, BoltEmitter, SpoutCore, SpoutEmitter, Tuple
+from engine.names import DEFAULT_STREAM
+
+ReportError: TypeAlias = Callable[[BaseException], None]
+
+
+# Bolts
+
+
+class ExecutorBoltCollector(BoltEmitter):
+    """Collector of one instance of a Bolt (`engine.api.BoltCollector`). emit, ack, fail and reset_timeout are compiled."""
+
+    def __init__(self, core: BoltCore, *, ready: Callable[[], Awaitable[None]], report_error: ReportError) -> None:
+        super().__init__(core)
+        self._core = core
+        self._ready = ready
+        self._report_error = report_error
+
+    def emit_direct(self, task: int, values: Values, anchors: Anchors = None, stream: str = DEFAULT_STREAM) -> None:
+        self.check_alive()
+        self._core.emit_direct(task, values, anchors, stream)
+
+    def report_error(self, error: BaseException) -> None:
+        self._report_error(error)
+
+    async def ready(self) -> None:
+        await self._ready()
+
+
+@dataclass(slots=True)
+class Call:
+    """One call of a BasicBolt's execute. `recorded` holds the emits of a call in a thread."""
+
+    tup: Tuple
+    recorded: list[Emission] | None = field(default=None)
+
+
+CURRENT_CALL: ContextVar[Call | None] = ContextVar("current_call", default=None)
+"""The call that the running code belongs to, if several calls run at once."""
+
+
+class ExecutorBasicCollector:
+    """Collector of one instance of a BasicBolt. Anchors to the input of the running call."""
+
+    def __init__(self, emitter: BoltEmitter, core: BoltCore, component_id: str, report_error: ReportError) -> None:
+        self._emitter = emitter
+        self._core = core
+        self._component_id = component_id
+        self._report_error = report_error
+
+    def emit(self, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        call = CURRENT_CALL.get()
+        if call is not None and call.recorded is not None:
+            call.recorded.append((values, stream, None))
+            return
+        self._emitter.emit(values, self._input(call), stream)
+
+    def emit_direct(self, task: int, values: Values, stream: str = DEFAULT_STREAM) -> None:
+        call = CURRENT_CALL.get()
+        if call is not None and call.recorded is not None:
+            call.recorded.append((values, stream, task))
+            return
+        self._emitter.check_alive()
+        self._core.emit_direct(task, values, self._input(call), stream)
+
+    def report_error(self, error: BaseException) -> None:
+        self._report_error(error)
+
+    def _input(self, call: Call | None) -> Tuple:
+        tup = self._core.current if call is None else call.tup
+        if tup is None:
+            raise UsageError(
+                f"bolt {self._component_id!r} emitted outside execute()",
+                hint="A BasicBolt emits while it executes an input. To emit at other times, derive from Bolt.",
+            )
+        return tup
+
+
+# Spouts
+
+ROWS_PER_TURN: Final = 1024
+"""Rows that are emitted in one turn of the loop. They take about half a millisecond."""
+ROWS_PER_CHECK: Final = 256
+"""Rows that are emitted between two checks for a full mailbox, so at most this many exceed its bound."""
+
+
+class RowsOwner(Protocol):
+    """The executor of a spout, as its pending rows see it."""
+
+    def may_emit_rows(self) -> bool:
+        """Tell whether a slice may be emitted now. Whoever changes that to True calls `PendingRows.schedule`."""
+
+    def note_rows_changed(self) -> None:
+        """Rows have become pending, or none is pending any more. The spout is polled only while none is."""
+
+    def note_row_error(self, error: BaseException) -> None:
+        """A row could not be emitted. The rows behind it of the same call are dropped."""
+
+    def note_row_time(self, secs: float) -> None:
+        """Count the time that a slice took."""
+
+
+class PendingRows:
+    """Rows of `emit_many` calls that one spout task has not emitted yet, in order. Used on the loop's thread only.
+
+    A big `emit_many` would hold the loop. So it emits the first rows at once, and the others in slices, one at each turn (BP-4).
+    """
+
+    def __init__(self, owner: RowsOwner, loop: asyncio.AbstractEventLoop, now: Callable[[], float]) -> None:
+        self._owner = owner
+        self._loop = loop
+        self._now = now
+        self._thread = threading.get_ident()
+        self._calls: deque[tuple[Callable[..., None], Iterator[tuple[Any, ...]]]] = deque()
+        self._next_slice: asyncio.Handle | None = None
+        self._waiters: list[asyncio.Future[None]] = []
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    @property
+    def is_on_loop_thread(self) -> bool:
+        """True on the loop's thread."""
+        return threading.get_ident() == self._thread
+
+    def append_calls(self, emit: Callable[..., None], arguments: Iterator[tuple[Any, ...]]) -> None:
+        """Call `emit` later with each of the arguments, behind the calls that are pending already."""
+        self._calls.append((emit, arguments))
+        if len(self._calls) == 1:
+            self._owner.note_rows_changed()
+        self.schedule()
+
+    def schedule(self) -> None:
+        """Emit a slice at the next turn of the loop."""
+        if self._calls and self._next_slice is None:
+            self._next_slice = self._loop.call_soon(self._emit_slice)
+
+    def discard(self) -> None:
+        """Drop all pending rows, since their instance is gone."""
+        if self._next_slice is not None:
+            self._next_slice.cancel()
+            self._next_slice = None
+        if self._calls:
+            self._calls.clear()
+            self._note_empty()
+
+    async def wait_until_empty(self) -> None:
+        """Wait until no row is pending."""
+        while self._calls:
+            waiter: asyncio.Future[None] = self._loop.create_future()
+            self._waiters.append(waiter)
+            await waiter
+
+    def _emit_slice(self) -> None:
+        self._next_slice = None
+        began, left = self._now(), ROWS_PER_TURN
+        try:
+            while self._calls and left > 0 and self._owner.may_emit_rows():
+                most = min(left, ROWS_PER_CHECK)
+                emitted = self._emit_some(*self._calls[0], most)
+                if emitted < most:
+                    self._calls.popleft()
+                left -= emitted
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an error of user code, handled as if its own call had raised it
+            self._calls.popleft()  # a plain call that raises at a row emits no further row either
+            self._owner.note_row_error(error)
+        self._owner.note_row_time(self._now() - began)
+        if not self._calls:
+            self._note_empty()
+        elif self._owner.may_emit_rows():
+            self.schedule()
+
+    def _emit_some(self, emit: Callable[..., None], arguments: Iterator[tuple[Any, ...]], most: int) -> int:
+        emitted = 0
+        for each in islice(arguments, most):
+            emit(*each)
+            emitted += 1
+        return emitted
+
+    def _note_empty(self) -> None:
+        waiters, self._waiters = self._waiters, []
+        for waiter in waiters:
+            if not waiter.done():
+                waiter.set_result(None)
+        self._owner.note_rows_changed()
+
+
+class ExecutorSpoutCollector(SpoutEmitter):
+    """Collector of one instance of a spout (`engine.api.SpoutCollector`). emit is compiled.
+
+    While rows are pending, every emit goes behind them: `divert(True)` of the base sends each emit to `emit_rarely`.
+    """
+
+    def __init__(
+        self, core: SpoutCore, rows: PendingRows, *, ready: Callable[[], Awaitable[None]], report_error: Callable[[BaseException], None]
+    ) -> None:
+        super().__init__(core)
+        self._core = core
+        self._rows = rows
+        self._ready = ready
+        self._report_error = report_error
+
+    def emit_rarely(self, values: object, message_id: object, stream: str) -> None:
+        self.check_alive()
+        if self._rows.is_on_loop_thread:
+            self._rows.append_calls(self._core.emit, iter([(values, message_id, stream)]))
+        else:
+            self._core.emit(values, message_id, stream)  # raises, as always on another thread
+
+    def emit_many(self, rows: Sequence[Values], message_ids: Sequence[object] | None = None, stream: str = DEFAULT_STREAM) -> None:
+        if message_ids is not None and len(message_ids) != len(rows):
+            raise UsageError(
+                f"emit_many() was given {len(rows)} rows and {len(message_ids)} message ids",
+                hint="Give one message id (or None) for each row, or leave message_ids out.",
+            )
+        at_once = 0 if self._rows and self._rows.is_on_loop_thread else ROWS_PER_TURN  # on another thread the first emit raises
+        if not isinstance(rows, (list, tuple)):
+            rows = list(rows)
+        if message_ids is None:
+            for values in rows[:at_once]:
+                self.emit(values, None, stream)
+        else:
+            for values, message_id in zip(rows[:at_once], message_ids, strict=False):
+                self.emit(values, message_id, stream)
+        if len(rows) > at_once:
+            self.check_alive()
+            ids: Iterable[object] = repeat(None) if message_ids is None else list(message_ids)[at_once:]
+            # Copies: the caller may change its lists as soon as this returns.
+            self._rows.append_calls(self._core.emit, zip(rows[at_once:], ids, repeat(stream), strict=False))
+
+    def emit_direct(self, task: int, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM) -> None:
+        self.check_alive()
+        if self._rows and self._rows.is_on_loop_thread:
+            self._rows.append_calls(self._core.emit_direct, iter([(task, values, message_id, stream)]))
+        else:
+            self._core.emit_direct(task, values, message_id, stream)
+
+    def report_error(self, error: BaseException) -> None:
+        self._report_error(error)
+
+    async def ready(self) -> None:
+        await self._ready()

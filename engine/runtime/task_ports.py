@@ -1,0 +1,180 @@
+"""Working ports of spout and bolt tasks (`engine.topology.task_port`): operations of a task for the engine's own components.
+
+A port outlives the instances of its task.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from engine.api import Tuple as AnyTuple
+from engine.api import Values
+from engine.errors import Failure
+from engine.kernel import BatchFeed, BoltCore, Layers, SpoutCore, Tuple, reply
+from engine.names import DEFAULT_STREAM
+from engine.runtime.bolt_calls import BoltCalls
+from engine.runtime.error_report import ErrorReporter
+from engine.runtime.plan import TaskInfo
+from engine.runtime.run_context import RunContext
+from engine.topology import ComponentSpec
+from engine.topology.task_port import RunPort
+
+SETTLES_PER_BURST: Final = 4096
+
+
+class SpoutTask(Protocol):
+    """The executor of a spout, as its port sees it."""
+
+    info: TaskInfo
+    run_context: RunContext
+    core: SpoutCore
+    reporter: ErrorReporter
+    waits_for_wake: bool
+
+    def poll_again(self) -> None: ...
+
+
+class ExecutorSpoutPort:
+    """The port of one spout task."""
+
+    def __init__(self, task: SpoutTask) -> None:
+        self._task = task
+        self.listener: Callable[[object, int, float], None] | None = None
+
+    @property
+    def run(self) -> RunPort:
+        return self._task.run_context.port
+
+    def emit_control(
+        self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM, *, timeout_secs: float | None = None
+    ) -> None:
+        self._task.core.emit_control(values, stream, message_id, timeout_secs)
+
+    def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
+        self.listener = listener
+        self._task.core.listen(listener)
+
+    def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
+        self._task.core.on_reply = listener
+
+    def subscribers(self, stream: str = DEFAULT_STREAM) -> Sequence[ComponentSpec]:
+        return [spec for spec, _ in self._task.run_context.topology.subscribers(self._task.info.component_id, stream)]
+
+    def report(self, error: BaseException, next_step: str) -> None:
+        self._task.reporter.report(error, next_step=next_step)
+
+    def poll_again(self) -> None:
+        self._task.poll_again()
+
+    def wait_for_wake(self) -> None:
+        self._task.waits_for_wake = True
+
+    def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
+        return self._task.core.count_sent(on)
+
+
+class BoltTask(Protocol):
+    """The executor of a bolt, as its port sees it."""
+
+    run_context: RunContext
+    core: BoltCore
+    calls: BoltCalls
+    reporter: ErrorReporter
+    has_been_ready: bool
+
+    @property
+    def is_ending(self) -> bool: ...
+
+    def wake(self) -> None: ...
+
+    async def call_hook(self, function: Callable[..., Any], *args: Any) -> None: ...
+
+
+class ExecutorBoltPort:
+    """The port of one bolt task."""
+
+    def __init__(self, task: BoltTask) -> None:
+        self._task = task
+
+    @property
+    def run(self) -> RunPort:
+        return self._task.run_context.port
+
+    @property
+    def is_ending(self) -> bool:
+        return self._task.is_ending
+
+    def hold(self, source_task: int) -> None:
+        self._task.core.hold(source_task)
+
+    def release(self, source_task: int) -> None:
+        self._task.core.release(source_task)
+        self._task.wake()
+
+    def close_gate(self) -> None:
+        self._task.core.gate(True)
+
+    def open_gate(self) -> None:
+        self._task.has_been_ready = True
+        self._task.core.gate(False)
+        self._task.wake()
+
+    def emit_control(self, values: Values, anchor: AnyTuple | None = None, stream: str = DEFAULT_STREAM) -> None:
+        assert anchor is None or isinstance(anchor, Tuple)
+        self._task.core.emit_control(values, stream, anchor)
+
+    def refresh_control(self, tup: AnyTuple) -> None:
+        assert isinstance(tup, Tuple)
+        self._task.core.reset_timeout(tup)
+
+    def settle_control(self, tup: AnyTuple, failure: Failure | None = None) -> None:
+        assert isinstance(tup, Tuple)
+        self._task.core.settle_control(tup, failure)
+
+    def reply(self, tup: AnyTuple, answer: object) -> None:
+        assert isinstance(tup, Tuple)
+        reply(self._task.core, tup, answer)
+
+    def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
+        return BatchFeed(self._task.core, runner, sources, emits_results=emits_results)
+
+    def report(self, error: BaseException, next_step: str, tup: AnyTuple | None = None) -> None:
+        self._task.reporter.report(error, tup=tup, next_step=next_step)
+
+    async def call(self, hook: Callable[..., object], *args: object) -> None:
+        await self._task.call_hook(hook, *args)
+
+    async def returned(self) -> None:
+        await self._task.calls.wait_until_returned()
+
+    def guard_state(self, state: Layers) -> None:
+        self._task.core.guard_state(state)
+
+    def defer_settles(self, *, on: bool = True) -> None:
+        self._task.core.defer_settles(on)
+
+    @property
+    def deferred_settles(self) -> int:
+        return len(self._task.core.deferred_acks)
+
+    def prepare_settles(self) -> int:
+        return self._task.core.deferred_acks.prepare()
+
+    async def release_settles(self) -> None:
+        await self._in_bursts(self._task.core.deferred_acks.release_prepared)
+
+    async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
+        kept = self._task.core.deferred_acks
+        await self._in_bursts(lambda limit: kept.fail_deferred(limit, failure))
+        if prepared:
+            await self._in_bursts(lambda limit: kept.fail_prepared(limit, failure))
+
+    async def _in_bursts(self, settle: Callable[[int], int]) -> None:
+        while settle(SETTLES_PER_BURST):
+            await asyncio.sleep(0)
+
+    def fail_taken(self, failure: Failure) -> int:
+        return self._task.core.fail_taken(failure)
+
+    def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
+        return self._task.core.count_sent(on)

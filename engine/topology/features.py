@@ -1,0 +1,24 @@
+"""The features that every new topology gets. `engine/features.py` lists them, at the top; nothing below knows their names."""
+
+from collections.abc import Callable
+
+from engine.topology.spec import Kind, TopologyFeature
+
+_load: Callable[[], tuple[TopologyFeature, ...]] = tuple
+
+
+def supply_features(load: Callable[[], tuple[TopologyFeature, ...]]) -> None:
+    """Set the function that returns the features. It is called at the first `build()`, so that `import engine` stays light."""
+    global _load
+    _load = load
+
+
+def known_features() -> tuple[TopologyFeature, ...]:
+    """Return the features of a new topology."""
+    return _load()
+
+
+def marks_of(kind: Kind, declared: object) -> frozenset[str]:
+    """Return the marks of a component: the class attributes of the features that are True."""
+    names = (name for feature in known_features() for name in feature.marks.get(kind, ()))
+    return frozenset(name for name in names if getattr(declared, name, False) is True)

@@ -1,0 +1,161 @@
+"""A feature plugs in without a change of the engine: a rule, a system component, an entry of the snapshot, a part of each run."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from engine import ComponentError, Config, Fields, Spout, SpoutExhausted, Topology, TopologyBuilder, TopologyError
+from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
+from engine.features import FEATURES
+from engine.metrics import Family, Measure
+from engine.runtime.metric_families import families
+from engine.testing import Capture, run_topology
+from engine.topology import ComponentSettings, ComponentSpec, validate_run
+
+
+class Numbers(Spout):
+    output_fields = Fields("number")
+    tells_its_count = True
+
+    def open(self) -> None:
+        self.left = 3
+
+    def next_tuple(self) -> None:
+        if not self.left:
+            raise SpoutExhausted
+        self.left -= 1
+        self.collector.emit((self.left,), self.left)
+
+
+class Beacon(Spout):
+    """A spout of the feature: it emits nothing."""
+
+    def next_tuple(self) -> None:
+        raise SpoutExhausted
+
+
+class MadeBy:
+    def create(self) -> Beacon:
+        return Beacon()
+
+
+class Beacons(Feature):
+    """A made-up feature. It stores nothing, wants a small burst, and adds the component `__beacon` to each run."""
+
+    name = "beacons"
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    def run_faults(self, topology: Topology, config: Config) -> Iterator[str]:
+        if config.burst > 100:
+            yield f"{topology.spouts[0].where}: beacons need a burst of at most 100. Set Config(burst=100)."
+
+    def new_run(self, topology: Topology, config: Config) -> "BeaconRun":
+        return BeaconRun(self.calls)
+
+
+class BeaconRun(FeatureRun):
+    def __init__(self, calls: list[str]) -> None:
+        self.calls = calls
+        self.tasks = 0
+        self.handle: RunHandle | None = None
+        self.left = 1
+
+    async def open(self, topology: Topology, start: RunStart) -> Topology:
+        self.calls.append("open")
+        assert start.provider is None
+        beacon = ComponentSpec("__beacon", "spout", MadeBy(), 1, MappingProxyType({}), (), ComponentSettings())
+        return replace(topology, components=MappingProxyType({**topology.components, "__beacon": beacon}))
+
+    def join(self, handle: RunHandle) -> None:
+        self.calls.append("join")
+        self.handle = handle
+        self.tasks = len(handle.component_of)
+
+    @property
+    def has_work(self) -> bool:
+        return self.left > 0
+
+    async def finish(self) -> None:
+        assert self.handle is not None
+        self.calls.append(f"finish {self.handle.snapshot().state}")
+        self.left = 0
+
+    async def close(self, *, clean: bool) -> None:
+        self.calls.append(f"close clean={clean}")
+
+    def snapshot_entries(self) -> Iterable[SnapshotEntry]:
+        return (BeaconEntry(self.tasks),)
+
+
+class BeaconEntry(SnapshotEntry):
+    name = "beacons"
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def to_json(self) -> Any:
+        return {"tasks": self.value}
+
+    def families(self, topology_name: str) -> Iterator[Family]:
+        measure = Measure[int]("beacon_tasks", "gauge", "tasks", "Tasks that a beacon sees.", lambda tasks: tasks)
+        yield measure.family("stormcell_", [({"topology": topology_name}, self.value)])
+
+
+def topology(feature: Feature) -> Topology:
+    builder = TopologyBuilder("beacons")
+    builder.set_spout("numbers", Numbers)
+    builder.set_bolt("sink", Capture()).shuffle_grouping("numbers")
+    return builder.build().with_feature(feature)
+
+
+def test_a_feature_judges_a_topology() -> None:
+    with pytest.raises(TopologyError, match="spout 'numbers': beacons need a burst of at most 100"):
+        validate_run(topology(Beacons()), Config(burst=101))
+    validate_run(topology(Beacons()), Config(burst=100))
+
+
+def test_a_feature_takes_part_in_a_run() -> None:
+    feature = Beacons()
+    finished = run_topology(topology(feature), Config(burst=64))
+    assert feature.calls == ["open", "join", "finish running", "close clean=True"]
+    assert finished.snapshot.components["__beacon"].kind == "spout"
+    assert [spout.component_id for spout in finished.snapshot.spouts] == ["numbers"]
+    tasks = 2 + 1 + 1
+    assert finished.snapshot.beacons == tasks
+    shown = json.loads(json.dumps(finished.snapshot.to_dict()))
+    assert (shown["beacons"], shown["checkpoint"], shown["flow"]) == ({"tasks": tasks}, None, [])
+    [sample] = next(family for family in families(finished.snapshot) if family.name == "stormcell_beacon_tasks").samples
+    assert sample.value == tasks
+
+
+def test_a_feature_is_closed_though_the_run_fails() -> None:
+    class Broken(Spout):
+        output_fields = Fields("number")
+
+        def open(self) -> None:
+            raise RuntimeError("no")
+
+        def next_tuple(self) -> None:
+            raise SpoutExhausted
+
+    feature = Beacons()
+    builder = TopologyBuilder("broken")
+    builder.set_spout("numbers", Broken)
+    with pytest.raises(ComponentError, match="raised RuntimeError: no"):
+        run_topology(builder.build().with_feature(feature), Config(burst=64, on_error="stop"))
+    assert feature.calls == ["open", "join", "close clean=False"]
+
+
+def test_the_builder_notes_the_marks_of_features(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Counted(Beacons):
+        marks = MappingProxyType({"spout": ("tells_its_count",)})
+
+    monkeypatch.setattr("engine.topology.features._load", lambda: (*FEATURES, Counted()))
+    assert topology(Beacons()).components["numbers"].marks == {"tells_its_count"}
+    assert [feature.name for feature in topology(Beacons()).features] == ["checkpoint", "transactional", "flow", "beacons"]
