@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple, cast
 
 from engine.errors import FatalError, StateError, StateFenced
-from engine.state import StoreRetry, StateProvider
+from engine.state import StateProvider, StoreRetry
 from engine.state.codec import MessagePack, Unencodable
 from engine.transactional.open_batches import PartitionOutput, Record
 from engine.transactional.spouts import Partition
