@@ -42,13 +42,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
 }
 
 # Import circles that are left: the folder that owns each one, by its modules. Only entries for deletion; a new circle is a fault.
-CIRCLES: dict[frozenset[str], str] = {
-    frozenset({"engine.runtime.bolt_calls", "engine.runtime.bolt_executor", "engine.runtime.bolt_port"}): "engine/runtime",
-    frozenset({"engine.runtime.spout_executor", "engine.runtime.spout_port"}): "engine/runtime",
-    frozenset({"engine.state.api", "engine.state.inventory"}): "engine/state",
-    frozenset({"engine.state.redis.inventory", "engine.state.redis.provider"}): "engine/state",
-    frozenset({"engine.state.sqlite.inventory", "engine.state.sqlite.provider"}): "engine/state",
-}
+CIRCLES: dict[frozenset[str], str] = {}
 
 # The only packages that may import it; what is in no table is no dependency.
 THIRD_PARTIES: dict[str, tuple[str, ...]] = {
