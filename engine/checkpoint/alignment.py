@@ -1,7 +1,7 @@
-"""Where one task is with the barriers of its sources (CP-1, CP-2), without tuples and without a port.
+"""Alignment of the barriers of one task (CP-1, CP-2). A plain object, without tuples and without a port.
 
-A barrier is complete when it has come from every source that it must come from. PREPARE and ROLLBACK hold the sources whose barrier
-has come until then. A newer round ends an older one, wherever that is.
+A barrier is complete when it has arrived from every source. Until then, PREPARE and ROLLBACK hold the sources whose barrier has
+arrived. A newer round ends an older one at any point.
 """
 
 from collections.abc import Collection
@@ -14,7 +14,7 @@ ALIGNING: Final = frozenset({"prepare", "rollback"})
 
 
 class Barrier(NamedTuple):
-    """What a control tuple of the checkpoint stream carries."""
+    """Values of a control tuple of the checkpoint stream."""
 
     round: int
     txid: int
@@ -26,7 +26,7 @@ Verdict: TypeAlias = Literal["old", "waits", "complete"]
 
 @dataclass(slots=True)
 class Alignment:
-    """The barriers of one task: of `sources`, task ids, the barrier of the current round has come from those in `come`."""
+    """Barriers of the current round at one task. sources: all source task ids. come: those whose barrier has arrived."""
 
     sources: frozenset[int]
     current: Barrier | None = None
@@ -34,9 +34,9 @@ class Alignment:
     complete: bool = True
 
     def arrives(self, barrier: Barrier, source: int) -> tuple[Verdict, bool]:
-        """Note a barrier; return what it comes to, and whether it ended an incomplete alignment (then all sources are to be released).
+        """Note a barrier, and return the verdict. The second value is True if it ended an incomplete alignment: release all sources then.
 
-        From a task that is none of `sources` it is a notice: it ends what is older, and completes nothing.
+        A barrier from a task that is not in `sources` is a notice. It ends an older alignment, and completes none.
         """
         round_ = -1 if self.current is None else self.current.round
         if barrier.round < round_:
@@ -53,9 +53,9 @@ class Alignment:
         return ("complete" if self.complete else "waits"), ended
 
     def holds(self, source: int) -> bool:
-        """Tell whether what this source sends is put aside now."""
+        """Tell whether the data of this source must wait now."""
         return not self.complete and source in self.come and self.current is not None and self.current.action in ALIGNING
 
     def waits_for(self) -> Collection[int]:
-        """The sources whose barrier has not come, while some have."""
+        """Return the sources whose barrier is missing, if another barrier of the round has arrived."""
         return self.sources - self.come if not self.complete and self.come else frozenset()

@@ -1,6 +1,6 @@
-"""A task's part of a checkpoint: it stands beside the user's instance and handles its barriers (CP-1, CP-2, CP-4).
+"""Handlers of the barriers of one bolt instance (CP-1, CP-2, CP-4).
 
-Both kinds wait for a barrier from all of their sources and send it on. A stateless bolt does no more; a stateful one does its step.
+Both kinds wait for the barrier of all sources, and forward it. The handler of a stateful bolt also carries out the step.
 """
 
 import asyncio
@@ -19,27 +19,27 @@ from engine.topology.task_port import BoltPort, ControlHandler
 
 
 class BarrierHandler(ControlHandler):
-    """The attendant of a stateless bolt, and the half that both kinds have in common."""
+    """Handles the barriers of a stateless bolt: waits for all of them and forwards them. Base of the handler of stateful bolts."""
 
     def __init__(self, checkpoints: Checkpoints, context: TaskContext, port: BoltPort, sources: frozenset[int]) -> None:
-        """Take the task ids from which each barrier must come."""
+        """sources: the task ids from which each barrier must arrive."""
         self._checkpoints = checkpoints
         self._context = context
         self._port = port
         self._alignment = Alignment(sources)
         self._barriers: list[Tuple] = []
-        """The control tuples of the current round; its tree is open until they are settled."""
+        """Control tuples of the current round. Its tree is open until they are settled."""
         self._held: set[int] = set()
         self._aligning_since = 0.0
 
     async def begin(self, *, restarted: bool) -> None:
-        """Get ready, before `prepare`; `restarted`: an instance of this task has died."""
+        """Get ready, before `prepare`. restarted: an instance of this task has died."""
         if restarted:
             for source in self._alignment.sources:
                 self._port.release(source)
 
     async def on_control(self, tup: Tuple) -> None:
-        """Handle one barrier, or the checkpoint spout's notice of one."""
+        """Handle a barrier, or a notice of the checkpoint spout."""
         barrier = Barrier(*tup.values)
         before = self._alignment.current
         verdict, ended = self._alignment.arrives(barrier, tup.source_task)
@@ -53,7 +53,8 @@ class BarrierHandler(ControlHandler):
             self._port.settle_control(tup)
             return
         self._barriers.append(tup)
-        if self._alignment.holds(tup.source_task) and tup.source_component != CHECKPOINT_COMPONENT:  # whose next barrier must come through
+        # The checkpoint spout is never held, because its next barrier must arrive.
+        if self._alignment.holds(tup.source_task) and tup.source_component != CHECKPOINT_COMPONENT:
             self._held.add(tup.source_task)
             self._port.hold(tup.source_task)
         self._checkpoints.note_waiting(self._context.task_id, self._alignment.waits_for())
@@ -63,7 +64,7 @@ class BarrierHandler(ControlHandler):
             await self._act(barrier, barriers)
 
     async def _act(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """All barriers of the round have come."""
+        """Act on a complete barrier."""
         self._forward(barrier, barriers)
         self._release()
         self._settle(barriers)
@@ -82,7 +83,7 @@ class BarrierHandler(ControlHandler):
 
 
 class StatefulBarrierHandler(BarrierHandler):
-    """The attendant of a stateful bolt: its state, its deferred acks, its hooks."""
+    """Handles the barriers of a stateful bolt: its state, its deferred acks, and the hooks of the user."""
 
     def __init__(
         self, checkpoints: Checkpoints, bolt: Any, context: TaskContext, port: BoltPort, sources: frozenset[int], place: StatePlace
@@ -92,12 +93,12 @@ class StatefulBarrierHandler(BarrierHandler):
         self._place: Final = place
         self._key_of = None if type(bolt).key_of is KeepsState.key_of else bolt.key_of
         self._state: LayeredState[Any, Any] | None = None
-        """Set once the instance is initialised."""
+        """None until the instance is initialised."""
         self._unwritten: Exception | None = None
-        """Of what this instance dies, as soon as the next barrier comes: its changes could not be written."""
+        """Error of the last write. The instance dies of it at the next barrier."""
 
     async def begin(self, *, restarted: bool) -> None:
-        """Take data only after INITSTATE. What a dead instance changed and acked since the last PREPARE is lost with it."""
+        """Take data only after INITSTATE. Drop the changes and acks of a dead instance since the last PREPARE."""
         await super().begin(restarted=restarted)
         self._checkpoints.note_handler(self._place, self)
         self._port.close_gate()
@@ -110,7 +111,7 @@ class StatefulBarrierHandler(BarrierHandler):
             self._checkpoints.note_lost_task()
 
     async def on_control(self, tup: Tuple) -> None:
-        """Handle one barrier, unless the instance cannot go on."""
+        """Handle a barrier, unless the last write failed."""
         error, self._unwritten = self._unwritten, None
         if error is not None:
             raise error
@@ -137,7 +138,7 @@ class StatefulBarrierHandler(BarrierHandler):
                 await self._initialise(barrier, barriers)
 
     async def _prepare(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Set the changes aside, send the barrier on, and write them while the next tuples are taken (CP-7)."""
+        """Freeze the changes, forward the barrier, and write them while the next tuples are processed (CP-7)."""
         state = self._state
         if state is None:
             self._release()
@@ -164,7 +165,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _commit(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """What is prepared counts: hand the acks on that it was made of."""
+        """Commit the frozen changes, and release the acks of their tuples."""
         state = self._state
         if state is not None:
             await self._tell_of_commit(barrier.txid)
@@ -175,7 +176,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _tell_of_commit(self, txid: int) -> None:
-        """Call `pre_commit`. The commit is decided, so it goes on whatever that raises."""
+        """Call `pre_commit`. The commit is decided already, so it continues even if the hook raises."""
         try:
             await self._call_hook(self._bolt.pre_commit, txid)
         except FatalError:
@@ -184,7 +185,7 @@ class StatefulBarrierHandler(BarrierHandler):
             self._port.report(error, f"checkpoint {txid} is committed all the same")
 
     async def _call_hook(self, hook: Callable[..., object], *args: object) -> None:
-        """Call a hook, for as long as a step of the checkpoint may take."""
+        """Call a hook of the user. Raises TimeoutError after `checkpoint_timeout_secs`."""
         limit = self._context.config.checkpoint_timeout_secs
         try:
             async with asyncio.timeout(limit) as scope:
@@ -196,7 +197,7 @@ class StatefulBarrierHandler(BarrierHandler):
             raise TimeoutError(f"{name}() did not return within {limit:g} s (checkpoint_timeout_secs), and was cancelled") from error
 
     async def _roll_back(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Everything since the last commit never was: its tuples fail, for their source to replay."""
+        """Drop all changes since the last commit, and fail their tuples, so that the source replays them."""
         state = self._state
         if state is not None:
             await self._call_hook(self._bolt.pre_rollback)
@@ -210,7 +211,7 @@ class StatefulBarrierHandler(BarrierHandler):
         self._settle(barriers)
 
     async def _initialise(self, barrier: Barrier, barriers: list[Tuple]) -> None:
-        """Hand the instance its state, the first time; then the tuples that waited for it."""
+        """Give the instance its state at the first INITSTATE, then the tuples that waited."""
         if self._state is None:
             state = await self._checkpoints.state_of(self._place, self._key_of)
             await self._call_hook(self._bolt.init_state, state)

@@ -1,4 +1,4 @@
-"""Makes the topology that runs of a topology with state: adds the checkpoint spout, and the streams of its barriers (CP-1)."""
+"""Adds the checkpoint spout, and the streams of its barriers, to a topology with state (CP-1)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""The checkpoint spout: the shell of the machine. It saves, sends a barrier, waits for what comes of it, and goes on (CP-3)."""
+"""Checkpoint spout: carries out the steps of the machine. It saves the record, sends a barrier, and waits for the result (CP-3)."""
 
 import asyncio
 from types import MappingProxyType
@@ -13,12 +13,12 @@ from engine.topology.task_port import SpoutPortUser
 BARRIER_FIELDS: Final = Fields("round", "txid", "action")
 LEAST_INTERVAL_SECS: Final = 0.1
 LONGEST_PAUSE_SECS: Final = 5.0
-"""Between two tries of a recovery that fails again and again; the first follows at once."""
+"""Longest pause before another try of a recovery that fails repeatedly. The first try is immediate."""
 EARLY: Final = frozenset({"full", "exhausted", "drained", "waited_for"})
 
 
 class CheckpointSpout(Spout, SpoutPortUser):
-    """Drives the checkpoints of a run. Polled for nothing: its barriers are control tuples of a coroutine of its own."""
+    """Drives the checkpoints of a run. Its polls emit nothing: a coroutine of its own emits the barriers as control tuples."""
 
     output_fields: OutputFields = MappingProxyType({CHECKPOINT_STREAM: BARRIER_FIELDS})
 
@@ -48,7 +48,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         self._judge(message_id, Event.FAILED)
 
     def _judge(self, round_: object, event: Event) -> None:
-        """Take the verdict on the barrier under way; one on an older round says nothing."""
+        """Note the result of the current barrier. Results of older rounds are ignored."""
         if round_ == self._checkpoints.machine.record.round and self._verdict is not None and not self._verdict.done():
             self._verdict.set_result(event)
 
@@ -59,7 +59,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
         failures = 0
         while True:
             before = machine.step
-            machine.on(event)
+            machine.apply_event(event)
             checkpoints.note_event()
             failures = failures + 1 if event is Event.FAILED else 0
             if event is Event.FAILED:
@@ -73,12 +73,12 @@ class CheckpointSpout(Spout, SpoutPortUser):
             event = await (self._wait_until_due() if machine.step is Step.IDLE else self._send())
 
     async def _pause(self, failures: int) -> None:
-        """Let the first recovery begin at once, further ones after a pause that doubles."""
+        """Wait before another recovery: not at all before the first one, then twice as long each time."""
         if failures > 1:
             await asyncio.sleep(min(LEAST_INTERVAL_SECS * 2 ** (failures - 2), LONGEST_PAUSE_SECS))
 
     async def _send(self) -> Event:
-        """Send the barrier of the step; wait until its tree is settled, or a task dies."""
+        """Send the barrier of the step, and wait until its tree is settled or a task dies."""
         checkpoints, machine = self._checkpoints, self._checkpoints.machine
         if machine.recovers:  # its end initialises every task; else one that died while the record was saved must be seen
             checkpoints.lost.clear()
@@ -98,7 +98,7 @@ class CheckpointSpout(Spout, SpoutPortUser):
             lost.cancel()
 
     async def _wait_until_due(self) -> Event:
-        """Wait for the interval, or less: when a checkpoint is asked for, or all user spouts wait for one."""
+        """Wait for the interval. Wait less if a checkpoint is requested, or if all spouts of the user wait for one."""
         checkpoints = self._checkpoints
         interval = self.context.config.state_checkpoint_interval_ms / 1000
         waited = 0.0

@@ -1,4 +1,4 @@
-"""The checkpoints of one run: its provider, its record, the states of its tasks, and how it goes.
+"""Checkpoints of one run: the provider, the record, the states of the tasks, and the figures for snapshots.
 
 Opened before the tasks begin, closed after them.
 """
@@ -22,25 +22,25 @@ from engine.state import LayeredState, Ledger, SealedStores, StatePlace, StatePr
 from engine.topology.task_port import RunPort
 
 THE_STORES: Final = (StateUnavailable, StateFenced)
-"""What ends the run wherever it comes from; another StateError may be of a value that the user put, and is its task's."""
-NOT_THE_USERS: Final = (StateError,)
-"""Where nothing of the user's is written, no task can mend it."""
+"""Errors of the store, which end the run. Any other StateError may come from a value of the user, and ends only the instance."""
+ENGINE_WRITES: Final = (StateError,)
+"""Errors of records that the engine writes itself. Restarting a task cannot repair them, so they end the run."""
 LOGGER: Final = logging.getLogger("engine.checkpoint")
 _T = TypeVar("_T")
 
 
 class HasWork(Protocol):
-    """Whoever keeps the state of a task."""
+    """Handler of a task with state."""
 
     @property
     def has_work(self) -> bool: ...
 
 
 class Checkpoints:
-    """What the checkpoint spout and the attendants of a run share. Only the loop's thread uses it."""
+    """State that the checkpoint spout and the barrier handlers of a run share. Only the loop's thread uses it."""
 
     def __init__(self, topology_name: str, provider: StateProvider, config: Config, clock: Clock, places: Collection[StatePlace]) -> None:
-        """Take the places of all stateful tasks of the run."""
+        """places: of all stateful tasks of the run."""
         self._topology_name = topology_name
         self._provider = provider
         self._config = config
@@ -53,9 +53,9 @@ class Checkpoints:
         self.machine = Machine(Record())
         self._stores = self._sealed_stores(places, bare=False)
         self.lost = asyncio.Event()
-        """Set when a stateful task died: recovery begins at once."""
+        """Set when a stateful task has died. Recovery begins at once."""
         self.begun = False
-        """True once the machine has begun: a fresh checkpoint spout goes on with it."""
+        """True once the machine has begun. A fresh checkpoint spout continues with it."""
         self._handlers: dict[tuple[str, int], HasWork] = {}
         self._idle: list[asyncio.Future[None]] = []
         self._port: RunPort | None = None
@@ -63,10 +63,10 @@ class Checkpoints:
         self._component_of: Mapping[int, str] = {}
         self._is_idle = False
         self.cause: str | None = None
-        """Why the step that is recovered from failed, as far as that is known."""
+        """Reason of the failure that the run recovers from, if it is known."""
         self._trouble: str | None = None
         self._troubles = 0
-        """How many calls of the store are being tried again."""
+        """Number of store calls that are being retried."""
         self._waiting: dict[int, Collection[int]] = {}
         self._step_began = self._prepare_began = 0.0
         self._committed = self._recoveries = 0
@@ -94,7 +94,7 @@ class Checkpoints:
         stores = self._stores = self._sealed_stores([*layouts.values(), *self._places], bare=stored.has_bare_blocks)
         for place in layouts.values():
             if place in self._places:
-                continue  # nothing about it has changed: each task takes up what it has staged itself
+                continue  # its layout is unchanged, so each task loads its own deltas
             for index in range(place.tasks):
                 of_task = replace(place, task_index=index)
                 await self.patiently(partial(fold_committed, stores, codec, of_task, record.counts, settled.txid))
@@ -107,12 +107,12 @@ class Checkpoints:
         return SealedStores(self._provider, self._topology_name, keyed, txid=lambda: self.committed_txid, bare=bare)
 
     def join(self, port: RunPort, component_of: Mapping[int, str], give_up: Callable[[ComponentError], None]) -> None:
-        """Take the run's port, before its tasks begin: no spout is polled before every state is there."""
+        """Take the run's port before its tasks begin. No spout is polled before every state is loaded."""
         self._port, self._component_of, self._give_up = port, component_of, give_up
         self.hold_spouts()
 
     def hold_spouts(self) -> None:
-        """Have the user's spouts not be polled while the run recovers, or while the store is away; else let them go on."""
+        """Stop the polls of the user's spouts during a recovery, and while the store is unavailable. Else allow them."""
         if self._port is not None:
             self._port.hold_spouts(on=not self.begun or self.machine.recovers or self._troubles > 0)
 
@@ -125,17 +125,17 @@ class Checkpoints:
             except StateError as error:
                 LOGGER.warning("%s. Nothing is lost: what is committed is folded in at the next start.", error.message)
 
-    # What the machine and the tasks need
+    # Calls of the machine and the tasks
 
     async def save(self) -> None:
-        """Make the machine's record durable; it decides what counts."""
+        """Make the machine's record durable. The record decides which deltas are committed."""
         ledger = self._ledger
         assert ledger is not None
         entry = record_entry(self.machine.record)
-        await self.patiently(lambda: ledger.write(entry), ends_run=NOT_THE_USERS)
+        await self.patiently(lambda: ledger.write(entry), ends_run=ENGINE_WRITES)
 
     async def patiently(self, work: Callable[[], Awaitable[_T]], *, ends_run: tuple[type[StateError], ...] = THE_STORES) -> _T:
-        """Do what the store may not be able to do just now. What it cannot do in `state_timeout_secs`, or never will, ends the run."""
+        """Call the store, and retry while it is unavailable. After `state_timeout_secs`, or an error of `ends_run`, end the run."""
         try:
             return await self._patience.call_with_retries(work)
         except StateError as error:
@@ -152,29 +152,29 @@ class Checkpoints:
             self._give_up(ComponentError(CHECKPOINT_COMPONENT, None, error, message=message, hint=hint))
 
     async def state_of(self, place: StatePlace, key_of: Callable[[Any], object] | None) -> LayeredState[Any, Any]:
-        """Return the state of a task, loading it the first time."""
+        """Return the state of a task. The first call loads it."""
         name = (place.component_id, place.task_index)
         async with self._locks.setdefault(name, asyncio.Lock()):
             state = self._states.get(name)
             if state is None:
                 store = await self.patiently(
-                    lambda: self._stores.store(place.component_id, place.task_index, place.slots), ends_run=NOT_THE_USERS
+                    lambda: self._stores.store(place.component_id, place.task_index, place.slots), ends_run=ENGINE_WRITES
                 )
                 codec = codec_named(self._config.state_codec)
                 state = LayeredState(store, codec, place, key_of=key_of, cache_keys=self._config.state_cache_keys)
-                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=NOT_THE_USERS)
-                await self.patiently(store.check, ends_run=NOT_THE_USERS)
+                await self.patiently(partial(state.load, self.committed_txid, self.machine.record.counts), ends_run=ENGINE_WRITES)
+                await self.patiently(store.check, ends_run=ENGINE_WRITES)
                 self._states[name] = state
         return state
 
     @property
     def committed_txid(self) -> int:
-        """The txid that is committed in every store."""
+        """The newest txid that is committed in every store."""
         record = self.machine.record
         return record.txid if record.phase == "committed" else record.txid - 1
 
     def state_if_loaded(self, place: StatePlace) -> LayeredState[Any, Any] | None:
-        """Return the state of a task that has loaded it."""
+        """Return the state of a task, or None if it is not loaded."""
         return self._states.get((place.component_id, place.task_index))
 
     def note_handler(self, place: StatePlace, handler: HasWork) -> None:
@@ -192,7 +192,7 @@ class Checkpoints:
         return self._is_idle and not self.has_work
 
     async def commit_all(self) -> None:
-        """Have checkpoints made until nothing is left to commit."""
+        """Request checkpoints until nothing is left to commit."""
         assert self._port is not None
         while not self.is_settled:
             idle: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -201,17 +201,17 @@ class Checkpoints:
             await idle
 
     def note_lost_task(self) -> None:
-        """A stateful task died."""
+        """Note that a stateful task has died."""
         self.lost.set()
 
-    # How it goes
+    # Figures for snapshots
 
     def note_event(self) -> None:
-        """The machine has moved; what it comes to is not saved yet."""
+        """Note an event of the machine. Its new record is not saved yet."""
         self._is_idle = False
 
     def note_step(self) -> None:
-        """A step begins, or the last one is done: it is saved."""
+        """Note a saved step: a new one begins, or the last one is done."""
         now, step = self._clock.now(), self.machine.step
         if step is Step.PREPARE:
             self._prepare_began = now
@@ -228,30 +228,30 @@ class Checkpoints:
                     idle.set_result(None)
 
     def note_committed(self) -> None:
-        """A checkpoint is complete."""
+        """Note a complete checkpoint."""
         self._committed += 1
         self._last = ((self._clock.now() - self._prepare_began) * 1000, self._keys, self._bytes, self._alignment_secs * 1000)
 
     def note_recovery(self) -> None:
-        """A step failed, or a task died."""
+        """Note a failed step or a dead task."""
         self._recoveries += 1
 
     def note_cause(self, failure: Failure) -> None:
-        """A step fails of this: whatever is rolled back tells it. The first counts, until the machine rests again."""
+        """Note the reason of a failed step, for the failures of the rolled back tuples. The first one counts until the machine is idle."""
         if self.cause is None and failure.error:
             self.cause = failure.describe()
 
     def note_written(self, keys: int, size: int) -> None:
-        """A task has staged its delta."""
+        """Note that a task has staged its delta."""
         self._keys += keys
         self._bytes += size
 
     def note_aligned(self, secs: float) -> None:
-        """A task's barriers have all come, so long after the first of them."""
+        """Note the alignment time of a task: from its first barrier to its last one."""
         self._alignment_secs = max(self._alignment_secs, secs)
 
     def note_waiting(self, task: int, sources: Collection[int]) -> None:
-        """A task waits for the barriers of these tasks."""
+        """Note the tasks whose barriers a task waits for. Without any it waits no longer."""
         if sources:
             self._waiting[task] = sources
         else:
@@ -263,7 +263,7 @@ class Checkpoints:
         self.hold_spouts()
 
     def snapshot(self) -> CheckpointSnapshot:
-        """Return how it goes now."""
+        """Return the checkpoints for a snapshot."""
         machine = self.machine
         last_ms, keys, size, alignment_ms = self._last
         waits = [
@@ -290,7 +290,7 @@ class Checkpoints:
 
 
 def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) -> None:
-    """Say that bolts begin empty beside stored state that no bolt takes up: one may have been renamed."""
+    """Warn of bolts without stored state, if stored state has no bolt: one may have been renamed."""
     if (new := sorted(running - stored)) and (left := sorted(stored - running)):
         LOGGER.warning(
             "topology %r: nothing is stored of %s, which begins with an empty state, and no bolt of this run takes up what is stored "
@@ -300,7 +300,7 @@ def _warn_of_renamed(running: set[str], stored: set[str], topology_name: str) ->
 
 
 def _check_layout(place: StatePlace, stored: StatePlace | None, topology_name: str) -> None:
-    """Refuse a layout in which stored rows would not be found (CP-9)."""
+    """Raise StateError if stored rows would not be found with this layout (CP-9)."""
     if stored is None:
         return
     where = f"topology {topology_name!r}: bolt {place.component_id!r}"

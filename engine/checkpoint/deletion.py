@@ -1,7 +1,7 @@
-"""Deletes what is stored of a topology, or of one of its components, so that a run never takes the half of it for the whole.
+"""Deletes the stored state of a topology, or of one of its components. No run can mistake a half for the whole.
 
-First the state is taken, as a run takes it. Then the ledger is marked, and a run that finds the mark is refused. The rest goes in bounded
-steps; last, in one write, the mark and what it stands for.
+It opens the state as a run does. Then it marks the ledger, and a run that finds the mark is refused. Bounded steps delete the rows.
+The last write removes the mark and the layout.
 """
 
 from collections.abc import AsyncIterator
@@ -11,16 +11,16 @@ from engine.state import StateProvider
 
 
 async def delete_state(provider: StateProvider, topology_name: str, component_id: str | None = None) -> AsyncIterator[int]:
-    """Open a provider, delete, close it; yield how many rows each step took away. Repeat it where it was interrupted.
+    """Open a provider, delete, and close it. Yield the number of rows that each step deleted. Repeat it after an interruption.
 
-    Raises StateError where a process runs the topology, or on a provider where the last one wins: ends that one's run.
+    Raises StateError if a process runs the topology. On a provider where the last claim wins, it ends the run of that process.
     """
     await provider.open(topology_name)
     try:
         ledger = provider.ledger(LEDGER)
         await ledger.claim()
         stored = StoredEntries(await ledger.read(), topology_name)
-        _ = stored.codec  # of a newer version: refused
+        _ = stored.codec  # raises StateError if a newer version wrote it
         deleting = stored.deleting | {ALL if component_id is None else component_id}
         await ledger.write(deletion_entry(deleting))
         async for rows in provider.inventory().remove(component_id):

@@ -9,7 +9,8 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
-from engine.metrics import Family, Measure, secs_of_ms, stateset
+from engine.metrics import Family
+from engine.metrics.openmetrics import Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.validate import arrows, path_between
 
@@ -137,8 +138,6 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
     Measure("last_keys", "gauge", "keys", "Keys that it changed.", lambda now: now.last_keys),
     Measure("last_bytes", "gauge", "bytes", "Bytes that it staged.", lambda now: now.last_bytes),
-    Measure(
-        "last_alignment_seconds", "gauge", "seconds", "Longest time that it held a source.", lambda now: now.last_alignment_ms / 1000
-    ),
+    Measure("last_alignment_seconds", "gauge", "seconds", "Longest time that it held a source.", lambda now: now.last_alignment_ms / 1000),
     Measure("store_away", "gauge", "", "1 while the store cannot be reached.", lambda now: now.trouble is not None),
 )

@@ -13,9 +13,9 @@ StatefulCallable = Callable[[Tuple, KeyValueState[Any, Any]], BasicResult]
 
 
 class StatefulFunctionBolt(StatefulBasicBolt):
-    """Base of the bolts that `@stateful_bolt` makes; in each, `execute` is the function itself: no frame stands between.
+    """Base of the bolts that `@stateful_bolt` makes. `execute` is the function itself, so that a tuple costs one call.
 
-    It is a copy of the function, one for each instance, whose parameter `state` has the state of the task as its default.
+    Each instance has a copy of the function. Its parameter `state` has the state of the task as its default.
     """
 
     function: StatefulCallable
@@ -35,7 +35,7 @@ class StatefulFunctionBolt(StatefulBasicBolt):
 
 
 def _copied(function: StatefulCallable) -> FunctionType:
-    """Return a copy of a function, for a default of its own; of another callable (a partial, `*args`) a function that calls it."""
+    """Return a copy of a function, with its own defaults. For another callable, such as a partial, return a function that calls it."""
     if not (isinstance(function, FunctionType) and _names_two(function)):
         return cast(FunctionType, lambda tup, state: function(tup, state))
     copy = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, function.__closure__)
@@ -44,12 +44,12 @@ def _copied(function: StatefulCallable) -> FunctionType:
 
 
 def _names_two(function: FunctionType) -> bool:
-    """Tell whether a function has two parameters without a default, which is where that of the state goes."""
+    """Tell whether a function has two parameters without a default. The second one gets the state."""
     return function.__code__.co_argcount - len(function.__defaults__ or ()) == 2
 
 
 class StatefulBoltFunction(BoltFunction[StatefulCallable]):
-    """What `@stateful_bolt` makes of a function: a factory, to be given to `set_bolt`."""
+    """Factory of the bolts of one decorated function, for `set_bolt`."""
 
     decorator: ClassVar[str] = "stateful_bolt"
     arguments: ClassVar[str] = "tup, state"
@@ -64,8 +64,8 @@ def stateful_bolt(
 ) -> Callable[[StatefulCallable], StatefulBoltFunction]:
     """Make a `StatefulBasicBolt` of a function of an input and the state: `def`, generator, `async def` or async generator.
 
-    It is as `@bolt`, and one input at a time. `key_of(key)` is the part of a key by which the tuples come here, where that is not the key
-    itself (CP-9). Where the function raises, its input fails alone, and the state is as it was before the call (SV-2).
+    Like `@bolt`, but with one input at a time. key_of(key): the value by which the fields grouping chooses the task, if it is not the
+    key itself (CP-9). If the function raises, only its input fails, and the state is as before the call (SV-2).
 
     >>> @stateful_bolt("word", "count")
     ... def count(tup, state):

@@ -1,6 +1,6 @@
-"""The machine of checkpoints, as a table (CP-3): no clock, no store, no tuples; the checkpoint spout is its shell.
+"""State machine of the checkpoints, as a table (CP-3). It knows no clock, no store and no tuples; the checkpoint spout drives it.
 
-What is saved is a `Record`; what is under way is a `Step`. Each transition is saved before its step's barrier is sent.
+A `Record` is saved, and a `Step` is in progress. The record of each transition is saved before the barrier of its step is sent.
 """
 
 from collections.abc import Mapping
@@ -12,11 +12,11 @@ Phase: TypeAlias = Literal["committed", "preparing", "committing"]
 Action: TypeAlias = Literal["initstate", "prepare", "commit", "rollback"]
 
 MOST_COUNTED: Final = 128
-"""Committed deltas that no fold has taken, by txid: so many a record remembers, and a task must have folded older ones."""
+"""Number of committed deltas that a record lists. A task must have folded older ones."""
 
 
 class Step(Enum):
-    """What is under way: a barrier on its way through the topology, or nothing."""
+    """Step in progress: a barrier in the topology, or none."""
 
     IDLE = "idle"
     INITIALISE = "initialise"
@@ -27,7 +27,7 @@ class Step(Enum):
 
 
 class Event(Enum):
-    """What may happen to the machine."""
+    """Events of the machine."""
 
     BEGIN = "the run begins"
     DUE = "a checkpoint is due"
@@ -42,11 +42,11 @@ ACTIONS: Final[Mapping[Step, Action]] = {
     Step.COMMIT_AGAIN: "commit",
     Step.ROLL_BACK: "rollback",
 }
-"""What the barrier of a step asks of the tasks."""
+"""Action of the tasks at the barrier of each step."""
 
 
 class Transition(NamedTuple):
-    """Where an event leads: the phase that is saved, how the txid moves, and the step that begins."""
+    """Result of an event: the phase to save, the change of the txid, and the step that begins."""
 
     phase: Phase
     moves: int
@@ -68,35 +68,35 @@ TABLE: Final[Mapping[tuple[Phase, Step, Event], Transition]] = {
     ("committing", Step.COMMIT_AGAIN, Event.DONE): Transition("committed", 0, Step.INITIALISE),
     ("committing", Step.COMMIT_AGAIN, Event.FAILED): Transition("committing", 0, Step.COMMIT_AGAIN),
 }
-"""The whole machine. What is not in it cannot happen, or is ignored: a verdict on a barrier of an older round."""
+"""All transitions. Any other event is impossible or ignored, such as the result of an older round."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is saved: the phase, its txid, the round of the last barrier, and which staged deltas count."""
+    """Saved record: the phase, its txid, the round of the last barrier, and the staged deltas that count."""
 
     phase: Phase = "committed"
     txid: int = -1
     round: int = 0
     prepared_round: int = 0
-    """The round of the PREPARE whose deltas count once the phase is `committing`."""
+    """Round of the PREPARE. Its deltas count once the phase is `committing`."""
     counted: tuple[tuple[int, int], ...] = ()
     """(txid, round) of the latest committed deltas, oldest first."""
 
     def counts(self, txid: int, round_: int) -> bool:
-        """Tell whether what was staged for this txid and round is committed."""
+        """Tell whether the deltas of this txid and round are committed."""
         return (txid, round_) in self.counted
 
 
 class Machine:
-    """Where a run's checkpoints are. `on(event)` moves it; the caller saves `record`, then sends the barrier of `step`."""
+    """State of a run's checkpoints. After each `apply_event` the caller saves `record`, then sends the barrier of `step`."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
         self.step = Step.IDLE
 
-    def on(self, event: Event) -> bool:
-        """Take an event; False, and nothing changes, where it means nothing now."""
+    def apply_event(self, event: Event) -> bool:
+        """Apply an event. Return False, and change nothing, if the event has no transition now."""
         transition = TABLE.get((self.record.phase, self.step, event))
         if transition is None:
             return False
@@ -113,17 +113,17 @@ class Machine:
 
     @property
     def recovers(self) -> bool:
-        """True from a failure, or the beginning, until every task is initialised: the user's spouts are not polled."""
+        """True from a failure or the start until every task is initialised. The user's spouts are not polled then."""
         return self.step in (Step.INITIALISE, Step.COMMIT_AGAIN, Step.ROLL_BACK)
 
     @property
     def action(self) -> Action | None:
-        """What the barrier under way asks of the tasks."""
+        """Action of the tasks at the current barrier. None while idle."""
         return ACTIONS.get(self.step)
 
 
 def settled_at_start(record: Record) -> Record:
-    """Return what a saved record comes to before any task runs: an interrupted commit counts, an interrupted prepare never was."""
+    """Return the record of a start. An interrupted commit counts, and an interrupted prepare is dropped."""
     if record.phase == "preparing":
         return replace(record, phase="committed", txid=record.txid - 1)
     return replace(record, phase="committed")

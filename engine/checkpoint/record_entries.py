@@ -1,4 +1,4 @@
-"""What stands in the checkpoint's ledger, written and read here alone: the record, the codec, the layouts, and the mark of a deletion."""
+"""Entries of the checkpoint ledger: the record, the codec, the layouts, and the mark of a deletion. Only this module reads them."""
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
@@ -10,45 +10,45 @@ from engine.state import Codec, StatePlace, codec_named
 
 LEDGER: Final = "$checkpoint"
 ALL: Final = "$all"
-"""In the mark of a deletion: the whole topology; no component may have this id."""
+"""The whole topology, in the mark of a deletion. No component may have this id."""
 _LAYOUT: Final = "layout:"
 _DELETING: Final = "deleting"
 _CHECKSUMS: Final = "checksums"
 
 
 def record_entry(record: Record) -> dict[str, object]:
-    """The record of the machine."""
+    """Return the entry of the machine's record."""
     counted = [list(each) for each in record.counted]
     return {"record": [record.phase, record.txid, record.round, record.prepared_round, counted]}
 
 
 def codec_entry(codec: Codec) -> dict[str, object]:
-    """What values and deltas are written with."""
+    """Return the entry of the codec of values and deltas."""
     return {"codec": [codec.name, codec.format]}
 
 
 def checksums_entry(*, all_blocks: bool) -> dict[str, object]:
-    """Whether all rows and deltas have checksums, or only those that were written since a version with checksums runs the topology."""
+    """Return the entry that tells whether all rows and deltas have checksums. Old versions wrote none."""
     return {_CHECKSUMS: all_blocks}
 
 
 def layout_entries(places: Iterable[StatePlace]) -> dict[str, object]:
-    """How the state of each component is divided among its tasks."""
+    """Return the entries of the layouts: how the state of each component is divided among its tasks."""
     return {f"{_LAYOUT}{place.component_id}": [place.keyed, place.tasks, place.key_groups] for place in places}
 
 
 def deletion_entry(component_ids: Iterable[str]) -> dict[str, object]:
-    """The mark of what is being deleted, which no run may take for whole; ALL for a topology. Without any the mark is removed."""
+    """Return the mark of a deletion in progress; ALL for a topology. Without ids, it removes the mark."""
     return {_DELETING: sorted(component_ids) or None}
 
 
 def deleted_layout_entry(component_id: str) -> dict[str, object]:
-    """A component whose state is deleted has no layout."""
+    """Return the entry that removes the layout of a component."""
     return {f"{_LAYOUT}{component_id}": None}
 
 
 class StoredEntries:
-    """The entries of a topology's ledger, decoded. Raises StateError for what is none of ours."""
+    """Decoded entries of a topology's ledger. The properties raise StateError for damaged entries."""
 
     def __init__(self, entries: Mapping[str, object], topology_name: str) -> None:
         self._entries = entries
@@ -56,7 +56,7 @@ class StoredEntries:
 
     @cached_property
     def record(self) -> Record:
-        """The record of the machine; the first one where none is stored."""
+        """The record of the machine. A new one if none is stored."""
         entry = self._entries.get("record")
         if entry is None:
             return Record()
@@ -72,7 +72,7 @@ class StoredEntries:
 
     @cached_property
     def layouts(self) -> dict[str, StatePlace]:
-        """The layout of each component that has ever stored something, as the place of its first task."""
+        """Layouts of all components that have stored something, as the place of the first task."""
         layouts = {}
         for name, entry in self._entries.items():
             if name.startswith(_LAYOUT):
@@ -88,7 +88,7 @@ class StoredEntries:
 
     @cached_property
     def deleting(self) -> frozenset[str]:
-        """The components whose deletion has begun, or ALL."""
+        """Component ids whose deletion has begun, or ALL."""
         entry = self._entries.get(_DELETING)
         if entry is None:
             return frozenset()
@@ -98,12 +98,12 @@ class StoredEntries:
 
     @property
     def has_bare_blocks(self) -> bool:
-        """True where rows or deltas may be stored without a checksum: a version that wrote none has run the topology."""
+        """True if rows or deltas may have no checksum, because an old version has run the topology."""
         return "record" in self._entries and self._entries.get(_CHECKSUMS) is not True
 
     @cached_property
     def codec(self) -> Codec | None:
-        """A codec for what is stored; None where nothing is. Raises StateError where a newer version wrote it."""
+        """Codec of the stored values. None if nothing is stored. Raises StateError if a newer version wrote them."""
         name_and_format = self._codec
         if name_and_format is None:
             return None
@@ -121,7 +121,7 @@ class StoredEntries:
             raise self._damaged("codec", entry) from None
 
     def check_codec(self, codec: Codec) -> None:
-        """Refuse a run whose codec is another than that of what is stored."""
+        """Raise StateError if the run has another codec than the stored values."""
         if self._codec is None:
             return
         name, format_ = self._codec
@@ -140,13 +140,13 @@ class StoredEntries:
             )
 
     def check_whole(self) -> None:
-        """Refuse what a deletion has begun to take away."""
+        """Raise StateError if a deletion has begun."""
         if not self.deleting:
             return
         what = "" if ALL in self.deleting else f" of {', '.join(map(repr, sorted(self.deleting)))}"
         raise StateError(
             f"the state{what} of topology {self._topology_name!r} is being deleted, and no longer whole",
-            hint="Where nobody does it now, it was interrupted. Finish it: python -m engine state delete, as before.",
+            hint="If no deletion runs now, it was interrupted. Finish it: python -m engine state delete, as before.",
         )
 
     def _damaged(self, name: str, entry: object) -> StateError:

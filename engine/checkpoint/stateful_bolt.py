@@ -1,4 +1,4 @@
-"""Bolts that keep what they know: bases of a user's stateful bolts."""
+"""Bases of stateful bolts."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable
@@ -9,34 +9,34 @@ from engine.state import KeyValueState
 
 
 class KeepsState(ABC):
-    """What stateful bolts have in common: their state, and hooks around a checkpoint. Each may be `async def`.
+    """State and hooks that stateful bolts share. Each method may be `async def`.
 
-    An ack of theirs is kept until the checkpoint that holds its effects is committed (CP-5); so no crash loses what an acked tuple did.
+    The engine keeps each ack until the checkpoint with its effects is committed (CP-5). No crash loses the effects of an acked tuple.
     """
 
     keeps_state: ClassVar[bool] = True
 
     @abstractmethod
     def init_state(self, state: KeyValueState[Any, Any]) -> Awaitable[None] | None:
-        """Take the state, as of the last commit. Called once per instance, after `prepare` and before the first tuple."""
+        """Take the state of the last commit. Called once per instance, after `prepare` and before the first tuple."""
 
     def key_of(self, key: Any) -> object:
-        """Return the part of a key by which the tuples come here, where that is not the key itself (CP-9)."""
+        """Return the value by which the fields grouping chooses the task of a key. Override it if it is not the key itself (CP-9)."""
         return key
 
     def pre_prepare(self, txid: int) -> Awaitable[None] | None:
-        """Called before what has changed is set aside for txid; changes made here belong to it."""
+        """Called before the changes of txid are frozen. Changes made here belong to it."""
         return None
 
     def pre_commit(self, txid: int) -> Awaitable[None] | None:
-        """Called before txid is committed in the state; it is decided, and may be repeated after a crash.
+        """Called before txid is committed in the state. The commit is decided already, and may be repeated after a crash.
 
-        If it raises, the error is reported, and the commit goes on.
+        If this raises, the error is reported, and the commit continues.
         """
         return None
 
     def pre_rollback(self) -> Awaitable[None] | None:
-        """Called before what is not committed is dropped."""
+        """Called before uncommitted changes are dropped."""
         return None
 
 
@@ -57,7 +57,7 @@ class StatefulBolt(KeepsState, Bolt):
 
 
 class StatefulBasicBolt(KeepsState, BasicBolt):
-    """A `BasicBolt` with a state, in `self.state`: every emit is anchored, and the input acked when `execute` has returned.
+    """A `BasicBolt` with its state in `self.state`. Every emit is anchored, and the input is acked when `execute` has returned.
 
     >>> class Count(StatefulBasicBolt):
     ...     def execute(self, tup):

@@ -1,4 +1,4 @@
-"""What a run shows of its checkpoints: where they are, how the last one went, and what holds one up."""
+"""Snapshot of the checkpoints of a run."""
 
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -11,25 +11,25 @@ class CheckpointSnapshot:
     """The checkpoints of a run at one moment."""
 
     step: CheckpointStep
-    """What is under way."""
+    """Step in progress."""
     step_secs: float
-    """For how long."""
+    """Seconds since it began."""
     txid: int
-    """The last committed one; -1: none."""
+    """Last committed txid. -1: none."""
     round: int
     committed: int = 0
     """Checkpoints that this run has committed."""
     recoveries: int = 0
-    """Times that a step failed, or a task died, and the run recovered."""
+    """Number of recoveries, after a failed step or a dead task."""
     last_ms: float | None = None
-    """Duration of the last one, from PREPARE to the end of COMMIT."""
+    """Duration of the last checkpoint, from PREPARE to the end of COMMIT."""
     last_keys: int = 0
-    """Keys that it changed, over all tasks."""
+    """Changed keys of the last checkpoint, over all tasks."""
     last_bytes: int = 0
-    """Bytes that it staged, over all tasks."""
+    """Staged bytes of the last checkpoint, over all tasks."""
     last_alignment_ms: float = 0.0
-    """The longest time that a task of it held a source back."""
+    """Longest time that a task held a source during the last checkpoint."""
     trouble: str | None = None
-    """Why the store cannot be reached just now."""
+    """Reason if the store is unavailable now."""
     waits_for: tuple[str, ...] = ()
-    """What holds the step up, by task."""
+    """Barriers that are missing, by task."""

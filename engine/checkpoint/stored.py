@@ -1,6 +1,6 @@
-"""The committed state among what is stored, as a start would find it, for tools that only look: rows below, the deltas that count above.
+"""Committed state of a topology in a store, for tools: the rows, and the committed deltas above them.
 
-A run uses none of it.
+Runs do not use this module.
 """
 
 from collections.abc import AsyncIterator
@@ -18,10 +18,10 @@ KEYS_PER_CHUNK: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredSizes:
-    """How much is stored of a component."""
+    """Stored sizes of a component."""
 
     keys: int | None
-    """Committed keys; None where that is in deltas that may not be decoded."""
+    """Committed keys. None if some are in deltas that may not be decoded."""
     rows: int
     row_bytes: int
     deltas: int
@@ -29,7 +29,7 @@ class StoredSizes:
 
 
 class CommittedState:
-    """What is committed of one topology: every component as of the same txid."""
+    """Committed state of one topology: every component as of the same txid."""
 
     def __init__(self, stored: StoredTopology, topology_name: str, entries: StoredEntries, version: object, *, unpickles: bool) -> None:
         self._stored = stored
@@ -43,7 +43,7 @@ class CommittedState:
 
     @classmethod
     async def of(cls, stored: StoredTopology, topology_name: str, *, unpickles: bool = False) -> "CommittedState":
-        """Read the record. Where `unpickles`, pickled values are decoded: whoever wrote them then runs code here."""
+        """Read the record. unpickles: decode pickled values, which runs code of their writer."""
         version = await stored.version()  # first, and components last: what the record counts is then there, or was folded since
         entries = StoredEntries(await stored.entries(LEDGER), topology_name)
         state = cls(stored, topology_name, entries, version, unpickles=unpickles)
@@ -52,40 +52,40 @@ class CommittedState:
 
     @property
     def entries(self) -> StoredEntries:
-        """What the ledger says."""
+        """Decoded entries of the ledger."""
         return self._entries
 
     @property
     def record(self) -> Record:
-        """The record as it is stored."""
+        """The stored record."""
         return self._entries.record
 
     @property
     def txid(self) -> int:
-        """The last committed txid, as a start would find it; -1 where there is none."""
+        """Last committed txid, as a start finds it. -1: none."""
         return self._settled.txid
 
     @property
     def codec(self) -> Codec:
-        """What values are written with."""
+        """Codec of the values."""
         return self._codec or codec_named("msgpack")
 
     @property
     def decodes(self) -> bool:
-        """True where values may be decoded."""
+        """True if values may be decoded."""
         return self.codec.name != "pickle" or self._unpickles
 
     @property
     def components(self) -> list[str]:
-        """All of which there is a layout, or anything is stored."""
+        """Component ids with a layout or stored data."""
         return sorted({*self._stored_components, *self._entries.layouts})
 
     def layout(self, component_id: str) -> StatePlace | None:
-        """How a component's state is divided, as the place of its first task."""
+        """Return the layout of a component, as the place of its first task."""
         return self._entries.layouts.get(component_id)
 
     async def sizes(self, component_id: str) -> StoredSizes:
-        """Return how much is stored of a component."""
+        """Return the stored sizes of a component."""
         rows, row_bytes = await self._stored.row_sizes(component_id)
         deltas = await self._deltas(component_id)
         size = sum(len(blob) for each in deltas for blob in each.delta.blobs)
@@ -94,7 +94,7 @@ class CommittedState:
         return StoredSizes(keys, rows, row_bytes, len(deltas), size)
 
     async def _keys_above_rows(self, component_id: str, deltas: list[TaskDelta]) -> int:
-        """How many more keys there are with the deltas that count than without."""
+        """Return the number of keys that the committed deltas add to the rows."""
         above = await self._above(component_id, deltas)
         if above:  # a row whose key is damaged would not be found, and count as another one
             seal = self._seal(component_id)
@@ -104,9 +104,9 @@ class CommittedState:
         return sum(value is not None for value in above.values()) - there
 
     async def rows(self, component_id: str) -> AsyncIterator[list[Row]]:
-        """Yield all committed rows, each once, in chunks; what waits in deltas is held in memory.
+        """Yield all committed rows, each once, in chunks. The deltas are held in memory.
 
-        Raises StateError where that would take decoding what may not be decoded.
+        Raises StateError if deltas may not be decoded.
         """
         above = await self._above(component_id, self._counting(await self._deltas(component_id)))
         for places in slices(above, KEYS_PER_CHUNK):
@@ -131,18 +131,18 @@ class CommittedState:
         )
 
     def _counting(self, deltas: list[TaskDelta]) -> list[TaskDelta]:
-        """The deltas that are committed; the others never were, or are being made."""
+        """Return the committed deltas. The others were rolled back, or are in progress."""
         return [each for each in deltas if each.delta.txid <= self.txid and self.record.counts(each.delta.txid, each.delta.round)]
 
     async def _above(self, component_id: str, deltas: list[TaskDelta]) -> dict[tuple[int, bytes], bytes | None]:
-        """What counts and is not folded, by slot and key; None: deleted."""
+        """Return the committed values that are not folded, by slot and key. None: deleted."""
         above: dict[tuple[int, bytes], bytes | None] = {}
         if not deltas:
             return above
         if not self.decodes:
             raise StateError(
                 f"{component_id!r} has committed changes in {len(deltas)} pickled deltas, and to decode a pickle is to run its code",
-                hint="Where you trust whoever could write to the store: --unpickle.",
+                hint="If you trust everyone who can write to the store: --unpickle.",
             )
         layout = self.layout(component_id)
         if layout is None:
@@ -155,5 +155,5 @@ class CommittedState:
         return above
 
     async def has_moved(self) -> bool:
-        """Tell whether rows may have changed since `of`: some of what was read may then be of a later txid."""
+        """Tell whether rows may have changed since `of`. Some of the read rows may then have a later txid."""
         return await self._stored.version() != self._version

@@ -53,7 +53,7 @@ class SnapshotEntry(ABC):
 
 
 def json_number(value: Any) -> Any:
-    """Return a value as JSON can have it: rounded to six digits behind the point, and text for what JSON has no number for."""
+    """Return a value for JSON: floats have six decimal places, and infinities and NaN are text."""
     if not isinstance(value, float):
         return value
     return round(value, 6) if math.isfinite(value) else str(value)

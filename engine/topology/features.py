@@ -8,7 +8,7 @@ _load: Callable[[], tuple[TopologyFeature, ...]] = tuple
 
 
 def supply_features(load: Callable[[], tuple[TopologyFeature, ...]]) -> None:
-    """Set the function that returns the features. It is called at the first `build()`, so that `import engine` stays light."""
+    """Set the function that returns the features. The first `build()` calls it, since `import engine` stays light."""
     global _load
     _load = load
 

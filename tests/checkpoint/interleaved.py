@@ -100,7 +100,7 @@ class Process:
         self._truth.check(record, found)
 
     async def _on(self, event: Event) -> None:
-        assert self.checkpoints.machine.on(event)
+        assert self.checkpoints.machine.apply_event(event)
         await self.checkpoints.save()
 
     def _contents(self) -> Contents:

@@ -11,7 +11,7 @@ from tests.checkpoint.machine_page import PAGE, drawn, with_drawing
 def walk(*events: Event, record: Record | None = None) -> Machine:
     machine = Machine(record or Record())
     for event in events:
-        assert machine.on(event), f"{event} means nothing in {machine.record.phase}, {machine.step}"
+        assert machine.apply_event(event), f"{event} means nothing in {machine.record.phase}, {machine.step}"
     return machine
 
 
@@ -20,7 +20,7 @@ def test_the_first_checkpoint_initialises_prepares_and_commits() -> None:
     machine = Machine(Record())
     seen = []
     for event in (Event.BEGIN, Event.DONE, Event.DUE, Event.DONE, Event.DONE):
-        machine.on(event)
+        machine.apply_event(event)
         seen.append((machine.record.phase, machine.record.txid, machine.action, machine.record.round))
 
     assert seen == [
@@ -38,11 +38,11 @@ def test_a_prepare_that_fails_is_rolled_back_and_never_counts() -> None:
     machine = walk(Event.BEGIN, Event.DONE, Event.DUE, Event.FAILED)
 
     assert (machine.record.phase, machine.action, machine.recovers) == ("preparing", "rollback", True)
-    assert machine.on(Event.FAILED)
+    assert machine.apply_event(Event.FAILED)
     assert machine.action == "rollback"
-    assert machine.on(Event.DONE)
+    assert machine.apply_event(Event.DONE)
     assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", -1, "initstate")
-    assert machine.on(Event.DONE)
+    assert machine.apply_event(Event.DONE)
     assert (machine.step, machine.record.counted) == (Step.IDLE, ())
 
 
@@ -52,7 +52,7 @@ def test_a_commit_that_fails_is_repeated_until_it_is_done() -> None:
 
     assert (machine.record.phase, machine.record.txid, machine.action) == ("committing", 0, "commit")
     assert machine.record.counts(0, machine.record.prepared_round)
-    assert machine.on(Event.DONE)
+    assert machine.apply_event(Event.DONE)
     assert (machine.record.phase, machine.record.txid, machine.action) == ("committed", 0, "initstate")
 
 
@@ -79,7 +79,7 @@ def test_along_any_way_rounds_rise_and_each_txid_counts_once(seed: int) -> None:
     committed = -1
     for _ in range(2000):
         before = machine.record
-        if not machine.on(draws.choice([Event.DUE, Event.DONE, Event.FAILED])):
+        if not machine.apply_event(draws.choice([Event.DUE, Event.DONE, Event.FAILED])):
             assert machine.record == before
             continue
         after = machine.record
@@ -101,7 +101,7 @@ def test_every_state_of_the_table_can_be_reached_and_left() -> None:
 
 def test_an_event_that_means_nothing_changes_nothing() -> None:
     machine = walk(Event.BEGIN)
-    assert not machine.on(Event.DUE)
+    assert not machine.apply_event(Event.DUE)
     assert machine.step is Step.INITIALISE
 
 

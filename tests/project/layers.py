@@ -41,9 +41,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("engine.__main__", "engine.cli"): "`python -m engine` is the command line, under the name that Python looks for",
 }
 
-# Import circles that are left: the folder that owns each one, by its modules. Only entries for deletion; a new circle is a fault.
-CIRCLES: dict[frozenset[str], str] = {}
-
 # The only packages that may import it; what is in no table is no dependency.
 THIRD_PARTIES: dict[str, tuple[str, ...]] = {
     "Cython": ("_native",),
