@@ -66,7 +66,7 @@ async def test_it_keeps_no_rows(zookeeper: str, root: str) -> None:
 
 
 async def test_nobody_listens() -> None:
-    await refused(ZooKeeperAddress(f"{HOST}:{free_port()}"), "did not answer within 2 s", "Does it run", passing=True)
+    await refused(ZooKeeperAddress(f"{HOST}:{free_port()}"), "did not answer within 2 s", "Check whether it runs", passing=True)
 
 
 async def test_nobody_answers() -> None:

@@ -230,7 +230,7 @@ async def test_only_changed_keys_are_written(store: AnySlowStore) -> None:
     state.delete(7)
     await state.prepare_commit(1)
     [blob] = store.staged[1, 0]
-    assert delta.changes_in(blob, codec_named("msgpack")) == ([5, 7], [6, delta.DELETED], [])
+    assert delta.decode_blob(blob, codec_named("msgpack")) == ([5, 7], [6, delta.DELETED], [])
 
 
 async def test_a_write_that_was_given_up_stages_nothing_of_a_later_round(store: AnySlowStore) -> None:

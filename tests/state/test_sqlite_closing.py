@@ -65,7 +65,7 @@ async def test_a_file_with_a_text_that_is_no_utf8_is_closed(opens: Opens, tmp_pa
         for statement in ("CREATE TABLE topologies (id)", "PRAGMA writable_schema = ON"):
             database.execute(statement)
         database.execute("UPDATE sqlite_master SET sql = CAST(x'435245415445ff' AS TEXT)")
-    with pytest.raises(StateDamaged, match="a text that is no UTF-8"):
+    with pytest.raises(StateDamaged, match="a text that is not UTF-8"):
         await opens(tmp_path / "state.db")
     assert [is_closed(each) for each in connections] == [True, True]
 

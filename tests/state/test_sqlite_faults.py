@@ -92,7 +92,7 @@ async def test_a_file_that_is_no_database(tmp_path: Path, size: int) -> None:
     path = tmp_path / "state.db"
     path.write_bytes(b"not a database " * size)
     error = await refusal(path)
-    assert "is damaged, or no SQLite file" in error.message
+    assert "is damaged, or not a SQLite file" in error.message
     assert str(path) in error.message
     assert path.read_bytes() == b"not a database " * size
 
@@ -143,7 +143,7 @@ async def test_a_truncated_file_is_told(tmp_path: Path, left: float) -> None:
         finally:
             await provider.close()
 
-    with pytest.raises(StateError, match="is damaged, or no SQLite file"):
+    with pytest.raises(StateError, match="is damaged, or not a SQLite file"):
         await use()
 
 
@@ -159,7 +159,7 @@ async def test_a_damaged_page_is_told(tmp_path: Path) -> None:
         dict((await state_in(provider, 0)).items())
 
     try:
-        with pytest.raises(StateError, match="is damaged, or no SQLite file"):
+        with pytest.raises(StateError, match="is damaged, or not a SQLite file"):
             await use()
     finally:
         await provider.close()

@@ -75,7 +75,7 @@ async def test_a_sqlite_file_of_somebody_else_is_left_alone(tmp_path: Path) -> N
         connection.execute("CREATE TABLE words (word)")
     assert "another program" in (await refusal(SqliteValues(tmp_path / "other.db", "words"))).message
     (tmp_path / "text.db").write_text("no database\n" * 1000)
-    assert "no SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
+    assert "not a SQLite file" in (await refusal(SqliteValues(tmp_path / "text.db", "words"))).message
     assert "does not exist" in (await refusal(SqliteValues(tmp_path / "away" / "x.db", "words"))).message
     (tmp_path / "loop.db").symlink_to("loop.db")
     assert "its links are circular" in (await refusal(SqliteValues(tmp_path / "loop.db", "words"))).message
