@@ -1,6 +1,6 @@
 """Metrics of user code, and the OpenMetrics text of all metrics of a run."""
 
-from engine.metrics.openmetrics import CONTENT_TYPE, Family, FamilyKind, Measure, Sample, render, secs_of_ms, stateset
+from engine.metrics.openmetrics import CONTENT_TYPE, Family, FamilyKind, Sample, render
 from engine.metrics.user_metrics import TaskLabels, UserMetric, UserMetrics
 from engine.metrics.value_histogram import Distribution, ValueHistogram
 
@@ -9,13 +9,10 @@ __all__ = [
     "Distribution",
     "Family",
     "FamilyKind",
-    "Measure",
     "Sample",
     "TaskLabels",
     "UserMetric",
     "UserMetrics",
     "ValueHistogram",
     "render",
-    "secs_of_ms",
-    "stateset",
 ]

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Iterator
 from itertools import groupby
 from typing import Final
 
-from engine.metrics import Distribution, Family, Measure, Sample, UserMetric, secs_of_ms, stateset
+from engine.metrics import Distribution, Family, Sample, UserMetric
+from engine.metrics.openmetrics import Measure, secs_of_ms, stateset
 from engine.runtime.snapshot import ComponentSnapshot, Snapshot, TaskSnapshot
 
 RUN_STATES: Final = ("waiting", "starting", "running", "draining", "complete", "drained", "stopped", "failed")
