@@ -9,8 +9,7 @@ from engine.checkpoint.checkpoints import Checkpoints
 from engine.checkpoint.status import CheckpointSnapshot, CheckpointStep
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
-from engine.metrics import Family
-from engine.metrics.openmetrics import Measure, secs_of_ms, stateset
+from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.validate import arrows, path_between
 

@@ -7,8 +7,7 @@ from typing import Any, ClassVar, Final, get_args
 from engine.config import Config
 from engine.control import Feature, FeatureRun, RunHandle, SnapshotEntry, json_number
 from engine.flow.status import FlowSnapshot, FlowState, FlowTaskSnapshot
-from engine.metrics import Family
-from engine.metrics.openmetrics import Measure, secs_of_ms, stateset
+from engine.metrics.openmetrics import Family, Measure, secs_of_ms, stateset
 from engine.topology import ComponentSpec, Topology
 from engine.topology.task_port import RunPort
 from engine.topology.validate import name_faults

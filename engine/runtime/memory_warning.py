@@ -12,7 +12,7 @@ _MEMORY: Final = "memory://"
 
 
 def warn_of_memory(topology: Topology, config: Config) -> None:
-    """Log what is lost at the first crash, and the setting that keeps it; nothing where nothing is kept, or where a store keeps it."""
+    """Warn of data that a crash would lose, with the setting that keeps it. A run with a durable store logs nothing."""
     if config.state_provider != _MEMORY or not topology.stored:
         return
     file = re.sub(r"[^A-Za-z0-9_]+", "-", topology.name).strip("-") or "state"

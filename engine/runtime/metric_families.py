@@ -33,7 +33,7 @@ _PER_TASK: Final[tuple[Measure[TaskSnapshot], ...]] = (
 
 
 def families(snapshot: Snapshot) -> tuple[Family, ...]:
-    """Return the engine's families, each beginning with `stormcell_`, then the users' under the names they gave them."""
+    """Return the engine's families, which begin with `stormcell_`, then those of the user."""
     tasks = [(_labels(snapshot, component.component_id, task.task_id), task) for component, task in _tasks(snapshot.components.values())]
     of_tasks = (*(measure.family("stormcell_", tasks) for measure in _PER_TASK), _failures(snapshot), _complete(snapshot))
     of_features = (family for entry in snapshot.entries for family in entry.families(snapshot.topology_name))
@@ -56,7 +56,7 @@ def _failures(snapshot: Snapshot) -> Family:
 
 
 def _complete(snapshot: Snapshot) -> Family:
-    """Return the latency from emit to ack as a summary: its quantiles alone, which is all that a snapshot has."""
+    """Return the latency from emit to ack as a summary. It has only quantiles, since a snapshot has no more."""
     samples = tuple(
         Sample({**_labels(snapshot, component.component_id, task.task_id), "quantile": quantile}, secs)
         for component, task in _tasks(snapshot.spouts)
@@ -67,7 +67,7 @@ def _complete(snapshot: Snapshot) -> Family:
 
 
 def _of_users(snapshot: Snapshot) -> Iterator[Family]:
-    """Return one family for each name; `read()` has sorted the metrics by it."""
+    """Return one family for each name. The metrics are sorted by name."""
     for name, group in groupby(snapshot.user_metrics, key=lambda metric: metric.name):
         metrics = list(group)
         held = [metric.value.doublings for metric in metrics if isinstance(metric.value, Distribution)]
@@ -77,7 +77,7 @@ def _of_users(snapshot: Snapshot) -> Iterator[Family]:
 
 
 def _user_samples(snapshot: Snapshot, metric: UserMetric, edges: list[float]) -> Iterator[Sample]:
-    """Return the samples of one metric; `edges` are the same for all of its name, so that their buckets can be added up."""
+    """Return the samples of one metric. edges: the same for all metrics of this name, so that buckets add up."""
     labels = {**_labels(snapshot, metric.labels.component_id, metric.labels.task_id), **metric.own_labels}
     if not isinstance(metric.value, Distribution):
         yield Sample(labels, metric.value, "_total" if metric.kind == "counter" else "")

@@ -1,7 +1,7 @@
-"""What a run shows of itself at one moment: counts and latencies per task and per component, and recent errors.
+"""Snapshot of a run: counts and latencies per task and per component, recent errors, and entries of the features.
 
-Everything here is data and plain computation; the run fills it. Latencies are in milliseconds, and None where nothing
-was measured yet. Counts are since the run began, through restarts of the instances.
+This module holds data and plain computation. The run fills it. Latencies are in milliseconds, and None before the first
+measurement. Counts begin with the run, and continue through restarts of the instances.
 """
 
 from collections import Counter
@@ -61,7 +61,7 @@ class TaskSnapshot:
     """From the emit of a tree to its ack, for half of all trees."""
     complete_p99_ms: float | None = None
     status: str = ""
-    """What the task does; `closed` from when its run closes, but a spout that was exhausted stays so."""
+    """Status of the task. `closed` once its run closes, except for an exhausted spout."""
 
     @property
     def queue_fill(self) -> float:
@@ -71,7 +71,7 @@ class TaskSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class ComponentSnapshot:
-    """One component: its tasks, and what they come to together."""
+    """One component: its tasks, and their sums and means."""
 
     component_id: str
     kind: ComponentKind

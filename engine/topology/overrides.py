@@ -1,4 +1,4 @@
-"""Methods of a user's class that cannot be called as the engine calls them: found where the topology is built, not at the first tuple."""
+"""Checks that the engine can call the methods of a user's class. `build()` finds the faults, not the first tuple."""
 
 import inspect
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ _ENGINES = ("engine.", "spark_bridge.")
 
 
 def override_faults(where: str, component: type[object]) -> Iterator[str]:
-    """Yield which of a component's methods do not take what the method that they override takes."""
+    """Yield the methods of a component whose parameters differ from those of the overridden method."""
     own = [base for base in component.__mro__ if not base.__module__.startswith(_ENGINES)]
     seen: set[str] = set()
     for name, method in ((name, value) for base in own for name, value in vars(base).items()):
@@ -30,14 +30,14 @@ def override_faults(where: str, component: type[object]) -> Iterator[str]:
 
 
 def _function_of(method: object) -> tuple[FunctionType | None, int]:
-    """Return the function that a class has under a name, and how many arguments it is given before the engine's; None for what is none."""
+    """Return the function behind a method, and the number of arguments before the engine's. None if it is no function."""
     bound = 0 if isinstance(method, staticmethod) else 1
     function = method.__func__ if isinstance(method, (staticmethod, classmethod)) else method
     return (function if isinstance(function, FunctionType) else None), bound
 
 
 def _overridden(component: type[object], name: str) -> list[str] | None:
-    """Return the parameters, behind self, of the engine's method of this name; None where it has none, or no fixed ones."""
+    """Return the parameters of the engine's method of this name, without self. None if it has no fixed ones."""
     for base in component.__mro__:
         method = vars(base).get(name)
         if base.__module__.startswith(_ENGINES) and isinstance(method, FunctionType):

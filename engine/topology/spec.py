@@ -1,4 +1,4 @@
-"""A topology as data: what `TopologyBuilder.build()` returns and every later layer reads."""
+"""A topology as data: the result of `TopologyBuilder.build()`, which every later layer reads."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -18,12 +18,12 @@ class InstanceFactory(Protocol):
     """Makes the instances of one component."""
 
     def create(self) -> Any:
-        """Return a new instance; raise what the user's code raises, or UsageError where it returns the wrong thing."""
+        """Return a new instance. Raises the errors of the user's code, and UsageError if that returns another object."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """One input of a bolt: a stream of a component, and how its tuples are shared among the bolt's tasks."""
+    """One input of a bolt: a stream of a component, and its grouping."""
 
     source: str
     stream: str
@@ -43,7 +43,7 @@ class ComponentSettings:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ComponentSpec:
-    """One component: how to make its instances, how many tasks it has, what it emits and takes in."""
+    """One component: the factory of its instances, the number of its tasks, its streams and its inputs."""
 
     component_id: str
     kind: Kind
@@ -53,13 +53,13 @@ class ComponentSpec:
     subscriptions: tuple[Subscription, ...]
     settings: ComponentSettings
     fields_declared_at: str = "its output_fields"
-    """Where a person changes `streams`, for errors: `Words.output_fields`."""
+    """Place where a user changes `streams`, for error texts: `Words.output_fields`."""
     marks: frozenset[str] = frozenset()
     """The class attributes that are True for this component, of those that features have registered."""
     chooses_tasks: bool = False
     """True for spouts that choose the task of each tuple. They have a window for each task, so "auto" is no bound for them."""
     renewed_at_each_error: bool = False
-    """True for components of the engine that cannot go on after an exception: under on_error="fail" each one renews the instance."""
+    """True for components of the engine that cannot continue after an exception: on_error="fail" replaces the instance."""
     is_replaced: bool = False
     """True for components that a feature replaces in each run. The factory is not called for a trial."""
     control_handler: "MakesControlHandler | None" = None
@@ -116,7 +116,7 @@ class TopologyFeature:
         return ()
 
     def stored(self, topology: "Topology") -> Iterable[str]:
-        """Return what runs keep in the state provider, for texts: `the state of 'count'`. A run opens the provider if there is any."""
+        """Return the data that runs store, for texts: `the state of 'count'`. A run opens the state provider if there is any."""
         return ()
 
 
@@ -149,7 +149,7 @@ class Topology:
 
     @property
     def stored(self) -> tuple[str, ...]:
-        """What runs keep in the state provider, for texts. Empty: they need no provider."""
+        """Data that runs store, for texts. Empty: they need no state provider."""
         return tuple(text for feature in self.features for text in feature.stored(self))
 
     def with_feature(self, added: TopologyFeature) -> "Topology":
@@ -159,7 +159,7 @@ class Topology:
         return replace(self, features=tuple(added if feature.name == added.name else feature for feature in self.features))
 
     def subscribers(self, component_id: str, stream: str) -> tuple[tuple[ComponentSpec, Subscription], ...]:
-        """Return who takes in this stream, and how, in the order of declaration."""
+        """Return the subscribers of this stream with their subscriptions, in the order of declaration."""
         return tuple(
             (spec, subscription)
             for spec in self.components.values()
@@ -168,7 +168,7 @@ class Topology:
         )
 
     def targets(self, component_id: str) -> tuple[str, ...]:
-        """Return the components that take in any stream of this one, each once, in the order of declaration."""
+        """Return the components that subscribe to any stream of this one, each once, in the order of declaration."""
         return tuple(
             spec.component_id
             for spec in self.components.values()
@@ -203,7 +203,7 @@ class Topology:
                 path[target] = iter(self.targets(target))
 
     def layers(self) -> Mapping[str, int]:
-        """Return each component's depth: 0 where nothing flows in, else one more than its deepest source, closing edges left out."""
+        """Return each component's depth without closing edges: 0 without inputs, else one more than its deepest source."""
         closing = self.closing_edges()
         depths: dict[str, int] = {}
         waiting = list(self.components)

@@ -1,4 +1,4 @@
-"""What the engine's own packages may ask of a task beside the public component API.
+"""Contract between the engine's own components and their tasks, beside the public component API.
 
 Checkpoints, transactions, flow control and the Kafka spout stand on this contract, never on executors. A component
 that derives from `SpoutPortUser` or `BoltPortUser` gets its port before `open` or `prepare`; it costs nothing where nobody does.
@@ -16,33 +16,33 @@ from engine.names import DEFAULT_STREAM
 from engine.topology.spec import ComponentSpec
 
 SpoutStatus = Literal["polling", "full", "exhausted", "drained", "waited_for", "inactive"]
-"""What a spout task does: emits; has max_spout_pending open trees or full targets; is exhausted; is paused with no open
-tree; an Inlet's senders wait and nothing else comes; is paused with open trees."""
+"""Status of a spout task. "full": it has max_spout_pending open trees or full targets. "drained": it is paused without open trees.
+"waited_for": the senders of an Inlet wait, and nothing else comes. "inactive": it is paused with open trees."""
 
 
 class RunPort(Protocol):
-    """What a task may ask of the whole run."""
+    """Requests of a task or a feature to the whole run."""
 
     def request_commit(self) -> None:
-        """Commit at once what waits for a periodic commit. Has no effect in a run without one."""
+        """Begin the next periodic commit at once. Has no effect in a run without periodic commits."""
 
     def on_commit_request(self, begin: Callable[[], None]) -> None:
         """Call `begin` at each `request_commit`."""
 
     def hold_spouts(self, *, on: bool) -> None:
-        """Have the user's spouts not be polled, or go on."""
+        """Stop the polls of the user's spouts, or allow them again."""
 
     def spout_status(self) -> Mapping[int, SpoutStatus]:
-        """Return what each of the user's spout tasks does, by task id."""
+        """Return the status of each of the user's spout tasks, by task id."""
 
     def show_in_snapshot(self, entry: str, task_id: int, read: Callable[[], Any]) -> None:
-        """Show the result of `read()` for this task in an entry of the run's snapshots, also after its instance is closed."""
+        """Show the result of `read()` for this task in an entry of each snapshot, also after its instance is closed."""
 
     def shown(self, entry: str) -> tuple[Any, ...]:
         """Return the results for an entry of the snapshot, by task id ascending."""
 
     def ledger(self, name: str) -> Any:
-        """Return the ledger of this name in the run's state provider (`engine.state.Ledger`): for spouts that keep a position."""
+        """Return the ledger of this name in the run's state provider (`engine.state.Ledger`)."""
 
 
 class SpoutPort(Protocol):
@@ -55,34 +55,34 @@ class SpoutPort(Protocol):
     def emit_control(
         self, values: Values, message_id: object = None, stream: str = DEFAULT_STREAM, *, timeout_secs: float | None = None
     ) -> None:
-        """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too.
+        """Send values to every task of every subscriber, with any grouping, behind earlier emits, and into full mailboxes too.
 
         With a message id it is a tree; with `timeout_secs` that tree has a clock of its own, which runs though timeouts are off.
         """
 
     def on_settled(self, listener: Callable[[object, int, float], None] | None) -> None:
-        """Have `listener(message_id, task_id, secs)` told of each receiving task's own ack: `secs` after the emit, undeferred.
+        """Call `listener(message_id, task_id, secs)` at each ack of a receiving task, `secs` after the emit, before any deferral.
 
         A fail comes as the verdict of the tree, which names the task.
         """
 
     def on_reply(self, listener: Callable[[object, int, Any], None] | None) -> None:
-        """Have `listener(message_id, task_id, answer)` told of each `reply` to a control tuple, before the verdict of its tree."""
+        """Call `listener(message_id, task_id, answer)` at each `reply` to a control tuple, before the verdict of its tree."""
 
     def subscribers(self, stream: str = DEFAULT_STREAM) -> Sequence[ComponentSpec]:
         """Return the components that take in this stream, in the order of declaration."""
 
     def report(self, error: BaseException, next_step: str) -> None:
-        """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""
+        """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
 
     def poll_again(self) -> None:
-        """Have the spout be polled though it is exhausted, as after a fail: there is more to read than there was."""
+        """Poll the spout again although it is exhausted, because its source has new data."""
 
     def wait_for_wake(self) -> None:
-        """Said in a poll that emits nothing: poll no more before a verdict, a settle or a wake; what its source has meanwhile can wait."""
+        """Stop polling until a verdict, a settle or a wake. Called in a poll that emits nothing."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
-        """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
+        """Return the tuples sent to each target task since the last call, and count from zero again."""
 
 
 class BoltPort(Protocol):
@@ -94,68 +94,68 @@ class BoltPort(Protocol):
 
     @property
     def is_ending(self) -> bool:
-        """True while the instance is being taken out of service: the engine cancels what it has running."""
+        """True while the engine closes the instance, and cancels its running calls."""
 
     def hold(self, source_task: int) -> None:
-        """Put aside, in order and outside the bound, what that task sends; that task alone is stopped."""
+        """Put the tuples of that task aside, in order and outside the bound. Only that task is stopped."""
 
     def release(self, source_task: int) -> None:
-        """Take what was put aside before anything else, and let that task go on."""
+        """Process the tuples that were put aside before all others, and let that task continue."""
 
     def close_gate(self) -> None:
-        """Put aside, in order and outside the bound, all that comes but control tuples, and stop nobody; no ticks come meanwhile."""
+        """Put all tuples except control tuples aside, in order and outside the bound. No task is stopped, and no tick comes."""
 
     def open_gate(self) -> None:
-        """Take what was put aside by the gate before anything else."""
+        """Process the tuples that the gate put aside before all others."""
 
     def emit_control(self, values: Values, anchor: Tuple | None = None, stream: str = DEFAULT_STREAM) -> None:
-        """Send values to every task of every subscriber, whatever the grouping, behind what was emitted before, into full mailboxes too."""
+        """Send values to every task of every subscriber, with any grouping, behind earlier emits, and into full mailboxes too."""
 
     def refresh_control(self, tup: Tuple) -> None:
-        """Restart the clock of a control tuple that is held, and not settled: what it waits for has got further."""
+        """Restart the timeout of a control tuple that is not settled, because its work has made progress."""
 
     def settle_control(self, tup: Tuple, failure: Failure | None = None) -> None:
         """Ack a control tuple, or fail it."""
 
     def reply(self, tup: Tuple, answer: object) -> None:
-        """Tell the spout task that emitted this control tuple something; it hears of it before the tree can be settled."""
+        """Send an answer to the spout task that emitted this control tuple. It arrives before the tree is settled."""
 
     def batch_feed(self, runner: object, sources: Iterable[int], *, emits_results: bool = False) -> BatchFeed:
         """Return the feed of this task, which counts, executes and emits tuples of batches. BatchFeed describes the runner."""
 
     def report(self, error: BaseException, next_step: str, tup: Tuple | None = None) -> None:
-        """Report an error, and say what the engine does about it; at most 5 in 10 s are reported for each task."""
+        """Report an error and the engine's next step. Each task reports at most 5 errors in 10 s."""
 
     async def call(self, hook: Callable[..., object], *args: object) -> None:
-        """Call a hook of the user's bolt, plain or async. Raises what it raises, and UsageError where it returns a value."""
+        """Call a hook of the user's bolt, plain or async. Raises its errors, and UsageError if it returns a value."""
 
     async def returned(self) -> None:
-        """Wait until every input that was taken has returned; none is taken meanwhile."""
+        """Wait until all started calls have returned. No new call starts meanwhile."""
 
     def guard_state(self, state: Layers) -> None:
-        """Have what a call changes in this state, and acks, count when the call returns; nothing of it where the call raises (SV-2)."""
+        """Apply the state changes and acks of a call when it returns. Drop them if it raises (SV-2)."""
 
     def defer_settles(self, *, on: bool = True) -> None:
         """Keep the task's acks as (root, value) from now on. They outlive the instance."""
 
     @property
     def deferred_settles(self) -> int:
-        """How many roots wait for `release_settles`, prepared or not."""
+        """Number of roots that wait for `release_settles`, prepared or not."""
 
     def prepare_settles(self) -> int:
-        """Let what was acked so far wait for `release_settles` or `fail_prepared`; return how many roots do."""
+        """Prepare the acks so far for `release_settles` or `fail_settles`. Return the number of prepared roots."""
 
     async def release_settles(self) -> None:
         """Send the prepared acks, in bursts."""
 
     async def fail_settles(self, failure: Failure, *, prepared: bool) -> None:
-        """Fail the acks since the last `prepare_settles`, and the prepared ones too if asked, in bursts."""
+        """Fail the acks since the last `prepare_settles`, in bursts. prepared: fail the prepared ones too."""
 
     def fail_taken(self, failure: Failure) -> int:
-        """Fail all that the task took up and has not settled; return how many. Later settles of it are ignored."""
+        """Fail all inputs of the task that are not settled, and return their number. Later settles of them are ignored."""
 
     def count_sent(self, *, on: bool = True) -> Mapping[int, int]:
-        """Set a mark: return the tuples sent to each target task since the last one, and count on from here."""
+        """Return the tuples sent to each target task since the last call, and count from zero again."""
 
 
 class SpoutPortUser:
@@ -166,12 +166,12 @@ class SpoutPortUser:
 
     @property
     def is_busy(self) -> bool:
-        """True while more follows by itself, though no tree is open: the run is not over, and a drain waits."""
+        """True while more work follows although no tree is open. The run is not complete then, and a drain waits."""
         return False
 
     @property
     def progress(self) -> int | None:
-        """Return how far all instances together have come; a death without any counts (ACK-12). None: verdicts are progress."""
+        """Progress over all instances. A death without progress counts as a failed restart (ACK-12). None: verdicts are progress."""
         return None
 
 
@@ -182,12 +182,12 @@ class BoltPortUser:
     """Set before `prepare`."""
 
     def on_control(self, tup: Tuple) -> Awaitable[None] | None:
-        """Handle a control tuple, once every input taken before it has returned; settle it by `port.settle_control`."""
+        """Handle a control tuple when all earlier inputs have returned. Settle it by `port.settle_control`."""
         self.port.settle_control(tup)
         return None
 
     def on_restart(self) -> None:
-        """Learn, on a fresh instance before `prepare`, that an instance of this task died; the port keeps what it kept."""
+        """Note that an earlier instance of this task has died. Called before `prepare`; the port keeps its state."""
 
 
 class ControlHandler(ABC):
@@ -199,4 +199,4 @@ class ControlHandler(ABC):
 
     @abstractmethod
     async def on_control(self, tup: Tuple) -> None:
-        """Handle a control tuple, once every input taken before it has returned; settle it by `port.settle_control`."""
+        """Handle a control tuple when all earlier inputs have returned. Settle it by `port.settle_control`."""

@@ -14,14 +14,14 @@ NO_SPOUT: Final = "no spout: nothing would ever be emitted. Add one with set_spo
 
 
 def validate_run(topology: Topology, config: Config) -> None:
-    """Raise TopologyError where a topology cannot run with this config; called again when a run starts."""
+    """Raise TopologyError if a topology cannot run with this config. A run calls it too."""
     faults = run_faults(topology, config)
     if faults:
         raise TopologyError(faults, topology_name=topology.name)
 
 
 def config_of_run(function: str, topology: object, config: object) -> Config:
-    """Return the config of a run: the one it was given, else the topology's, else the defaults; UsageError for what is none."""
+    """Return the config of a run: the given one, else that of the topology, else the defaults. Raises UsageError for other objects."""
     if not isinstance(topology, Topology):
         raise UsageError(f"{function}() needs a topology, not {topology!r}", hint="Pass what TopologyBuilder.build() returned.")
     if config is None:
@@ -33,7 +33,7 @@ def config_of_run(function: str, topology: object, config: object) -> Config:
 
 
 def id_faults(kind: str, component_id: object) -> Iterator[str]:
-    """Yield what is wrong with a user's component id."""
+    """Yield the faults of a user's component id."""
     if not isinstance(component_id, str) or not component_id:
         yield f"{kind} {component_id!r}: an id must be a non-empty str. Fix set_{kind}()."
     elif not is_writable(component_id):
@@ -43,7 +43,7 @@ def id_faults(kind: str, component_id: object) -> Iterator[str]:
 
 
 def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]:
-    """Return the faults that no config can mend; of the components in `unknown` the streams are not known, so they are not judged."""
+    """Return the faults that no config can correct. unknown: components whose streams are unknown, and not judged."""
     faults = [] if topology.spouts else [NO_SPOUT]
     for spec in topology.components.values():
         faults.extend(_input_faults(spec, topology.components, unknown))
@@ -51,7 +51,7 @@ def graph_faults(topology: Topology, unknown: Collection[str] = ()) -> list[str]
 
 
 def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
-    """Yield where a subscription names its source, stream or fields by something that is no str."""
+    """Yield the names of source, stream or fields of a subscription that are not str."""
     method = subscription.grouping.method
     named: list[tuple[str, object]] = [("component", subscription.source), ("stream", subscription.stream)]
     if isinstance(subscription.grouping, (FieldsGrouping, PartialKey)):
@@ -62,7 +62,7 @@ def name_faults(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def run_faults(topology: Topology, config: Config) -> list[str]:
-    """Return the faults of a topology with this config: unbounded cycles, more tasks than key groups, and the faults of its features."""
+    """Return the faults of a topology with this config: of cycles, of key groups, and of its features."""
     found = [*_key_group_faults(topology, config), *_cycle_faults(topology, config), *_adapted_faults(topology, config)]
     found += [fault for feature in topology.features for fault in feature.run_faults(topology, config)]
     if config.standby and not topology.stored:
@@ -71,7 +71,7 @@ def run_faults(topology: Topology, config: Config) -> list[str]:
 
 
 def _adapted_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield where max_spout_pending="auto" cannot work with this config (FC-8)."""
+    """Yield a fault if max_spout_pending="auto" cannot work with this config (FC-8)."""
     adapted = [spec for spec in topology.spouts if spec.pending_bound(config) == "auto"]
     if adapted and config.acker_executors == 0:
         yield (
@@ -113,7 +113,7 @@ def _unknown_component(where: str, subscription: Subscription, components: Mappi
 
 
 def _grouping_faults(where: str, subscription: Subscription) -> Iterator[str]:
-    """Yield what is wrong with the grouping itself."""
+    """Yield the faults of the grouping itself."""
     grouping = subscription.grouping
     if isinstance(grouping, (FieldsGrouping, PartialKey)) and not grouping.names:
         yield f"{where}: {grouping.method}({subscription.source!r}) names no field. Name at least one."
@@ -135,7 +135,7 @@ def _grouping_faults(where: str, subscription: Subscription) -> Iterator[str]:
 
 
 def _stream_faults(where: str, subscription: Subscription, source: ComponentSpec) -> Iterator[str]:
-    """Yield what is wrong between a subscription and the stream that it names."""
+    """Yield the faults of a subscription to its stream."""
     grouping = subscription.grouping
     stream = f"stream {subscription.stream!r} of {source.component_id!r}"
     fields = source.streams.get(subscription.stream)
@@ -173,7 +173,7 @@ def _key_group_faults(topology: Topology, config: Config) -> Iterator[str]:
 
 
 def _cycle_faults(topology: Topology, config: Config) -> Iterator[str]:
-    """Yield, for each spout that feeds a cycle, what leaves the tuples in that cycle without a bound (BP-5)."""
+    """Yield the spouts that feed a cycle without a bound (BP-5)."""
     cycles = [(source, path_between(topology, target, source)) for source, target in _in_order(topology)]
     if cycles and config.acker_executors == 0:
         yield (
@@ -198,7 +198,7 @@ def _in_order(topology: Topology) -> list[tuple[str, str]]:
 
 
 def path_between(topology: Topology, start: str, end: str) -> tuple[str, ...]:
-    """Return a shortest path along the edges, both ends included; empty where there is none."""
+    """Return a shortest path along the edges, with both ends. Empty: there is none."""
     came_from: dict[str, str | None] = {start: None}
     queue = [start]
     for current in queue:

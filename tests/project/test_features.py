@@ -11,8 +11,7 @@ import pytest
 from engine import ComponentError, Config, Fields, Spout, SpoutExhausted, Topology, TopologyBuilder, TopologyError
 from engine.control import Feature, FeatureRun, RunHandle, RunStart, SnapshotEntry
 from engine.features import FEATURES
-from engine.metrics import Family
-from engine.metrics.openmetrics import Measure
+from engine.metrics.openmetrics import Family, Measure
 from engine.runtime.metric_families import families
 from engine.testing import Capture, run_topology
 from engine.topology import ComponentSettings, ComponentSpec, validate_run
