@@ -30,18 +30,30 @@ def reference() -> Counter[str]:
     return Counter(name for page in pages for name in re.findall(r"^::: (\S+)$", page.read_text(), re.MULTILINE))
 
 
+def named(name: str) -> object:
+    """Return the object with this name. Raises AttributeError if there is none."""
+    package, _, last = name.rpartition(".")
+    return getattr(importlib.import_module(package), last)
+
+
 @pytest.mark.parametrize("package", PACKAGES)
 def test_the_reference_names_the_face_of_the_package(package: str) -> None:
     module = importlib.import_module(package)
-    known = {id(getattr(importlib.import_module(name.rpartition(".")[0]), name.rpartition(".")[2])) for name in reference()}
+    known = {id(named(name)) for name in reference()}
     assert [name for name in module.__all__ if name not in ELSEWHERE and id(getattr(module, name)) not in known] == []
 
 
 def test_the_reference_names_nothing_twice_and_nothing_unknown() -> None:
     names = reference()
     assert [name for name, times in names.items() if times > 1] == []
-    homes = {name: name.rpartition(".") for name in names}
-    assert [name for name, (package, _, last) in homes.items() if last not in importlib.import_module(package).__all__] == []
+    public = {id(getattr(module, name)) for module in map(importlib.import_module, PACKAGES) for name in module.__all__}
+    assert [name for name in names if id(named(name)) not in public] == []
+
+
+@pytest.mark.parametrize("name", ["spout", "bolt", "stateful_bolt"])
+def test_decorators_are_named_by_their_module(name: str) -> None:
+    """A package has a module of the same name, which the reference would show instead."""
+    assert not {f"engine.{name}"} & set(reference())
 
 
 def test_each_page_is_in_the_navigation() -> None:
