@@ -49,7 +49,6 @@ class BoltBase(ABC):
     tick_tuple_freq_secs: float | None = None
     """Seconds between ticks, at least 0.001. A tick goes to `execute` and has `tup.is_tick`. None: no ticks."""
 
-
     context: TaskContext
     """Place of this task in the run, and services of the engine. Set before `prepare`."""
 

@@ -1,6 +1,6 @@
 """Groupings: how a subscriber chooses the tasks that get a tuple (GRP-1).
 
-These are plain values. `engine.runtime.wiring` implements them.
+These are plain values. `engine.runtime.wiring` selects the `Choice` of each, and `_native.task` chooses the tasks.
 """
 
 import copy

@@ -29,7 +29,7 @@ class CheckpointFeature(Feature):
     marks: ClassVar[Any] = {"bolt": (KEEPS_STATE,)}
 
     def graph_faults(self, topology: Topology) -> Iterator[str]:
-        """Yield the cycles that a barrier cannot pass, and stateful bolts with concurrent calls (GRP-5, CP-3)."""
+        """Yield the cycles that a barrier cannot pass, and stateful bolts with concurrent calls (GRP-5, ACK-10)."""
         stateful = _stateful_bolts(topology)
         if not stateful:
             return
@@ -46,16 +46,16 @@ class CheckpointFeature(Feature):
         if not stateful:
             return
         if config.acker_executors == 0:
-            yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+            yield f"{stateful[0].where}: state needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
         if 3 * config.state_checkpoint_interval_ms > config.message_timeout_secs * 1000:
             yield (
                 f"stateful bolts ({_names(stateful)}): state_checkpoint_interval_ms={config.state_checkpoint_interval_ms:g} is more than a "
                 f"third of message_timeout_secs={config.message_timeout_secs:g}; acks wait for a checkpoint, and trees would time out. "
-                "Lower the one, or raise the other."
+                "Lower state_checkpoint_interval_ms, or raise message_timeout_secs."
             )
 
     def stored(self, topology: Topology) -> Iterator[str]:
-        """Yield the stateful bolts."""
+        """Yield a description of the stored state."""
         stateful = _stateful_bolts(topology)
         if stateful:
             yield f"the state of {_names(stateful)}"
@@ -135,8 +135,8 @@ _MEASURES: Final[tuple[Measure[CheckpointSnapshot], ...]] = (
     Measure("recoveries", "counter", "", "Times that a step failed or a task died.", lambda now: now.recoveries),
     Measure("step_seconds", "gauge", "seconds", "How long the step under way has taken.", lambda now: now.step_secs),
     Measure("last_seconds", "gauge", "seconds", "Duration of the last checkpoint.", lambda now: secs_of_ms(now.last_ms)),
-    Measure("last_keys", "gauge", "keys", "Keys that it changed.", lambda now: now.last_keys),
-    Measure("last_bytes", "gauge", "bytes", "Bytes that it staged.", lambda now: now.last_bytes),
-    Measure("last_alignment_seconds", "gauge", "seconds", "Longest time that it held a source.", lambda now: now.last_alignment_ms / 1000),
+    Measure("last_keys", "gauge", "keys", "Keys that the last checkpoint changed.", lambda now: now.last_keys),
+    Measure("last_bytes", "gauge", "bytes", "Bytes that the last checkpoint staged.", lambda now: now.last_bytes),
+    Measure("last_alignment_seconds", "gauge", "seconds", "Longest time that a source was held.", lambda now: now.last_alignment_ms / 1000),
     Measure("store_away", "gauge", "", "1 while the store cannot be reached.", lambda now: now.trouble is not None),
 )

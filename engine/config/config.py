@@ -54,7 +54,7 @@ class Config:
         None,
         minimum=1,
         maximum=_C_INT_MAXIMUM,
-        help="Open trees per spout task. none: no limit. auto: the fewest that reach full speed.",
+        help="Open trees per spout task. none: no limit. auto: the engine adapts the limit to the acks.",
     )
     executor_receive_buffer_size: int = setting(
         32768, minimum=2, maximum=2**30, help="Tuples in the mailbox of a task before the tasks that send to it stop."
@@ -62,7 +62,7 @@ class Config:
     burst: int = setting(256, minimum=1, maximum=2**20, help="Tuples that a task handles before other tasks get their turn.")
     on_error: Literal["fail", "restart", "stop"] = setting(
         "fail",
-        help="Reaction to an exception of a component: fail its input, also replace the instance, or end the run.",
+        help="Reaction to an exception of a component. fail: its input fails. restart: also replaces the instance. stop: ends the run.",
     )
     renew_after_failures: int = setting(
         100,
@@ -98,7 +98,7 @@ class Config:
     state_checkpoint_interval_ms: float = setting(
         1000.0, minimum=100, help="Milliseconds between two checkpoints, at most a third of message_timeout_secs."
     )
-    checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that a step of a checkpoint may take before the run rolls back.")
+    checkpoint_timeout_secs: float = setting(600.0, above=0, help="Seconds that a step of a checkpoint may take before the run recovers.")
     state_timeout_secs: float = setting(60.0, minimum=0, help="Seconds of retries while a store is unavailable, before the run ends.")
     standby: bool = setting(
         False, help="Whether to wait while another process runs the topology, and to take over its state when that process ends."

@@ -47,7 +47,10 @@ class FlowControlBolt(BasicBolt):
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
         if "execute" in vars(cls):
-            raise UsageError(f"{cls.__name__} defines execute()", hint="A FlowControlBolt defines process(record). Or derive from Bolt.")
+            raise UsageError(
+                f"{cls.__name__} is a FlowControlBolt, but defines execute()",
+                hint="Define process(record) instead. Or derive from Bolt.",
+            )
         _check_secs(f"{cls.__name__}.call_timeout_secs", cls.call_timeout_secs)
         cls.execute = _EXECUTES[call_kind(cls.process)]  # type: ignore[method-assign, assignment]
 

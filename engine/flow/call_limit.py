@@ -79,8 +79,8 @@ class CallLimit:
         """Raise FatalError if the task has too many abandoned calls."""
         if len(self._abandoned) >= MAX_ABANDONED:
             raise FatalError(
-                f"{self._where}: {len(self._abandoned)} calls of process() of one task run on behind their limit of {self.secs:g} s "
-                "(call_timeout_secs). Only the end of the process ends them",
+                f"{self._where}: {len(self._abandoned)} calls of process() still run after their limit of {self.secs:g} s "
+                "(call_timeout_secs). Only a restart of the program ends them",
                 hint="Let asyncio.CancelledError pass, and give blocking calls a timeout of their own. Or raise call_timeout_secs.",
             )
 

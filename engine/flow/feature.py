@@ -41,7 +41,7 @@ class FlowFeature(Feature):
         """Yield the spouts whose position needs acks that the config switches off (FC-6)."""
         for spec in topology.spouts:
             if KEEPS_POSITION in spec.marks and config.acker_executors == 0:
-                yield f"{spec.where}: needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+                yield f"{spec.where}: needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
 
     def stored(self, topology: Topology) -> Iterator[str]:
         """Yield the spouts whose position is stored."""

@@ -234,12 +234,12 @@ class BoltExecutor(Executor):
 
     def _fail_and_count(self, error: BaseException, tup: Tuple | None) -> bool:
         """Report an error and fail its input. Return True if the instance is to be renewed (SV-1)."""
-        self.reporter.report(error, tup=tup, next_step="the input fails; the instance goes on")
+        self.reporter.report(error, tup=tup, next_step="only this input fails; the bolt continues")
         self._fail_input(tup, self.failure_of(error))
         return self.streak.note_failure(self.run_context.clock.now(), self.core.acked)
 
     async def _let_calls_return(self) -> None:
-        """Wait for the running calls, and handle their errors. Calls that take longer than `message_timeout_secs` run on."""
+        """Wait for the running calls, at most `message_timeout_secs`, and handle their errors. The renewal cancels the rest."""
         self._waits_for_calls = True
         try:
             with contextlib.suppress(TimeoutError):
@@ -315,7 +315,7 @@ class BoltExecutor(Executor):
             fails = self.run_context.config.forgotten_ack == "fail"
             effect = "its trees failed at once" if fails else "its trees wait for their timeout"
             self.reporter.warn(
-                f"bolt {self.info.component_id!r} let go of a tuple without ack or fail; {effect}. Call self.collector.ack(tup) or "
+                f"bolt {self.info.component_id!r} dropped a tuple without ack or fail; {effect}. Call self.collector.ack(tup) or "
                 "fail(tup) on every path, or derive from BasicBolt, which does it for you."
             )
         if self.core.settled_twice and not self._warned_of_double:

@@ -432,7 +432,7 @@ class Executor(Actor):
 
     def report_from_component(self, error: BaseException) -> None:
         """Report an error for `collector.report_error`."""
-        self.reporter.report(error, tup=None, next_step="nothing: the component reported it and goes on")
+        self.reporter.report(error, tup=None, next_step="nothing: the component reported it and continues")
 
     async def call_hook(self, function: Callable[..., Any], *args: Any) -> None:
         """Call a lifecycle method of the component, plain or async."""

@@ -67,7 +67,7 @@ class Run:
 
     async def __aenter__(self) -> Self:
         if self._supervisor is not None:
-            raise UsageError("a run is entered once", hint="Call engine.run(topology) again for another run.")
+            raise UsageError("this run was already entered with `async with`", hint="Call engine.run(topology) again for another run.")
         loop = asyncio.get_running_loop()
         self._clock = Clock.of(loop)
         self._began = self._clock.now()

@@ -50,11 +50,11 @@ class TaskSnapshot:
     restarts: int = 0
     errors: int = 0
     forgotten: int = 0
-    """Inputs let go of without ack or fail (ACK-15)."""
+    """Inputs dropped without ack or fail (ACK-15)."""
     settled_twice: int = 0
     """Acks and fails of what was settled before (ACK-5)."""
     pending: int | None = None
-    """A spout's open trees; None for a bolt."""
+    """Open trees of a spout task, or in the ledger of an acker task. None for a bolt."""
     max_pending: int | None = None
     """How many it may have just now; None where there is no bound."""
     complete_p50_ms: float | None = None
@@ -154,7 +154,7 @@ class ComponentSnapshot:
 
     @property
     def forgotten(self) -> int:
-        """Inputs let go of without ack or fail."""
+        """Inputs dropped without ack or fail."""
         return sum(task.forgotten for task in self.tasks)
 
     @property
@@ -164,7 +164,7 @@ class ComponentSnapshot:
 
     @property
     def pending(self) -> int | None:
-        """Open trees; None for what is no spout."""
+        """Open trees of the tasks. None for a bolt. Those of `__acker` are the same trees as those of the spouts."""
         known = [task.pending for task in self.tasks if task.pending is not None]
         return sum(known) if known else None
 
@@ -202,11 +202,13 @@ class Snapshot:
 
     def __getattr__(self, name: str) -> Any:
         """Return the value of a feature's entry."""
-        if not name.startswith("_") and name != "entries":  # copies and pickles look for names before there are fields
-            for entry in self.entries:
-                if entry.name == name:
-                    return entry.value
-        raise AttributeError(f"the snapshot has no {name!r}")
+        if name.startswith("_") or name == "entries":  # copies and pickles look for names before there are fields
+            raise AttributeError(name)
+        for entry in self.entries:
+            if entry.name == name:
+                return entry.value
+        names = ", ".join(entry.name for entry in self.entries) or "none"
+        raise AttributeError(f"a snapshot has no attribute {name!r}; its entries are: {names}")
 
     @property
     def spouts(self) -> tuple[ComponentSnapshot, ...]:

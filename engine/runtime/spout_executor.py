@@ -174,7 +174,7 @@ class SpoutExecutor(Executor):
         elif self.error_mode(error) != "fail":
             self._note_background_error(error)
         else:  # the same as for an error of the call itself
-            self.reporter.report(error, next_step="the rows behind it are not emitted; the instance goes on")
+            self.reporter.report(error, next_step="the later rows are not emitted; the spout continues")
             if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
                 self._note_background_error(error)
 
@@ -344,7 +344,7 @@ class SpoutExecutor(Executor):
         if self.error_mode(error) != "fail":
             await self._replace(error)
             return
-        self.reporter.report(error, next_step="the instance goes on")
+        self.reporter.report(error, next_step="the spout continues")
         if self.streak.note_failure(self.run_context.clock.now(), self.core.emitted + self.core.handed_out):
             await self._renew(error)
         else:  # not ended by a wake, since a spout that raises and wakes itself would spin

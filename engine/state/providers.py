@@ -97,7 +97,7 @@ def provider_of(url: str) -> StateProvider:
     except BaseException as error:
         if isinstance(error, EngineError) or not user_places(error):
             raise  # it has its own text, or no code of the user is in its traceback
-        text = f"state_provider={url.partition('?')[0]!r}: making the provider raised {raised_text(error)}"
+        text = f"state_provider={url.partition('?')[0]!r}: creating the provider raised {raised_text(error)}"
         raise StateProviderError(text, hint="Fix it. Move file and network access to its open().") from error
 
 
@@ -127,7 +127,7 @@ def _own(text: str) -> StateProvider:
     except EngineError:
         raise
     except Exception as error:  # so may the function
-        what = f"state_provider={named!r}: making the provider raised {raised_text(error)}"
+        what = f"state_provider={named!r}: creating the provider raised {raised_text(error)}"
         raise StateError(what, hint="Fix it. Move file and network access to its open().") from error
     if not isinstance(provider, StateProvider):
         raise StateError(

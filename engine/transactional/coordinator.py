@@ -209,7 +209,7 @@ class Coordinator(Spout, SpoutPortUser):
 
     def _why(self, failure: Failure) -> str:
         if failure.reason == TIMEOUT:
-            return f"no task has got any further with it for {self.context.config.batch_timeout_secs:g} s (batch_timeout_secs)"
+            return f"no task has made progress with it for {self.context.config.batch_timeout_secs:g} s (batch_timeout_secs)"
         return failure.describe().rstrip(".")
 
     def _replay_later(self, instructions: list[Instruction]) -> None:

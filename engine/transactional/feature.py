@@ -82,7 +82,7 @@ class TransactionalFeature(Feature):
             if spec.settings.max_spout_pending is None and spec.pending_bound(config) == "auto":
                 yield _adapted_batches(spec)
         if config.acker_executors == 0:
-            yield "a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Leave it at 1."
+            yield "a transactional topology needs tracked tuples, and acker_executors=0 switches tracking off. Set it to 1 or more."
 
     def trial_faults(self, topology: Topology) -> Iterator[str]:
         """Yield the faults of a coordinator and of an emitter, made as at the start of a run."""

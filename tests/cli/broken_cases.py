@@ -219,7 +219,7 @@ topology = wire(split).build()
 """,
         PLAIN,
         0,
-        ("'broken' (task 2)", "1 value, but the stream has 2 fields (word, count)", "next: the input fails", "4 failed"),
+        ("'broken' (task 2)", "1 value, but the stream has 2 fields (word, count)", "next: only this input fails", "4 failed"),
     ),
     Broken(
         "a stream that is not declared",

@@ -109,7 +109,7 @@ def test_a_state_provider_that_cannot_be_made(command: str, error: str, player: 
     text = "\nsys.modules['hostile_provider'] = sys.modules[__name__]\ntopology = wire(Keeps).build()\n"
     status, errors = player.play(command, text, ERRORS[error], "-c", "state_provider=hostile_provider:fails")
     assert status == 2
-    assert "state_provider='hostile_provider:fails': making the provider raised" in errors
+    assert "state_provider='hostile_provider:fails': creating the provider raised" in errors
     assert player.line in errors
     assert _is_clean(errors)
 

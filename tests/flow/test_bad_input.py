@@ -333,7 +333,7 @@ def test_what_is_no_pack_all_the_same_is_named() -> None:
 
 
 def test_a_flow_control_bolt_with_an_execute_of_its_own_is_refused() -> None:
-    with pytest.raises(UsageError, match=r"Own defines execute\(\)"):
+    with pytest.raises(UsageError, match=r"Own is a FlowControlBolt, but defines execute\(\)"):
 
         class Own(Nothing):
             def execute(self, tup: Tuple) -> None:

@@ -194,7 +194,7 @@ def test_too_many_calls_that_run_on_end_the_run() -> None:
         async def process(self, record: int) -> None:
             await swallowing()
 
-    with pytest.raises(ComponentError, match=r"16 calls of process\(\) of one task run on behind their limit of 1 s"):
+    with pytest.raises(ComponentError, match=r"16 calls of process\(\) still run after their limit of 1 s"):
         run_flow(lambda: Numbers(1000), Hangs, tasks=1, limit_secs=3000, real_limit_secs=20)
 
 

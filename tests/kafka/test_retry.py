@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from engine.kafka.client.partition import PartitionId
 from engine.kafka.source.offset_manager import OffsetManager
-from engine.kafka.source.retry import Backoff, RetryService
+from engine.kafka.source.retry import RecordBackoff, RetryService
 from engine.kernel import Entry, settle
 
 
@@ -31,20 +31,20 @@ def failed(count: int, *, failures: int = 1) -> tuple[OffsetManager, list[Entry]
     [(1, 0.0), (2, 0.004), (3, 0.008), (4, 0.016), (13, 8.192), (14, 10.0), (64, 10.0), (65, 10.0), (66, 10.0), (2**31 - 1, 10.0)],
 )
 def test_a_record_waits_the_initial_time_then_doubling_periods_at_most_the_most(failures: int, secs: float) -> None:
-    assert Backoff().wait_secs(failures) == pytest.approx(secs, abs=1e-12)
+    assert RecordBackoff().wait_secs(failures) == pytest.approx(secs, abs=1e-12)
 
 
 @pytest.mark.guarantee("KS-4")
 def test_the_times_are_the_users() -> None:
-    backoff = Backoff(initial_secs=0.5, period_secs=1.0, most_secs=3.0)
+    backoff = RecordBackoff(initial_secs=0.5, period_secs=1.0, most_secs=3.0)
     assert [backoff.wait_secs(failures) for failures in (1, 2, 3, 4)] == [0.5, 2.0, 3.0, 3.0]
-    assert Backoff(initial_secs=20.0).wait_secs(1) == 10.0
-    assert Backoff(period_secs=1e-300).wait_secs(2**31 - 1) < 1e-200  # type: ignore[operator]
+    assert RecordBackoff(initial_secs=20.0).wait_secs(1) == 10.0
+    assert RecordBackoff(period_secs=1e-300).wait_secs(2**31 - 1) < 1e-200  # type: ignore[operator]
 
 
 @given(failures=st.integers(1, 10_000), period=st.floats(1e-6, 100), most=st.floats(1e-6, 1000))
 def test_no_wait_is_longer_than_the_most_or_shorter_than_the_one_before(failures: int, period: float, most: float) -> None:
-    backoff = Backoff(0.0, period, most)
+    backoff = RecordBackoff(0.0, period, most)
     wait, next_wait = backoff.wait_secs(failures), backoff.wait_secs(failures + 1)
     assert wait is not None
     assert next_wait is not None
@@ -54,7 +54,7 @@ def test_no_wait_is_longer_than_the_most_or_shorter_than_the_one_before(failures
 @pytest.mark.guarantee("KS-4")
 @pytest.mark.parametrize("most", [0, 1, 5])
 def test_after_max_retries_a_record_is_given_up(most: int) -> None:
-    backoff = Backoff(max_retries=most)
+    backoff = RecordBackoff(max_retries=most)
     assert [backoff.wait_secs(failures) is not None for failures in range(1, most + 3)] == [True] * most + [False] * 2
     _, entries = failed(1, failures=most + 1)
     service = RetryService(backoff)
@@ -64,7 +64,7 @@ def test_after_max_retries_a_record_is_given_up(most: int) -> None:
 
 @pytest.mark.guarantee("KS-4")
 def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> None:
-    service = RetryService(Backoff(initial_secs=1.0))
+    service = RetryService(RecordBackoff(initial_secs=1.0))
     _, entries = failed(60)
     chance, due = random.Random(3), {}
     for entry in entries:
@@ -84,7 +84,7 @@ def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> 
 
 @pytest.mark.guarantee("KS-4")
 def test_a_record_is_due_at_its_time_and_not_before() -> None:
-    service = RetryService(Backoff(initial_secs=2.0))
+    service = RetryService(RecordBackoff(initial_secs=2.0))
     _, (entry,) = failed(1)
     service.schedule(entry, 10.0)
     assert service.next_due == 12.0
@@ -95,7 +95,7 @@ def test_a_record_is_due_at_its_time_and_not_before() -> None:
 
 @pytest.mark.guarantee("KS-4")
 def test_what_could_not_be_buried_waits_the_longest_time_though_its_retries_are_over() -> None:
-    service = RetryService(Backoff(max_retries=0, most_secs=7.0))
+    service = RetryService(RecordBackoff(max_retries=0, most_secs=7.0))
     _, (entry,) = failed(1)
     service.postpone(entry, 1.0)
     assert (service.next_due, service.take_due(8.0)) == (8.0, entry)
@@ -103,7 +103,7 @@ def test_what_could_not_be_buried_waits_the_longest_time_though_its_retries_are_
 
 @pytest.mark.guarantee("KS-4", "KS-6")
 def test_what_is_done_or_of_a_partition_that_was_given_up_is_left_out() -> None:
-    service = RetryService(Backoff())
+    service = RetryService(RecordBackoff())
     lost, lost_entries = failed(3)
     _, kept_entries = failed(3)
     for entry in (*lost_entries, *kept_entries):
@@ -119,7 +119,7 @@ def test_what_is_done_or_of_a_partition_that_was_given_up_is_left_out() -> None:
 
 @pytest.mark.guarantee("KS-6")
 def test_forgetting_keeps_the_order_of_the_rest() -> None:
-    service = RetryService(Backoff())
+    service = RetryService(RecordBackoff())
     parts = [failed(20) for _ in range(3)]
     chance, due = random.Random(1), {}
     for _, entries in parts:

@@ -35,7 +35,7 @@ def test_a_report_names_component_task_input_traceback_and_what_happens_next() -
     assert report.tuple_text == "<Tuple (3,) from source[1] on default>"
     assert 'raise ValueError("poison")' in report.traceback
     assert "_native" not in report.traceback
-    assert report.next_step == "the input fails; the instance goes on"
+    assert report.next_step == "only this input fails; the bolt continues"
     assert report.wall == 1_577_836_800.0
     assert log.having("'bolt1' (task 2) raised ValueError: poison")
 
@@ -62,7 +62,7 @@ def test_reports_are_limited_to_5_different_ones_in_10_s_for_each_task() -> None
     times = [float(report.text.rpartition(" ")[2]) for report in reports if report.task_id == 2]
     assert times == [1, 2, 3, 4, 5, 14, 15, 16, 17, 18]
     left_out = [report.next_step for report in reports if report.task_id == 2 and report.text.endswith("at 14")]
-    assert left_out == ["the input fails; the instance goes on (3 more errors of this task were left out)"]
+    assert left_out == ["only this input fails; the bolt continues (3 more errors of this task were left out)"]
     assert len([report for report in reports if report.task_id == 3]) == 10
 
 

@@ -66,7 +66,7 @@ def test_a_traced_timeout_tells_the_way_in_order() -> None:
 def test_a_forgotten_ack_is_warned_of_at_once(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
         run_with(Forgets)
-    assert [record.message for record in caplog.records if "bolt 'work' let go of a tuple without ack or fail" in record.message]
+    assert [record.message for record in caplog.records if "bolt 'work' dropped a tuple without ack or fail" in record.message]
 
 
 @pytest.mark.guarantee("ACK-5")

@@ -57,7 +57,7 @@ def test_a_forgotten_tuple_fails_at_once_and_its_bolt_is_named_once(form: type[B
     assert {failure.reason for failure in spout.failures} == {"forgotten"}
     assert {failure.component_id for failure in spout.failures} == {"bolt1"}
     assert set(spout.failed_at) == {0}
-    assert len(log.having("bolt 'bolt1' let go of a tuple without ack or fail")) == 1
+    assert len(log.having("bolt 'bolt1' dropped a tuple without ack or fail")) == 1
     assert run.snapshot().components["bolt1"].forgotten == 5
 
 
@@ -67,7 +67,7 @@ def test_it_is_named_once_for_each_task() -> None:
     builder.set_bolt("forgets", Forgets, parallelism=2).all_grouping("source")
     with LogLines() as log:
         play_run(builder.build())
-    warnings = [record for record in log.records if "let go of a tuple" in record.getMessage()]
+    warnings = [record for record in log.records if "dropped a tuple" in record.getMessage()]
     assert len(warnings) == 2
 
 

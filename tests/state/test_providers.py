@@ -122,7 +122,7 @@ builder.set_bolt("count", count).fields_grouping("numbers", "number")
         (f"sqlite:///{'d/' * 3000}a.db", "cannot be opened: File name too long"),
         ("redis://host/x", "is not the number of a database"),
         ("zookeeper://[::1/path", "the zookeeper:// URL has no valid host and port"),
-        (f"{HERE}:raises?secret", "making the provider raised KeyError: 'secret'"),
+        (f"{HERE}:raises?secret", "creating the provider raised KeyError: 'secret'"),
         (f"{HERE}:not_one", "which is not a StateProvider"),
     ],
 )

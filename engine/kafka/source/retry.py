@@ -10,8 +10,8 @@ _MOST_DOUBLINGS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Backoff:
-    """Waiting times of a record after each of its failures, in seconds."""
+class RecordBackoff:
+    """Pauses before the retries of one Kafka record (KS-4), without jitter. Times are in seconds."""
 
     initial_secs: float = 0.0
     period_secs: float = 0.002
@@ -21,7 +21,7 @@ class Backoff:
     def wait_secs(self, failures: int) -> float | None:
         """Return the wait after the n-th failure: `initial_secs`, then 2^(n-1) periods up to `most_secs`. None means give up.
 
-        >>> [Backoff().wait_secs(n) for n in (1, 2, 3, 40)]
+        >>> [RecordBackoff().wait_secs(n) for n in (1, 2, 3, 40)]
         [0.0, 0.004, 0.008, 10.0]
         """
         if self.max_retries is not None and failures > self.max_retries:
@@ -35,7 +35,7 @@ class Backoff:
 class RetryService:
     """Failed entries of a spout, in the order of their due times."""
 
-    def __init__(self, backoff: Backoff) -> None:
+    def __init__(self, backoff: RecordBackoff) -> None:
         self._backoff = backoff
         self._heap: list[tuple[float, int, Entry]] = []
         self._numbers = count()
@@ -64,7 +64,7 @@ class RetryService:
         return self._heap[0][0] if self._heap else None
 
     def take_due(self, now: float) -> Entry | None:
-        """Return a due entry, None if there is none. Skip entries of given-up partitions."""
+        """Return a due entry, None if there is none. Skip entries of partitions that were revoked."""
         while self._heap and self._heap[0][0] <= now:
             entry = heapq.heappop(self._heap)[2]
             if not entry.is_lost and not entry.is_done:
@@ -72,6 +72,6 @@ class RetryService:
         return None
 
     def forget_lost(self) -> None:
-        """Drop the entries of given-up partitions."""
+        """Drop the entries of partitions that were revoked."""
         self._heap = [item for item in self._heap if not item[2].is_lost]
         heapq.heapify(self._heap)

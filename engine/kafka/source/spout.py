@@ -13,7 +13,7 @@ from engine.kafka.source.consumer_loop import ConsumerLoop
 from engine.kafka.source.metrics import PartitionMetrics
 from engine.kafka.source.offset_manager import OffsetManager
 from engine.kafka.source.partitions import Partitions
-from engine.kafka.source.retry import Backoff, RetryService
+from engine.kafka.source.retry import RecordBackoff, RetryService
 from engine.kafka.source.spout_config import KafkaSpoutConfig
 from engine.kafka.source.translate import ToStream, translator_error
 from engine.kernel import Entry, RecordFeed, settle
@@ -56,7 +56,7 @@ class KafkaSpout(Spout, SpoutPortUser):
         context, config = self.context, self.config
         client_id = config.client_id or f"{context.topology_name}.{context.component_id}.{context.task_index}"
         most_retries = config.max_retries
-        backoff = Backoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
+        backoff = RecordBackoff(config.retry_initial_ms / 1000, config.retry_period_ms / 1000, config.retry_max_ms / 1000, most_retries)
         self._retries = RetryService(backoff)
         self._consumer_loop = ConsumerLoop(config, context, client_id, self._partitions, self)
         self._metrics = PartitionMetrics(context, self._consumer_loop)

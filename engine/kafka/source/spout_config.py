@@ -109,7 +109,7 @@ class KafkaSpoutConfig:
     )
     retry_initial_ms: float = setting(0.0, minimum=0, help="Milliseconds before the first retry of a failed record.")
     retry_period_ms: float = setting(
-        2.0, above=0, help="Milliseconds of the backoff: the retry after the n-th failure waits 2^(n-1) times as long."
+        2.0, above=0, help="Unit of the backoff in milliseconds: from the second failure on, the retry after the n-th waits 2^(n-1) units."
     )
     retry_max_ms: float = setting(10_000.0, above=0, help="Milliseconds that a retry waits at most.")
     max_retries: int | None = setting(None, minimum=0, help="Retries of one record. none: no limit. A number needs on_give_up.")
