@@ -5,6 +5,7 @@ import os
 import shutil
 import socket
 import tempfile
+import threading
 from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -27,6 +28,7 @@ SLICE_ROWS: Final = 1_024
 """Rows of the result that are converted to tuples and emitted in one step."""
 BAD_ROW_HINT: Final = "Filter or repair such rows in an earlier bolt, or correct schema= of SparkTransform."
 PREFIX: Final = "stormcell-spool-"
+REMOVAL_PAUSES_SECS: Final = (0.05, 0.2, 0.5)
 _T = TypeVar("_T")
 
 
@@ -80,7 +82,7 @@ class OpenSpool:
         """Remove the folder after the queued work."""
         self._closed = True
         if self._folder is not None:
-            await self.run_in_thread(functools.partial(shutil.rmtree, self._folder, ignore_errors=True))
+            await self.run_in_thread(functools.partial(_remove_folder, self._folder))
         self._pool.shutdown(wait=False)
 
 
@@ -151,6 +153,15 @@ def _read_error(path: str, why: str) -> StateUnavailable:
 
 def _machine_name() -> str:
     return socket.gethostname().replace("-", "_")
+
+
+def _remove_folder(folder: str) -> None:
+    """Remove a folder with its content. Repeats a few times, because a cancelled job of Spark may still write into it."""
+    for pause_secs in REMOVAL_PAUSES_SECS:
+        shutil.rmtree(folder, ignore_errors=True)
+        if not os.path.exists(folder):
+            return
+        threading.Event().wait(pause_secs)
 
 
 def _remove_leftovers(root: str) -> None:

@@ -49,7 +49,7 @@ class Judge:
     def left_at_spout(self, spout: Any) -> None:
         """No tree is open."""
         if spout.core.pending or spout.core.has_acks_to_flush:
-            self.left_at_close.append(f"spout task {spout.place.task_id}: {spout.core.pending} trees are open at its close")
+            self.left_at_close.append(f"spout task {spout.info.task_id}: {spout.core.pending} trees are open at its close")
 
     def left_at_bolt(self, bolt: Any) -> None:
         """Nothing waits, nothing is in a call, and nothing is taken up but what bolts hold on purpose."""
@@ -58,7 +58,7 @@ class Judge:
         tuples = [tup for tup in bolt.core.mailbox.waiting() if not tup.is_tick]  # a tick may come at the last moment
         waiting = len(tuples) + len(bolt.core.held_tuples) + bolt.calls.in_flight
         if left or waiting:
-            self.left_at_close.append(f"bolt task {bolt.place.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
+            self.left_at_close.append(f"bolt task {bolt.info.task_id}: {len(left)} taken up ({left[:3]}), {waiting} waiting at its close")
 
     def judge(self, finished: Finished | None) -> None:
         """Of a run that came to rest: every root has its verdict, and books, mailboxes, lists and ledgers are empty."""
@@ -81,9 +81,9 @@ class Judge:
         assembly = run._assembly
         assert assembly is not None
         for acker in assembly.ackers:
-            trees = sum(acker.core.ledger.on_drop_task(spout.place.task_id) for spout in assembly.spouts)
+            trees = sum(acker.core.ledger.on_drop_task(spout.info.task_id) for spout in assembly.spouts)
             if trees:
-                self.world.violated(f"acker {acker.place.task_index}: {trees} open trees are left")
+                self.world.violated(f"acker {acker.info.task_index}: {trees} open trees are left")
 
     def judge_memory(self) -> None:
         """Every component, every actor and the run itself are gone; a second look for what only garbage held."""
