@@ -1,9 +1,10 @@
 """What must have come of all batches: each bolt was given what the sequential interpreter says, and values are its values (TX-7, TX-8)."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 
 from engine import Run
+from engine.runtime.bolt_executor import BoltExecutor
 from engine.transactional.batch_runner import BatchRunner
 from tests.transactional.model.interpreter import Items, interpret
 from tests.transactional.model.kept import Files, ValueMap
@@ -52,16 +53,32 @@ def difference(have: Items, wanted: Items) -> str:
     return f"has {dict(have - wanted)} too much, and lacks {dict(wanted - have)}"
 
 
-def judge_runners(run: Run, most_open: int) -> Iterator[str]:
-    """A run is complete: the runners of its bolts hold on to nothing."""
+def watch_runners(run: Run, most_open: int, left: list[str]) -> None:
+    """Judge each bolt's runner just before its close, which drops everything. `left` gets the findings; they count if the run completes."""
     for executor in run._assembled.bolts:
-        runner = executor.component
-        if isinstance(runner, BatchRunner):
-            name = f"{executor.place.component_id} (task {executor.place.task_id})"
-            if runner._open_attempts or runner.feed.parts:
-                yield f"at the end {name} keeps the attempts {sorted(runner._open_attempts)}, and parts of {sorted(runner.feed.parts)}"
-            if len(runner._newest) > most_open:
-                yield f"at the end {name} remembers {len(runner._newest)} txids"
-            for attribute in ("_aio_tasks", "_awaited", "_ending", "_finishing"):
-                if getattr(runner, attribute, None):
-                    yield f"at the end {name} has {attribute}: {getattr(runner, attribute)}"
+        executor.close = _close_after_look(executor, most_open, left)  # type: ignore[method-assign]
+
+
+def _close_after_look(executor: BoltExecutor, most_open: int, left: list[str]) -> Callable[[], Awaitable[None]]:
+    close = executor.close
+
+    async def look_and_close() -> None:
+        left.extend(_left_at(executor, most_open))
+        await close()
+
+    return look_and_close
+
+
+def _left_at(executor: BoltExecutor, most_open: int) -> Iterator[str]:
+    """Yield what the runner of a completed run still holds."""
+    runner = executor.component
+    if not isinstance(runner, BatchRunner):
+        return
+    name = f"{executor.info.component_id} (task {executor.info.task_id})"
+    if runner._open_attempts or runner.feed.batches:
+        yield f"at the end {name} keeps the attempts {sorted(runner._open_attempts)}, and batches of {sorted(runner.feed.batches)}"
+    if len(runner._newest) > most_open:
+        yield f"at the end {name} remembers {len(runner._newest)} txids"
+    for attribute in ("_aio_tasks", "_awaited", "_ending", "_finishing"):
+        if getattr(runner, attribute, None):
+            yield f"at the end {name} has {attribute}: {getattr(runner, attribute)}"

@@ -12,7 +12,7 @@ from engine.testing import ACKER, RunUnfinished, VirtualLoopError, run_topology
 from tests.checkpoint.slow_store import IN_USE, Disk, SlowProvider, StoreStrike, Weather
 from tests.simulation.overheard import overheard
 from tests.transactional.model.bolts import Play, topology_of
-from tests.transactional.model.judge import judge_outcome, judge_runners
+from tests.transactional.model.judge import judge_outcome, watch_runners
 from tests.transactional.model.kept import Files, Server, ValueMap
 from tests.transactional.model.plan import Plan, ProcessPlan, draw_plan
 from tests.transactional.model.source import Source
@@ -159,6 +159,8 @@ class Process:
     async def script(self, run: Run) -> None:
         """Watch the run, and strike it at the times of its plan."""
         self.run = self.components.run = run
+        left: list[str] = []
+        watch_runners(run, self.plan.most_open, left)
         run.on_report.append(self.heard)
         loop, plan = asyncio.get_running_loop(), self.plan
         timers = [loop.call_later(secs, self.store_strike, StoreStrike("at a time", 0, *victim)) for secs, victim in plan.kills]
@@ -166,7 +168,7 @@ class Process:
         try:
             await asyncio.wait([ended, died], timeout=plan.ending[1] if plan.ending else None, return_when=asyncio.FIRST_COMPLETED)
             if ended.done() and not ended.cancelled() and ended.exception() is None:
-                self.witness.violations += judge_runners(run, plan.most_open)
+                self.witness.violations += left
             if plan.ending and not ended.done() and not died.done():
                 await (run.stop() if plan.ending[0] == "stop" else run.drain())
         finally:
