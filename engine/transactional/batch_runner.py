@@ -110,7 +110,8 @@ class BatchRunner(Bolt, BoltPortUser):
         over = txid - self._wiring.most_open
         for attempt in [each for each in self._open_attempts if each.txid <= over or (each.txid >= txid and each.attempt_id < attempt_id)]:
             self._drop(self._open_attempts[attempt])
-        for seen in [seen for seen in self._newest if seen <= over]:
+        # A restarted coordinator may begin fewer batches than the one before it: their txids would stay here until later ones come.
+        for seen in [seen for seen, newest in self._newest.items() if seen <= over or (seen > txid and newest < attempt_id)]:
             del self._newest[seen]
 
     def _drop(self, open_attempt: OpenAttempt) -> None:
