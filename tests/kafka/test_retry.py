@@ -36,9 +36,9 @@ def test_a_record_waits_the_initial_time_then_doubling_periods_at_most_the_most(
 
 @pytest.mark.guarantee("KS-4")
 def test_the_times_are_the_users() -> None:
-    backoff = RecordBackoff(initial_secs=0.5, period_secs=1.0, most_secs=3.0)
+    backoff = RecordBackoff(first_secs=0.5, period_secs=1.0, longest_secs=3.0)
     assert [backoff.wait_secs(failures) for failures in (1, 2, 3, 4)] == [0.5, 2.0, 3.0, 3.0]
-    assert RecordBackoff(initial_secs=20.0).wait_secs(1) == 10.0
+    assert RecordBackoff(first_secs=20.0).wait_secs(1) == 10.0
     assert RecordBackoff(period_secs=1e-300).wait_secs(2**31 - 1) < 1e-200  # type: ignore[operator]
 
 
@@ -64,7 +64,7 @@ def test_after_max_retries_a_record_is_given_up(most: int) -> None:
 
 @pytest.mark.guarantee("KS-4")
 def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> None:
-    service = RetryService(RecordBackoff(initial_secs=1.0))
+    service = RetryService(RecordBackoff(first_secs=1.0))
     _, entries = failed(60)
     chance, due = random.Random(3), {}
     for entry in entries:
@@ -84,7 +84,7 @@ def test_records_are_due_in_the_order_of_their_times_and_of_their_failures() -> 
 
 @pytest.mark.guarantee("KS-4")
 def test_a_record_is_due_at_its_time_and_not_before() -> None:
-    service = RetryService(RecordBackoff(initial_secs=2.0))
+    service = RetryService(RecordBackoff(first_secs=2.0))
     _, (entry,) = failed(1)
     service.schedule(entry, 10.0)
     assert service.next_due == 12.0
@@ -95,7 +95,7 @@ def test_a_record_is_due_at_its_time_and_not_before() -> None:
 
 @pytest.mark.guarantee("KS-4")
 def test_what_could_not_be_buried_waits_the_longest_time_though_its_retries_are_over() -> None:
-    service = RetryService(RecordBackoff(max_retries=0, most_secs=7.0))
+    service = RetryService(RecordBackoff(max_retries=0, longest_secs=7.0))
     _, (entry,) = failed(1)
     service.postpone(entry, 1.0)
     assert (service.next_due, service.take_due(8.0)) == (8.0, entry)
