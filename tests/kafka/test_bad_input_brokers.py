@@ -158,7 +158,8 @@ async def test_a_run_ends_though_the_broker_is_frozen(
     own_broker: KafkaBroker, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given a silent broker, when the spout is deactivated and closed, then both end with a report."""
-    monkeypatch.setattr("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 1.0)
+    monkeypatch.setattr("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 0.5)
+    monkeypatch.setattr("engine.kafka.client.consumer_link._STOP_TIMEOUT_SECS", 0.5)
     topic = await create_topic(own_broker.bootstrap, "words", partitions=1)
     await produce(own_broker.bootstrap, topic, range(100))
     config, notes = settings(own_broker.bootstrap, topic), Notes()

@@ -217,9 +217,12 @@ async def test_a_replay_that_dies_before_it_notes_repeats_only_what_it_was_sendi
     assert sent < 2 * POLL_RECORDS
 
 
-async def test_a_choice_that_is_too_scattered_is_refused_before_it_is_sent(kafka: str, new_topic: NewTopic, capsys: Captured) -> None:
+async def test_a_choice_that_is_too_scattered_is_refused_before_it_is_sent(
+    kafka: str, new_topic: NewTopic, capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engine.kafka.dead_letters.replay_member.MOST_METADATA_BYTES", 1024)
     topic, dead = await new_topic(partitions=1), await new_topic(partitions=1)
-    count, draws = 30_000, random.Random(7)  # half of them by chance: of so many no commit can hold all
+    count, draws = 7_500, random.Random(7)  # half of them by chance: of so many no commit can hold all
     await write_many(kafka, dead, [dead_letter_of(topic, number, topology=f"t{draws.randrange(2)}") for number in range(count)])
     where = ["--brokers", kafka, "--topic", dead]
     assert "too scattered" in (await printed(capsys, "replay", *where, "--only", "topology=t1", status=2))[1]

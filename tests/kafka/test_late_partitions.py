@@ -20,7 +20,8 @@ async def test_a_task_that_has_ended_reads_what_a_member_leaves_behind(
     topic = await new_topic(partitions=2)
     await produce(kafka, topic, range(10), partition=0)
     await produce(kafka, topic, range(10, 20), partition=1)
-    config, notes = settings(kafka, topic, assignor="roundrobin", stop_at_end=True, heartbeat_interval_ms=100), Notes()
+    times: dict[str, Any] = {"heartbeat_interval_ms": 100, "revoke_drain_ms": 100.0}
+    config, notes = settings(kafka, topic, assignor="roundrobin", stop_at_end=True, **times), Notes()
     ended, rest = set[KafkaSpout](), KafkaSpout.rest
 
     def noted_rest(spout: KafkaSpout) -> None:

@@ -22,6 +22,8 @@ from tests.servers.kafka_fixtures import NewBroker, NewTopic
 
 pytestmark = pytest.mark.guarantee("KS-12")
 SOON: Final[dict[str, Any]] = {"metadata_max_age_ms": 100}
+QUICK_COMMITS: Final = ("engine.kafka.client.consumer_link.COMMIT_TIMEOUT_SECS", 0.5)
+"""A revoke and a stop commit, and no commit for a deleted topic succeeds."""
 
 Use = Callable[[str, str, str], Awaitable[object]]
 
@@ -96,8 +98,9 @@ async def test_commands_make_no_topics(kafka: str, new_topic: NewTopic, capsys: 
 @pytest.mark.parametrize("membership", ["group", "assign"])
 @pytest.mark.deep
 async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_anew(
-    kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture
+    kafka: str, new_topic: NewTopic, membership: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(*QUICK_COMMITS)
     caplog.set_level(logging.WARNING, "engine.kafka")
     topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
@@ -119,7 +122,10 @@ async def test_a_topic_that_is_deleted_while_it_is_read_is_told_of_and_not_made_
 
 @pytest.mark.parametrize("membership", ["group", "assign"])
 @pytest.mark.deep
-async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(kafka: str, new_topic: NewTopic, membership: str) -> None:
+async def test_a_topic_that_is_deleted_and_does_not_come_back_ends_the_run(
+    kafka: str, new_topic: NewTopic, membership: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(*QUICK_COMMITS)
     topic, other = await new_topic(partitions=1), await new_topic(partitions=1)
     await produce(kafka, topic, range(10))
     times: dict[str, Any] = {"heartbeat_interval_ms": 100, "topic_timeout_secs": 0.5, "client": SOON}

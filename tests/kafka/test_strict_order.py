@@ -122,11 +122,11 @@ async def test_a_stopped_partition_is_fetched_no_further_and_keeps_no_other_from
 
 async def test_a_stopped_partition_goes_on_when_its_record_is_done(kafka: str, new_topic: NewTopic) -> None:
     topic = await new_topic(partitions=1)
-    await produce(kafka, topic, range(5000))
-    config, notes = strict(kafka, topic, max_poll_records=50, retry_initial_ms=500.0, max_uncommitted_offsets=400), Notes()
-    notes.fail_times = dict.fromkeys(range(7, 5000, 1500), 1)
+    await produce(kafka, topic, range(2000))
+    config, notes = strict(kafka, topic, max_poll_records=50, retry_initial_ms=300.0, max_uncommitted_offsets=400), Notes()
+    notes.fail_times = dict.fromkeys(range(7, 2000, 600), 1)
     got = await all_of(config, notes)
-    assert in_order(got, range(5000))
+    assert in_order(got, range(2000))
 
 
 @pytest.mark.guarantee("KS-7")

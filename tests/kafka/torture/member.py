@@ -49,7 +49,7 @@ class MemberSpec:
     """Tuples in flight, at most."""
     drain_ms: int = 1000
     commit_ms: int = 300
-    session_ms: int = 3000
+    session_ms: int = 2000
     step: str | None = None
     step_number: int = 1
     state_url: str | None = None
