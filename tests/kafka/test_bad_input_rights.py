@@ -76,9 +76,7 @@ async def test_an_unknown_authority(guarded: KafkaBroker, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("speaks", "listener"), [("SSL", "PLAINTEXT"), ("SASL_SSL", "SASL_PLAINTEXT"), ("PLAINTEXT", "SSL")])
-async def test_a_listener_that_speaks_another_protocol(
-    guarded: KafkaBroker, speaks: str, listener: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_listener_of_another_protocol(guarded: KafkaBroker, speaks: str, listener: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     sasl = {"mechanism": "PLAIN", "username": ANN, "password": PASSWORD} if speaks.startswith("SASL") else {}
     config = settings(guarded.address(listener), "t", security=KafkaSecurity(protocol=speaks, **sasl))
@@ -87,7 +85,7 @@ async def test_a_listener_that_speaks_another_protocol(
         await notes.until(lambda: any("may be overloaded, expect TLS" in text or "may expect another protocol" in text for text in texts))
 
 
-async def test_a_listener_with_a_password_that_is_not_given(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_missing_password_for_a_listener(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("engine.kafka.client.connect._CONNECT_SECS", 1.0)
     async with playing(settings(guarded.address("SASL_PLAINTEXT"), "t"), notes := Notes()) as run:
         texts = heard(run)
@@ -150,7 +148,7 @@ KERBEROS = KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="GSSAPI")
 NAMED = r"(?s)mechanism='GSSAPI' needs the package gssapi, which is not installed.*Fix: pip install gssapi. It needs"
 
 
-async def test_gssapi_without_its_library_names_the_package(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_gssapi_without_its_library_names_the_missing_package(guarded: KafkaBroker, monkeypatch: pytest.MonkeyPatch) -> None:
     """Wherever there is a client: a spout, a sink, a command."""
     monkeypatch.setitem(sys.modules, "gssapi", None)
     address = guarded.address("SASL_PLAINTEXT")

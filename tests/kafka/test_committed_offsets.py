@@ -20,7 +20,7 @@ async def nothing() -> None:
 
 @pytest.mark.guarantee("KS-5")
 @pytest.mark.parametrize("code", [LOADING, MOVED])
-async def test_a_coordinator_that_loads_its_offsets_or_has_moved_is_asked_again(kafka: str, new_topic: NewTopic, code: int) -> None:
+async def test_a_loading_or_moved_coordinator_is_asked_again(kafka: str, new_topic: NewTopic, code: int) -> None:
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(9))
     await commit(kafka, f"{topic}-group", topic, 5)

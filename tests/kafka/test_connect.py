@@ -42,7 +42,7 @@ def stays_on_the_line(certificates: Certificates) -> Iterator[str]:
         answering.result().close()
 
 
-def test_a_look_at_a_broker_leaves_no_socket_open(tmp_path: Path) -> None:
+def test_asking_a_broker_leaves_no_open_socket(tmp_path: Path) -> None:
     """Given a broker that does not end TLS, when a loop that asked it ends, then no socket is left."""
     certificates = Certificates.made_in(tmp_path)
     gc.collect()

@@ -13,7 +13,7 @@ from tests.servers.kafka_fixtures import NewTopic
 
 
 @pytest.mark.guarantee("KS-6")
-async def test_a_task_that_has_ended_reads_what_a_member_leaves_behind(
+async def test_an_ended_task_reads_the_partitions_of_a_leaving_member(
     kafka: str, new_topic: NewTopic, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Given three members for two partitions, when the middle one leaves, then the idle task reads its partition."""

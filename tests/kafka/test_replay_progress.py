@@ -21,7 +21,7 @@ def topics(draw: st.DrawFn) -> tuple[list[int], Passes]:
 
 
 @given(topics())
-def test_every_pass_knows_what_was_sent(topic: tuple[list[int], Passes]) -> None:
+def test_each_pass_skips_the_sent_letters(topic: tuple[list[int], Passes]) -> None:
     offsets, passes = topic
     sent = set[int]()
     commit = None
@@ -39,18 +39,18 @@ def test_every_pass_knows_what_was_sent(topic: tuple[list[int], Passes]) -> None
         assert not [one for one in offsets if one < commit.offset and one not in sent]
 
 
-def test_what_retention_deleted_is_passed() -> None:
+def test_letters_deleted_by_retention_are_skipped() -> None:
     metadata, _ = acked_set.encode("replay", 5, [7, 12], 4096)
     progress = ReplayProgress.of_commit(CommittedOffset(5, metadata), 9)
     assert (progress.offset, progress.runs, progress.is_sent(11), progress.is_sent(12)) == (9, [9, 12], True, False)
 
 
-def test_what_another_program_wrote_is_not_read() -> None:
+def test_metadata_of_another_program_are_ignored() -> None:
     for metadata in ("x", acked_set.encode("words", 5, [7, 12], 4096)[0], acked_set.encode("replay", 6, [7, 12], 4096)[0]):
         assert ReplayProgress.of_commit(CommittedOffset(5, metadata), 0).runs == []
 
 
-def test_more_runs_than_a_commit_holds_are_not_lost_in_silence() -> None:
+def test_more_runs_than_a_commit_holds_are_reported() -> None:
     progress, chance = ReplayProgress(0), Random(3)
     for offset in range(50_000):
         progress.note_record(offset, is_sent=offset > 0 and chance.random() < 0.5)

@@ -43,7 +43,7 @@ async def filled(new_topic: NewTopic, kafka: str, count: int) -> str:
     return topic
 
 
-async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+async def test_failed_batches_are_replayed_and_each_record_is_written_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = await filled(new_topic, kafka, 900), await new_topic(partitions=2)
     url = f"sqlite:///{tmp_path / 'state.db'}"
     Keyed.failing = {0, 3, 6, 7, 400, 401, 899}
@@ -58,7 +58,7 @@ async def test_batches_that_fail_are_replayed_and_every_record_is_written_once(k
 
 
 @pytest.mark.deep
-async def test_a_run_that_is_killed_again_and_again_writes_every_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
+async def test_a_run_killed_several_times_writes_each_record_once(kafka: str, new_topic: NewTopic, tmp_path: Path) -> None:
     source, target = await filled(new_topic, kafka, RECORDS), await new_topic(partitions=2)
     command = (copying.__file__, kafka, source, target, f"sqlite:///{tmp_path / 'state.db'}")
     draws = random.Random(20)
