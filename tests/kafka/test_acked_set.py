@@ -80,7 +80,7 @@ def runs_of(offsets: Iterable[int]) -> list[int]:
 
 
 def drawn(past: int, share: float) -> list[int]:
-    """A share of the offsets above 0, by chance."""
+    """Return a random share of the offsets above 0."""
     chance = random.Random(5)
     return [offset for offset in range(1, past) if chance.random() < share]
 
@@ -204,7 +204,7 @@ def test_a_moved_commit_keeps_its_topology_and_drops_its_set() -> None:
 
 
 def packed(*numbers: int) -> str:
-    """Varints as base64, with whatever numbers."""
+    """Return any numbers as varints in base64."""
     out = bytearray()
     for number in numbers:
         while number > 0x7F:
@@ -244,7 +244,7 @@ def test_foreign_and_damaged_metadata_are_not_read(metadata: str | None) -> None
 
 
 def judge(metadata: str) -> None:
-    """Whatever comes: nothing, a set that makes sense, or a later version's topology."""
+    """Assert that a decoded note is None, valid, or of a later version."""
     note = decode(metadata)
     if note is not None and note.base == -1:
         assert note.runs == ()
@@ -301,7 +301,7 @@ def test_a_damaged_or_cut_packed_set_is_rejected() -> None:
 
 
 def zipped(*numbers: int, tail: bytes = b"") -> str:
-    """A packed body of whatever numbers, with a right checksum."""
+    """Return a packed body of any numbers, with a correct checksum."""
     return f"stormcell:2:words:{base64.b64encode(zlib.compress(base64.b64decode(packed(*numbers)) + tail)).decode()}"
 
 

@@ -1,4 +1,4 @@
-"""Brokers that are absent, no brokers, dead, hanging or slow: retries are reported, and no record is lost."""
+"""Absent, wrong, dead, hanging and slow brokers: retries are reported, and no record is lost."""
 
 import asyncio
 import gc
@@ -28,7 +28,7 @@ QUICK: dict[str, Any] = {
     "request_timeout_ms": 2000,
     "offset_commit_period_ms": 100,
 }
-"""Settings with which silence is noticed soon."""
+"""Settings that detect silence soon."""
 
 
 async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

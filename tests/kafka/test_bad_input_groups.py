@@ -1,4 +1,4 @@
-"""Groups that others use as well, sessions that are lost, and ends that come in between (KS-5, KS-6)."""
+"""Shared groups, lost sessions, and interrupted runs (KS-5, KS-6)."""
 
 import asyncio
 import os
@@ -91,7 +91,7 @@ async def test_a_session_lost_while_a_bolt_blocks_the_loop(kafka: str, new_topic
 
 
 async def until_empty(kafka: str, group: str) -> None:
-    """Wait until the broker knows of no member of the group."""
+    """Wait until the group has no members."""
     async with admin(kafka) as client, asyncio.timeout(PATIENCE_SECS):
         while "Empty" not in str(await client.describe_consumer_groups([group])):  # noqa: ASYNC110
             await asyncio.sleep(PAUSE_SECS)

@@ -19,7 +19,7 @@ from tests.servers.kafka_fixtures import NewTopic
 
 
 async def letters(kafka: str, new_topic: NewTopic, count: int = 3) -> tuple[str, list[str]]:
-    """A topic with dead letters of it, and how commands name where they lie."""
+    """Return a topic that has dead letters, and the options of commands that name them."""
     topic, dead = await new_topic(partitions=2), await new_topic(partitions=1)
     await write_letters(kafka, dead, [dead_letter_of(topic, number, partition=1) for number in range(count)])
     return topic, ["--brokers", kafka, "--topic", dead]

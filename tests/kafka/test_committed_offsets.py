@@ -1,4 +1,4 @@
-"""Commits that a coordinator cannot tell just now: no answer is no commit of nothing (KS-5)."""
+"""Coordinators that load or have moved: an answer without partitions does not mean a group without commits (KS-5)."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ LOADING, MOVED = 14, 16
 
 
 async def nothing() -> None:
-    """There are no rebalances."""
+    """Do nothing, because there are no rebalances."""
 
 
 @pytest.mark.guarantee("KS-5")

@@ -22,7 +22,7 @@ US: Final = Membership(7, "us")
 
 
 class Client:
-    """A link that has what it is told to have; notes what it is asked."""
+    """Fake link. Has the given partitions, and records its calls."""
 
     def __init__(self) -> None:
         self.membership = US
@@ -49,7 +49,7 @@ class Client:
 
 
 class Played:
-    """The coroutine's object, one partition of ten records that wait, and the client."""
+    """A consumer loop with one partition of ten waiting records, and its fake client."""
 
     def __init__(self, **changes: Any) -> None:
         self.client: Any = Client()
@@ -92,7 +92,7 @@ async def test_a_failed_sign_of_life_leaves_no_partition_paused(monkeypatch: pyt
 
 @pytest.mark.guarantee("KS-6")
 async def test_unassigned_partitions_are_neither_paused_nor_resumed() -> None:
-    """The client knows of a new assignment, and of a new subscription, some steps before the spout is told."""
+    """The client has a new assignment or subscription some steps before the spout."""
 
     async def revoked() -> None:
         raise AssertionError

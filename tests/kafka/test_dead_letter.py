@@ -1,4 +1,4 @@
-"""Dead letters: what stands in them, and, on a real broker, that each arrives (KS-4, KS-10)."""
+"""Format of dead letters, and their delivery to a real broker (KS-4, KS-10)."""
 
 import asyncio
 import random
@@ -25,7 +25,7 @@ from tests.tiers import cases
 
 
 def a_letter(record: Any = None, failure: Failure = FAILURE, attempts: int = 4) -> DeadLetter:
-    """One as a spout makes it."""
+    """Return a letter as a spout makes it."""
     return dead_letter_of(record or Record(), failure, attempts, topology="counting", failed_at_ms=1_700_000_001_000)
 
 

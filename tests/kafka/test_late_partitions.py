@@ -1,4 +1,4 @@
-"""A spout that stops at the end, and is given the partitions of a member that goes."""
+"""A spout that stops at the end, and gets the partitions of a leaving member."""
 
 from typing import Any
 

@@ -27,14 +27,14 @@ def records(*offsets: int) -> list[Any]:
 
 
 def window(*offsets: int, start: int = 0, limit: int = 100, **how: Any) -> OffsetManager:
-    """A manager that was fed these."""
+    """Return a manager that was fed these offsets."""
     manager = OffsetManager(PARTITION, start, limit=limit, **how)
     manager.feed(records(*offsets))
     return manager
 
 
 def emit(manager: OffsetManager) -> dict[int, Entry]:
-    """All that it emits, by offset."""
+    """Return all emitted entries, by offset."""
     return {entry.offset: entry for entry in iter(manager.take, None)}
 
 
@@ -53,7 +53,7 @@ def committed(manager: OffsetManager) -> tuple[int, tuple[int, ...]]:
 
 
 def after(manager: OffsetManager, most_bytes: int = PLENTY) -> Commit:
-    """The commit that it makes now, which the broker has."""
+    """Commit, and return the commit."""
     commit = manager.next_commit("words", most_bytes, carries_set=True)
     assert commit is not None
     manager.note_committed(commit)

@@ -23,7 +23,7 @@ def fed(partition: PartitionId, count: int, *, limit: int = 1000) -> OffsetManag
 
 
 def owning(*counts: int, membership: Membership | None = ME, limit: int = 1000) -> Partitions:
-    """Partitions that wait with so many records each."""
+    """Return partitions with so many waiting records each."""
     partitions = Partitions()
     partitions.assign(IDS[: len(counts)], membership)
     for partition, count in zip(IDS, counts, strict=False):

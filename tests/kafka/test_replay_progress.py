@@ -1,4 +1,4 @@
-"""`ReplayProgress` against a set of the offsets that were sent: what it notes, another one goes on from."""
+"""`ReplayProgress` against a set of sent offsets: the next replay continues from its commit."""
 
 from random import Random
 
@@ -14,7 +14,7 @@ Passes = list[tuple[int, set[int]]]
 
 @st.composite
 def topics(draw: st.DrawFn) -> tuple[list[int], Passes]:
-    """Offsets that exist, with holes; and passes over them: how many records each reads, and which it would send."""
+    """Draw offsets with gaps, and passes over them: the number of read records, and the chosen ones."""
     offsets = sorted(draw(st.sets(st.integers(0, 60), min_size=1)))
     a_pass = st.tuples(st.integers(0, len(offsets)), st.sets(st.sampled_from(offsets)))
     return offsets, draw(st.lists(a_pass, min_size=1, max_size=5))

@@ -29,7 +29,7 @@ async def test_a_failed_record_is_retried_and_does_not_block_others(kafka: str, 
 
 
 def test_retries_after_any_pause_happen_on_uvloop(kafka: str, new_topic: NewTopic) -> None:
-    """Its timers know no time where less than half a millisecond is left."""
+    """`when` of uvloop's timers fails if less than half a millisecond is left."""
 
     async def play() -> list[int]:
         topic = await new_topic(partitions=1)
@@ -130,12 +130,12 @@ async def test_a_wrong_result_of_a_translator_fails_only_its_record(kafka: str, 
 
 
 def total(values: Any) -> int:
-    """A function of the user's below the translator."""
+    """Function of the user that the translator calls."""
     return int(values["total"])
 
 
 def order(record: Any) -> tuple[int]:
-    """A translator that most records are not made for."""
+    """Translator that fails for most records."""
     try:
         return (total(json.loads(record.value)),)
     except KeyError as error:

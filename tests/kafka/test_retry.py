@@ -1,4 +1,4 @@
-"""When a failed record is emitted again: how long it waits, in which order, and what is left out (KS-4)."""
+"""Retries of failed records: their pauses, their order, and skipped entries (KS-4)."""
 
 import random
 from types import SimpleNamespace
@@ -14,7 +14,7 @@ from engine.kernel import Entry, settle
 
 
 def failed(count: int, *, failures: int = 1) -> tuple[OffsetManager, list[Entry]]:
-    """Entries that have failed so often, and wait."""
+    """Return waiting entries that have failed so often."""
     manager = OffsetManager(PartitionId("lines", 0), 0, limit=1000)
     manager.feed([SimpleNamespace(offset=offset) for offset in range(count)])
     entries = [entry for entry in iter(manager.take, None) if entry is not None]

@@ -1,4 +1,4 @@
-"""A process that slept beyond its session: who asks, and who goes on."""
+"""A process that slept beyond its session asks the group before it emits."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -31,7 +31,7 @@ class Group:
 
 
 class Watched:
-    """A watch, its group, and the time that it sees."""
+    """A watch, its fake group, and its clock."""
 
     def __init__(self) -> None:
         self.secs = 0.0
@@ -46,7 +46,7 @@ class Watched:
         return self.secs
 
     async def looked(self, times: int = 2) -> None:
-        """Wait until the watch has looked so many times more."""
+        """Wait until the watch has checked so many more times."""
         goal = self.looks + times
         await self.until(lambda: self.looks >= goal)
 

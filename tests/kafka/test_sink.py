@@ -1,4 +1,4 @@
-"""KafkaSink on a real broker: what is written, and when its tuple is acked (KS-10)."""
+"""KafkaSink on a real broker: written records, and the acks of their tuples (KS-10)."""
 
 from collections import Counter
 from typing import Any
@@ -24,7 +24,7 @@ async def test_each_tuple_becomes_a_record_and_is_acked(kafka: str, new_topic: N
 
 
 async def test_the_key_chooses_the_partition_as_in_java(kafka: str, new_topic: NewTopic) -> None:
-    """The partitions of these keys are those of Java's client: aiokafka's producer agrees with it."""
+    """aiokafka's producer chooses the partitions of Java's client."""
     topic, other = await new_topic(), await new_topic()
     keys = [f"key-{number}" for number in range(200)]
     await write(sink_config(kafka, topic), fed([(key, key) for key in keys], "key", "value"))
@@ -112,7 +112,7 @@ async def test_several_tasks_write_side_by_side(kafka: str, new_topic: NewTopic)
 
 
 async def test_records_in_flight_stay_within_the_limit(kafka: str, new_topic: NewTopic) -> None:
-    """One record at a time: a record is made after all earlier ones are written, and none is lost."""
+    """Given a limit of one record, then each is made after all earlier ones are written, and none is lost."""
     topic, feeder = await new_topic(partitions=1), Feeder("value")
     runs: list[Run] = []
     written_before: list[float] = []

@@ -1,4 +1,4 @@
-"""The settings of a sink, and what they make of a tuple: no broker is needed."""
+"""Settings of a sink, error kinds and partitions, without a broker."""
 
 from typing import Any
 

@@ -26,7 +26,7 @@ PASSWORD: Final = "secret"
 
 @pytest.fixture(scope="module")
 def strict(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
-    """A broker that makes no topics by itself, knows one user, and grants that one only what was granted."""
+    """A broker that creates no topics, and has one user without rights."""
     required(why_not())
     security = BrokerSecurity(users={"writer": PASSWORD}, acls=True)
     with KafkaBroker(tmp_path_factory.mktemp("strict"), settings={"auto.create.topics.enable": "false"}, security=security) as broker:
@@ -42,7 +42,7 @@ def shaken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
 
 
 def as_writer(password: str = PASSWORD) -> KafkaSecurity:
-    """How the user of `strict` connects."""
+    """Return the security settings of the user of `strict`."""
     return KafkaSecurity(protocol="SASL_PLAINTEXT", mechanism="SCRAM-SHA-256", username="writer", password=password)
 
 
@@ -57,7 +57,7 @@ async def test_a_wrong_password_ends_the_run(strict: KafkaBroker) -> None:
 
 
 async def test_no_right_to_a_topic_ends_the_run(strict: KafkaBroker) -> None:
-    """With the right to see it, the first record is what is refused; without, the topic."""
+    """With DESCRIBE the first record is refused, without it the topic."""
     for name, operations in (("seen", [Operation.DESCRIBE]), ("unseen", [])):
         await create_topic(strict.bootstrap, name)
         await allow(strict.bootstrap, "writer", Resource.TOPIC, name, *operations)
@@ -118,7 +118,7 @@ async def test_a_run_can_be_cancelled_while_there_is_no_broker(caplog: pytest.Lo
 
 
 async def test_tuples_are_acked_after_the_broker_and_none_is_lost(shaken: KafkaBroker) -> None:
-    """A broker that is frozen, goes on, is killed, comes back: tuples wait, none fails, each record is written."""
+    """Given a broker that is frozen, thawed, killed and restarted, then tuples wait, none fails, and each record is written."""
     topic = await create_topic(shaken.bootstrap, "tried")
     feeder = Feeder("value")
     count = 0

@@ -26,7 +26,7 @@ def told(finished: Finished) -> str:
 
 
 def failed(feeder: Feeder) -> list[object]:
-    """The message ids of what failed."""
+    """Return the message ids of failed tuples."""
     return [message_id for message_id, _ in feeder.failed]
 
 
@@ -114,7 +114,7 @@ async def test_only_the_record_above_the_clients_limit_fails(kafka: str, new_top
 
 
 async def test_only_the_record_above_the_topics_limit_fails(kafka: str, new_topic: NewTopic) -> None:
-    """It fails its batch at the broker: the rest is found, by halves, and no sequence number is missing afterwards."""
+    """The broker refuses the whole batch. The sender finds the record by halving, and leaves no gap in the sequence numbers."""
     topic = await new_topic(partitions=1, settings=SMALL)
     feeder = fed([*map(str, range(300)), "x" * 3000, *map(str, range(300, 600))])
     finished = await write(sink_config(kafka, topic), feeder)
@@ -136,7 +136,7 @@ async def test_batches_above_the_topics_limit_are_split(kafka: str, new_topic: N
 
 
 async def test_a_record_above_the_limit_becomes_a_dead_letter(kafka: str, new_topic: NewTopic) -> None:
-    """Its key and headers stand there, why it is there, and the beginning of its value."""
+    """The dead letter has key, headers, the error, and the beginning of the value."""
     topic, dead = await new_topic(partitions=1, settings=SMALL), await new_topic(partitions=1, settings=SMALL)
     config = sink_config(kafka, topic, dead_letter_topic=dead, headers=lambda tup: [("trace", b"17")])
     feeder = fed([("a", "small"), ("b", "x" * 3000), ("c", "small")], "key", "value")
@@ -194,7 +194,7 @@ async def test_only_the_record_with_a_refused_timestamp_fails(kafka: str, new_to
 
 
 async def test_a_function_that_names_an_internal_topic_fails_only_these_tuples(kafka: str, new_topic: NewTopic) -> None:
-    """Like any named topic that cannot be written. The name may come from the data."""
+    """A topic name may come from the data, so it must not end the run."""
     topic, group = await new_topic(partitions=1), fresh_name("group")
     await commit(kafka, group, topic, 0)  # from now on, if not before, the topic of the commits is there
     feeder = fed([topic, "__consumer_offsets", topic])

@@ -22,11 +22,11 @@ async def not_revoked() -> None:
 
 
 def not_asked(assigned: Collection[PartitionId], membership: Membership | None) -> None:
-    """Nobody reads."""
+    """Ignore the bytes."""
 
 
 async def until_a_fetch_pauses(consumer: AIOKafkaConsumer, poll: Callable[[], Awaitable[object]], caplog: pytest.LogCaptureFixture) -> None:
-    """Poll until a fetch has failed; its pause is so long that whatever comes next comes within it."""
+    """Poll until a fetch has failed. Its pause outlasts the rest of the test."""
     consumer._fetcher._retry_backoff = PATIENCE_SECS
     async with asyncio.timeout(PATIENCE_SECS):
         while "Failed fetch messages" not in caplog.text:

@@ -30,7 +30,7 @@ def strict(kafka: str, topic: str, **changes: Any) -> KafkaSpoutConfig:
 
 
 def in_order(got: Sequence[int], values: Sequence[int]) -> bool:
-    """Whether the last time that each of these came is in their order."""
+    """Return True if the last arrivals of these values are in their order."""
     last = {value: at for at, value in enumerate(got)}
     return sorted(values, key=last.__getitem__) == list(values)
 
@@ -185,7 +185,7 @@ async def test_order_holds_with_acks_that_wait_for_checkpoints(kafka: str, new_t
 
 @pytest.mark.guarantee("KS-6")
 async def test_a_rebalance_of_stopped_partitions_keeps_their_order(kafka: str, new_topic: NewTopic) -> None:
-    """Given stopped partitions, when a member joins and another leaves, then the last emissions are in order, whoever made them."""
+    """Given stopped partitions, when a member joins and another leaves, then the last emissions of both are in order."""
     topic = await new_topic(partitions=4)
     for partition in range(4):
         await produce(kafka, topic, range(partition * 1000, partition * 1000 + 1000), partition=partition)

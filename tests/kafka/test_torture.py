@@ -18,14 +18,14 @@ pytestmark = [pytest.mark.deep, pytest.mark.timeout(300)]
 
 
 def drawn_seed() -> int:
-    """A new seed, printed where the test fails."""
+    """Return a new seed, and print it for a failure."""
     seed = secrets.randbits(32)
     print(f"seed {seed}")
     return seed
 
 
 async def shown(verdict: Awaitable[Verdict]) -> Verdict:
-    """The verdict, printed; it has no violations."""
+    """Print a verdict, assert that it has no violations, and return it."""
     found = await verdict
     print(found.line())
     assert found.violations == []

@@ -1,4 +1,4 @@
-"""`KafkaBatchSpoutConfig` says all that is wrong with it at once, each fault with its fix."""
+"""`KafkaBatchSpoutConfig` reports all its faults at once, each with a fix."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""From Kafka to Kafka through a whole transactional topology: every record once, whatever fails or is killed (TX-7, TX-8, TX-10)."""
+"""A transactional topology from Kafka to Kafka writes each record once despite failures and kills (TX-7, TX-8, TX-10)."""
 
 import asyncio
 import random
@@ -72,7 +72,7 @@ async def test_a_run_killed_several_times_writes_each_record_once(kafka: str, ne
 
 
 async def ended(command: list[str]) -> tuple[int | None, str]:
-    """Run a process to its end; return its status, and what it said."""
+    """Run a process to its end. Return its status and output."""
     process = await asyncio.create_subprocess_exec(*command, stdout=PIPE, stderr=PIPE)
     async with asyncio.timeout(LIMIT_SECS):
         _, said = await process.communicate()

@@ -93,7 +93,7 @@ async def test_one_producer_serves_all_attempts_though_each_has_its_own_config(k
 
 @pytest.mark.parametrize("changes", [{"topic": "elsewhere"}, {"brokers": "127.0.0.2:9092"}], ids=lambda changes: next(iter(changes)))
 async def test_a_factory_that_changes_brokers_or_topic_ends_the_run(kafka: str, new_topic: NewTopic, changes: dict[str, Any]) -> None:
-    """Its txids stand in the topic: in another one nobody would find them."""
+    """The txids are stored with the topic, so a committer of another topic would not find them."""
     topic = await new_topic(partitions=1)
     config = committer_config(kafka, topic)
     configs = iter([config, replace(config, **changes)])
@@ -232,7 +232,7 @@ async def test_a_zombie_of_another_parallelism_is_fenced(kafka: str, new_topic: 
 
 
 def harm_at(link: Any, step: str, harm: Callable[[], None]) -> None:
-    """Have something happen just before a step, once."""
+    """Call a function just before a step, once."""
     original = getattr(link, step)
 
     async def harmed(*arguments: Any) -> None:

@@ -1,4 +1,4 @@
-"""`KafkaOpaqueSpout`'s emitter on a real broker: it goes on from what is there, and nothing comes twice (TX-7)."""
+"""`KafkaOpaqueSpout`'s emitter on a real broker: it continues after losses, and repeats no record (TX-7)."""
 
 import asyncio
 from typing import Any

@@ -1,4 +1,4 @@
-"""Answers of a broker that had no room for a partition: nothing of it came, though records are there (TX-7)."""
+"""Fetch answers without room for a partition: it has records, but none is in the answer (TX-7)."""
 
 import asyncio
 import random
@@ -72,7 +72,7 @@ async def test_an_empty_answer_does_not_skip_records_appended_after_it(
 @pytest.mark.guarantee("TX-7")
 @pytest.mark.parametrize("spout", [KafkaTransactionalSpout, KafkaOpaqueSpout])
 async def test_a_leader_that_refers_to_a_replica_does_not_mean_an_empty_partition(kafka: str, new_topic: NewTopic, spout: Any) -> None:
-    """With client_rack a leader answers so: no records, its own end, and the broker to ask instead (KIP-392)."""
+    """With client_rack, a leader may answer with its end, no records, and a replica to read from (KIP-392)."""
     topic = await new_topic(partitions=1)
     await produce(kafka, topic, range(RECORDS))
     async with emitting(spout(settings(kafka, topic, batch_wait_ms=0.0, client={"client_rack": "a"}))) as hand:

@@ -1,4 +1,4 @@
-"""The coordinator of Kafka's batch spouts: there is a transaction where there is something to read, and none else."""
+"""The coordinator of Kafka's batch spouts begins transactions only if there are records to read."""
 
 import asyncio
 from collections.abc import Collection

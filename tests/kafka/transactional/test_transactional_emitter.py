@@ -1,4 +1,4 @@
-"""`KafkaTransactionalSpout`'s emitter on a real broker: the same txid has the very same records (TX-7)."""
+"""`KafkaTransactionalSpout`'s emitter on a real broker: a txid always has the same records (TX-7)."""
 
 import asyncio
 from typing import Any
