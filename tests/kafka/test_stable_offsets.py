@@ -166,7 +166,7 @@ async def test_an_older_broker_answers_with_the_older_offset(kafka: str, new_top
 
 
 async def test_a_spout_starts_at_the_offset_of_a_transaction_after_its_end(kafka: str, new_topic: NewTopic) -> None:
-    """Given a group whose offset another program moves from 5 to 8, when a spout starts, then it waits and reports the wait."""
+    """Given another program that moves the offset from 5 to 8, when a spout starts, then it waits and reports."""
     topic = await new_topic(partitions=1)
     config: KafkaSpoutConfig = settings(kafka, topic, request_timeout_ms=1_000, membership="assign")
     group, notes = config.group or "", Notes()

@@ -33,7 +33,7 @@ COMMIT_TIMEOUT_SECS: Final = 10.0
 _STOP_TIMEOUT_SECS: Final = 3.0
 _ABANDON_SECS: Final = 1.0
 _COMMIT_BACKOFF: Final = Backoff(0.1, 1.0)
-"""Pauses between the attempts of a commit. aiokafka logs each attempt, so a constant pause would fill the log of a deleted topic."""
+"""Pauses between the attempts of a commit. aiokafka logs each attempt, so short pauses would fill the log."""
 _ASSIGNORS: Final[Mapping[str, type[Any]]] = {
     "sticky": StickyPartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,

@@ -1,4 +1,4 @@
-"""One process of a group: a spout, and a bolt that acks late and out of order, and fails some tuples. It writes a journal.
+"""One process of a group: a spout, and a bolt that acks late and out of order, and fails some. It writes a journal.
 
     python -m tests.kafka.torture.member JSON           the fields of a MemberSpec
 

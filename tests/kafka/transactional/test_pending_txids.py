@@ -55,7 +55,7 @@ async def test_a_transaction_that_does_not_end_fails_the_batch_and_is_named(kafk
 
 
 async def test_a_transaction_of_another_parallelism_is_fenced_without_a_wait_for_its_timeout(kafka: str, new_topic: NewTopic) -> None:
-    """Given a task 0 of 2 that was killed in transaction 2, when the committer starts with one task, then it ends this transaction."""
+    """Given task 0 of 2 that died in transaction 2, when one task starts, then it ends this transaction."""
     topic, name = await new_topic(partitions=1), fresh_name("words")
     first, second = (TxidOwner(name, "counts", task, 2) for task in (0, 1))
     config = committer_config(kafka, topic, keyed_by="key", transaction_timeout_ms=20_000)
